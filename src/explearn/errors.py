@@ -1,0 +1,42 @@
+"""Errors meant for the person who can mend them: one sentence saying what, where and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ExplearnError(Exception):
+    """Base of every error that a user can mend; commands print it as one sentence and exit with `exit_code`."""
+
+    exit_code = 2
+
+
+class DataError(ExplearnError):
+    """Input data that cannot be used; the message names file, row and field, and what was expected."""
+
+
+class ParamsError(ExplearnError):
+    """A parameter or option with a value that cannot be used."""
+
+
+class UnknownNameError(ExplearnError):
+    """A name (explainer, task, adapter, ...) that is not known; the message suggests near ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
+        super().__init__(f"unknown {kind} {name!r}; {hint}")
+
+
+class DeviceError(ExplearnError):
+    """A device or precision that this machine does not have."""
+
+
+class ModelError(ExplearnError):
+    """Weights, a tokenizer or an architecture that cannot be used."""
+
+
+class UnsupportedError(ExplearnError):
+    """A method that cannot explain this model or text; the message gives the reason and what could be used instead."""

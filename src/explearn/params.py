@@ -1,0 +1,238 @@
+"""Every parameter of the pipeline, with its type, unit, range and default.
+
+`conf/` composes `params.yaml` (Hydra, through DVC); the stages read `params.yaml` through `load_params`. What only says
+where or how fast to compute is not here but in `explearn.compute`: it must not invalidate a cache.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from explearn.data.records import RationaleKind, Split
+from explearn.errors import ParamsError, UnknownNameError
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Columns(Section):
+    """Names of the columns of a user's own table (adapter `custom`). Give `text` or `words`, not both."""
+
+    id: str | None = None
+    """Identifier; where there is none, ids are TASK-FILE-ROW."""
+    text: str | None = None
+    words: str | None = None
+    pair: str | None = None
+    """Second segment, as text."""
+    label: str = "label"
+    marked: str | None = None
+    """Text whose evidence is set in double square brackets, [[like this]]."""
+    mask: str | None = None
+    """List of 0/1, one a word."""
+    spans: str | None = None
+    """List of [start, end) word offsets."""
+
+
+class SourceParams(Section):
+    """Where a task's texts come from and how rows become examples."""
+
+    kind: Literal["embedded", "files", "hub"]
+    adapter: str
+    """A row-mapping adapter: corpus, sst2, cola, hatexplain, ..., custom."""
+    path: str | None = None
+    """embedded, files: file or folder under `data_dir` (default: the task's name). hub: data set name (default: the adapter's own)."""
+    config: str | None = None
+    """hub: configuration of the data set (default: the adapter's own)."""
+    revision: str | None = None
+    """hub: git revision, for a download that stays the same."""
+    view: str | None = None
+    """A variant of the labels that the adapter offers (hatexplain: binary or three_class)."""
+    splits: dict[Split, str] | None = None
+    """Our split -> the source's split or file stem (default: the adapter's own)."""
+    carve_validation: OpenFraction = 0.1
+    """Fraction of train set aside as validation where `splits` names none, stratified by label."""
+    carve_test: OpenFraction = 0.2
+    """Fraction of train set aside as test where `splits` names none."""
+    max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
+    """Most examples a split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
+    balance: bool = False
+    """Even out the labels of every split by subsampling the larger ones."""
+    labels: list[str] | None = None
+    """custom: the labels in their order (default: those found, sorted)."""
+    label_names: dict[str, str] = Field(default_factory=dict)
+    """custom: raw value -> label, where the table holds codes."""
+    columns: Columns = Field(default_factory=Columns)
+
+
+class RationaleFile(Section):
+    """A file of rationales to import besides those that the source brings along."""
+
+    path: str
+    """JSON Lines, CSV or Parquet under `data_dir`."""
+    format: Literal["mask", "marked", "spans"] = "mask"
+    """mask: id, words, rationale (0/1 a word). marked: id, text with [[evidence]]. spans: id, spans of [start, end) words."""
+    annotator: str | None = None
+    """For files without a column `annotator`."""
+    kind: RationaleKind | None = None
+    """For files without a column `kind`."""
+
+
+class RationaleParams(Section):
+    files: list[RationaleFile] = Field(default_factory=list)
+    train_split: Split = "train"
+    """Split whose rationales train the explainers and give K."""
+
+
+class FinetuneParams(Section):
+    epochs: PositiveInt = 5
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Fraction = 0.1
+    """Fraction of all steps."""
+    batch_size: PositiveInt = 32
+    """Examples a step."""
+    max_length: Annotated[int, Field(ge=8)] = 256
+    """Sub-tokens a text, special tokens included; longer texts are cut."""
+    class_weights: Literal["balanced", "none"] = "balanced"
+    """balanced: each class weighs n / (C n_c) in the loss."""
+    patience: PositiveInt = 2
+    """Epochs without a better validation macro-F1 before training stops."""
+    selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
+    """Validation metric that picks the checkpoint."""
+
+
+class AttendParams(Section):
+    layer: int = -1
+    """Encoder layer whose attention is taken, counted from 0, or from the end when negative."""
+    hidden_states: bool = False
+    """Also store the last layer's hidden states, for ExpNet's ablations (Table 4)."""
+
+
+class ExpNetParams(Section):
+    features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
+    """Variant of ExpNet's Table 4."""
+    hidden: PositiveInt = 16
+    """Units of the hidden layer."""
+    alpha: Fraction = 0.6
+    """Focal loss weight of evidence tokens; others weigh 1 - alpha."""
+    gamma: Annotated[float, Field(ge=0)] = 2.0
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    epochs: PositiveInt = 50
+    batch_size: PositiveInt = 32
+    """Examples a step."""
+    threshold: OpenFraction = 0.5
+    """Score from which a word counts as evidence."""
+    standardize: bool = False
+    """Scale features to zero mean and unit variance over the training tokens. The paper feeds raw attention weights."""
+
+
+class AttributeParams(Section):
+    max_texts: PositiveInt | None = None
+    """Most test texts explained a task; those with a rationale come first, then others by seed."""
+
+
+class EvaluateParams(Section):
+    bootstrap_samples: Annotated[int, Field(ge=100)] = 1000
+    confidence: OpenFraction = 0.95
+    removal: Literal["delete", "mask"] = "delete"
+    """How words leave the text for comprehensiveness and sufficiency. Log-odds always masks."""
+    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    """Shares of the words removed or kept, in percent, for the AOPC means."""
+    headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
+    """The share of the single comprehensiveness, sufficiency and log-odds figures, in percent."""
+
+
+class ReportParams(Section):
+    examples: Annotated[int, Field(ge=0, le=50)] = 5
+    """Example texts shown a task."""
+    chance_margin: Fraction = 0.1
+    """Warn where accuracy is less than this above always answering the most frequent class."""
+
+
+class Params(Section):
+    profile: str
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 13
+    encoder: str = "embedded"
+    """`embedded`, a hub name, or a local folder."""
+    encoder_revision: str | None = None
+    data_dir: str = "data/corpus"
+    tasks: Annotated[list[str], Field(min_length=1)]
+    sources: dict[str, SourceParams]
+    rationales: dict[str, RationaleParams] = Field(default_factory=dict)
+    rationale_agreement: Fraction = 0.5
+    """A word is evidence when at least this share of its annotators mark it."""
+    finetune: FinetuneParams = FinetuneParams()
+    attend: AttendParams = AttendParams()
+    explainer: str = "expnet"
+    """The explainer under study; its metrics are the headline."""
+    explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
+    """Learned explainers that are trained and compared."""
+    expnet: ExpNetParams = ExpNetParams()
+    baselines: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    """family -> method -> its options."""
+    attribute: AttributeParams = AttributeParams()
+    evaluate: EvaluateParams = EvaluateParams()
+    report: ReportParams = ReportParams()
+
+    @model_validator(mode="after")
+    def _cross_checks(self) -> Params:
+        missing = [task for task in self.tasks if task not in self.sources]
+        if missing:
+            raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
+        if len(set(self.tasks)) != len(self.tasks):
+            raise ValueError(f"tasks {self.tasks} repeat a name; expected each once")
+        if self.explainer not in self.explainers and self.explainer not in self.methods:
+            raise ValueError(f"explainer {self.explainer!r} is not among {', '.join(self.methods)}")
+        return self
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of all methods compared: learned first, then the baselines by family."""
+        return [*self.explainers, *(name for family in self.baselines.values() for name in family)]
+
+    def check_task(self, task: str) -> str:
+        """Return `task`; raises UnknownNameError, with near names, if the profile has no such task."""
+        if task not in self.tasks:
+            raise UnknownNameError("task", task, self.tasks)
+        return task
+
+    def rationale_params(self, task: str) -> RationaleParams:
+        return self.rationales.get(task, RationaleParams())
+
+
+def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
+    """Read and check a params file.
+
+    Raises ParamsError naming the file, the parameter, what was got and what was expected.
+    """
+    try:
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ParamsError(f"{path}: no such file; run from the project's root or give --params") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(raw, dict):
+        raise ParamsError(f"{path}: got {type(raw).__name__}; expected a mapping of parameters")
+    try:
+        return Params.model_validate(raw)
+    except ValidationError as error:
+        raise ParamsError("; ".join(f"{path}, {_sentence(problem)}" for problem in error.errors())) from error
+
+
+def _sentence(problem: Any) -> str:
+    where = ".".join(str(part) for part in problem["loc"]) or "parameters"
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: no such parameter; expected one of those in conf/config.yaml"
+    if problem["type"] == "value_error":
+        return f"{where}: {problem['ctx']['error']}"
+    return f"{where}: got {problem['input']!r}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
