@@ -50,7 +50,8 @@ class SourceParams(Section):
     adapter: str
     """A row-mapping adapter: corpus, sst2, cola, hatexplain, ..., custom."""
     path: str | None = None
-    """embedded, files: file or folder under `data_dir` (default: the task's name). hub: data set name (default: the adapter's own)."""
+    """embedded, files: a file or folder under `data_dir` (default: the task's name).
+    hub: a data set's name (default: the adapter's own)."""
     config: str | None = None
     """hub: configuration of the data set (default: the adapter's own)."""
     revision: str | None = None
@@ -80,7 +81,7 @@ class RationaleFile(Section):
     path: str
     """JSON Lines, CSV or Parquet under `data_dir`."""
     format: Literal["mask", "marked", "spans"] = "mask"
-    """mask: id, words, rationale (0/1 a word). marked: id, text with [[evidence]]. spans: id, spans of [start, end) words."""
+    """mask: id, words, rationale (0/1 a word). marked: id, text with [[evidence]]. spans: id, [start, end) of words."""
     annotator: str | None = None
     """For files without a column `annotator`."""
     kind: RationaleKind | None = None
@@ -94,8 +95,8 @@ class RationaleParams(Section):
 
 
 class FinetuneParams(Section):
-    epochs: PositiveInt = 5
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    epochs: PositiveInt = 6
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
     """Fraction of all steps."""
@@ -205,6 +206,11 @@ class Params(Section):
         if task not in self.tasks:
             raise UnknownNameError("task", task, self.tasks)
         return task
+
+    @staticmethod
+    def top_k(mean_length: float | None) -> int:
+        """K of the top-K rule: the mean rationale length in training, rounded, at least 1 (ExpNet A.4)."""
+        return max(1, round(mean_length or 1))
 
     def rationale_params(self, task: str) -> RationaleParams:
         return self.rationales.get(task, RationaleParams())

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -88,8 +89,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         yield partial
         with partial.open("rb") as written:
             os.fsync(written.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, target)
+        partial.chmod(0o644)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -98,22 +99,23 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a folder to fill; it takes the place of `target` when the block ends without an exception.
 
-    The earlier folder is moved aside first and removed last, so that at every moment one of the two is whole.
+    A folder cannot be replaced in one step: the earlier one is moved aside, the new one put in place, the earlier one
+    removed. A process killed between the first two leaves nothing under the name, never a half.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target)
     partial = Path(tempfile.mkdtemp(prefix=_partials(target), dir=target.parent))
-    os.chmod(partial, 0o755)
+    partial.chmod(0o755)
     try:
         yield partial
         if target.exists():
             old = Path(tempfile.mkdtemp(prefix=_partials(target), dir=target.parent))
-            os.replace(target, old / "old")
-            os.replace(partial, target)
+            target.replace(old / "old")
+            partial.replace(target)
             shutil.rmtree(old, ignore_errors=True)
         else:
-            os.replace(partial, target)
+            partial.replace(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -124,7 +126,7 @@ def write_text(target: str | os.PathLike[str], text: str) -> None:
 
 
 def write_json(target: str | os.PathLike[str], value: object) -> None:
-    """Write JSON, keys in the order given; NaN and infinities are refused (ValueError), for no reader agrees on them."""
+    """Write JSON, keys in the order given; NaN and infinities are refused (ValueError): readers disagree on them."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -144,7 +146,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
     Raises DataError naming file and row for invalid UTF-8, invalid JSON, or a line that is no JSON object.
     """
     try:
-        handle = Path(path).open("rb")
+        handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     with handle:
@@ -229,10 +231,15 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document given to `parquet_writer` as metadata; empty when there was none."""
+    """The JSON document given to `parquet_writer` or `add_metadata`; empty when there was none."""
     with open_parquet(path) as file:
-        raw = (file.schema_arrow.metadata or {}).get(METADATA_KEY, b"{}")
+        raw = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
     return dict(json.loads(raw))
+
+
+def add_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
+    """Give an open file its metadata document at the end, when it holds what only the finished work knows."""
+    writer.add_key_value_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
@@ -264,9 +271,7 @@ def read_task_examples(folder: str | os.PathLike[str]) -> list[Example]:
 
 
 def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Rationale]) -> None:
-    rows = [
-        {"example_id": r.example_id, "annotator": r.annotator, "kind": r.kind, "mask": r.mask} for r in rationales
-    ]
+    rows = [{"example_id": r.example_id, "annotator": r.annotator, "kind": r.kind, "mask": r.mask} for r in rationales]
     write_table(target, rows, RATIONALE_SCHEMA)
 
 
@@ -307,15 +312,14 @@ def attribution_row(attribution: Attribution) -> dict[str, object]:
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Raises DataError naming file and row (from 1) where scores and words differ in number or a score is not finite."""
-    import numpy as np
-
+    """Raises DataError naming file and row (from 1) where a score is missing, one too many, or not finite."""
     attributions: list[Attribution] = []
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
         scores = np.asarray(row["scores"], dtype=np.float32)
         if len(scores) != len(row["words"]):
             raise DataError(
-                f"{path}, row {number}, field 'scores' has {len(scores)} entries; expected {len(row['words'])}, one a word"
+                f"{path}, row {number}, field 'scores' has {len(scores)} entries; "
+                f"expected {len(row['words'])}, one a word"
             )
         if not np.isfinite(scores).all():
             raise DataError(f"{path}, row {number}, field 'scores' holds a value that is not finite")
@@ -338,6 +342,7 @@ __all__ = [
     "EXAMPLE_SCHEMA",
     "RATIONALE_KINDS",
     "RATIONALE_SCHEMA",
+    "add_metadata",
     "atomic_folder",
     "atomic_path",
     "attribution_row",

@@ -1,0 +1,100 @@
+# Needs git, make and Python 3.11. Everything goes into .venv; nothing outside the checkout is touched.
+#
+#   PYTHON=python3.12     the interpreter .venv is made with
+#   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
+#   UPGRADE=1             with `make lock`: newest versions, not just those that pyproject.toml forces
+#   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+#                         PyTorch without CUDA, on Linux some 2 GB less to fetch
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements.lock
+# pip's progress is for a terminal; elsewhere only its warnings and errors show.
+QUIET := $(shell test -t 2 || echo --quiet)
+TORCH := $(shell sed -n 's/^torch==.*/&/p' $(LOCK))
+
+# The lock is made for 3.11, so that is looked for first. Taken before .venv goes to the front of PATH.
+ifndef PYTHON
+PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3)
+endif
+
+# The stages in dvc.yaml call plain `python`.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
+
+.PHONY: help install repro params test lint format lock bench hooks clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(STAMP) ## make .venv with the locked versions (again only when pyproject.toml or the lock change)
+
+$(STAMP): pyproject.toml $(LOCK)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    found="$$($(PYTHON) --version 2>/dev/null || echo 'not to be found')"; \
+	    echo "make install: $(PYTHON) is $$found; expected Python 3.11 or later (make install PYTHON=/path/to/python3.11)" >&2; \
+	    exit 2; }; \
+	  echo "==> $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "==> pip, as locked"
+	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) pip
+	@echo "==> $(TORCH)"
+	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) $(TORCH)
+	@echo "==> Explearn and the rest of $(LOCK)"
+	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) -e '.[dev]'
+	@$(BIN)/python -m pip check
+	@touch $(STAMP)
+
+repro: install params.yaml ## run the pipeline; the result is reports/report.md
+	dvc repro $(ARGS)
+
+params.yaml:
+	python scripts/compose_params.py $(ARGS)
+
+params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
+	python scripts/compose_params.py $(ARGS)
+
+test: install ## run all tests (ARGS="-k rollout" for some)
+	pytest $(ARGS)
+
+lint: install ## check style, format, types, and that params.yaml is what conf/ composes
+	ruff check .
+	ruff format --check .
+	mypy
+	python scripts/compose_params.py --check
+
+format: install ## mend what ruff can mend
+	ruff check --fix .
+	ruff format .
+
+# torch's local version (+cpu, +cu130) is cut off: any build of that release serves.
+lock: install ## rewrite requirements.lock after a change of dependencies (UPGRADE=1 for newest)
+	@cp $(LOCK) $(LOCK).new
+	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
+	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
+	@sed -i.bak 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' $(LOCK).new && rm $(LOCK).new.bak
+	@if grep -nE '^(nvidia-|cuda-|triton|-)|^[^#]*(file:|://)' $(LOCK).new; then \
+	  rm $(LOCK).new; \
+	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
+	  exit 2; \
+	fi
+	@mv $(LOCK).new $(LOCK)
+
+bench: install ## run benchmarks/*.py, one after the other
+	@ls benchmarks/*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
+	@for script in benchmarks/*.py; do echo "==> $$script"; python $$script || exit $$?; done
+
+hooks: install ## run the linters before each commit (pre-commit)
+	pre-commit install
+
+clean: ## remove caches and what killed stages left; .venv, data and reports stay
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis $(LOCK).new
+	find . \( -name .git -o -name .dvc -o -name $(VENV) \) -prune -o \
+	  \( -name __pycache__ -o -name '.*.partial-*' \) -prune -exec rm -rf {} +

@@ -1,0 +1,72 @@
+"""Compose params.yaml from conf/, just as `dvc exp run` does (hydra.enabled in .dvc/config).
+
+    python scripts/compose_params.py                    # the default profile
+    python scripts/compose_params.py profile=local seed=7
+    python scripts/compose_params.py --check            # exit code 1 where params.yaml is not what conf/ composes
+
+`dvc repro` reads params.yaml as it is; only `dvc exp run` composes it anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PARAMS = ROOT / "params.yaml"
+
+
+def compose(overrides: list[str]) -> str:
+    """Return the text of params.yaml for these Hydra overrides."""
+    from dvc.utils.hydra import compose_and_dump
+    from hydra.errors import HydraException
+
+    with tempfile.TemporaryDirectory() as folder:
+        composed = Path(folder) / PARAMS.name
+        try:
+            compose_and_dump(
+                output_file=composed,
+                config_dir=str(ROOT / "conf"),
+                config_module=None,
+                config_name="config",
+                plugins_path=str(ROOT),
+                overrides=overrides,
+            )
+        except HydraException as error:
+            print(f"{Path(__file__).name}: conf/ does not compose: {' '.join(str(error).split())}", file=sys.stderr)
+            raise SystemExit(2) from error
+        return composed.read_text(encoding="utf-8")
+
+
+def write(text: str) -> None:
+    """Put params.yaml in place by rename, so that a reader never sees half of it."""
+    partial = PARAMS.with_name(f".{PARAMS.name}.partial-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(PARAMS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s [--check] [NAME=VALUE ...]",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help="Hydra overrides, as with dvc exp run -S")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where params.yaml would change")
+    options = parser.parse_args()
+    text = compose(options.overrides)
+    found = PARAMS.read_text(encoding="utf-8") if PARAMS.exists() else None
+    if options.check:
+        if found != text:
+            state = "there is none" if found is None else "it is not what conf/ composes"
+            print(f"params.yaml: {state}; change conf/ where that is meant, then run `make params`", file=sys.stderr)
+            raise SystemExit(1)
+    elif found != text:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The command line: `explearn explain`, `explearn methods`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from explearn.data.records import Attribution
+from explearn.errors import ParamsError
+from explearn.registry import accepted_options, get_explainer, get_info, list_explainers
+from explearn.staging import COMPUTE_OPTIONS, compute_options, user_errors
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Say why a text classifier gave a text its label.",
+)
+
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+
+
+@app.command()
+def methods() -> None:
+    """List all methods, with their family, their cost for one text and what they need."""
+    console = Console(highlight=False)
+    family = ""
+    for name in list_explainers():
+        info = get_info(name)
+        if info.family != family:
+            family = info.family
+            console.print(f"[bold]{family}[/bold]")
+        needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
+        console.print(f"  [bold cyan]{name}[/bold cyan] ({info.cost}{needs})")
+        console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+
+
+@app.command()
+def explain(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
+    ] = None,
+    classifier: Annotated[
+        str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
+    ] = "",
+    method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "rollout",
+    explainer: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME)."),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the method, NAME=VALUE; may be repeated.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Class to explain (default: the predicted class).")] = None,
+    pair: Annotated[
+        str | None, typer.Option(help="Second segment, for classifiers of pairs; goes with every text.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text, a line each.")] = False,
+    device: _DEVICE = "auto",  # type: ignore[valid-type]
+    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
+    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
+    compile: _COMPILE = False,  # type: ignore[valid-type]
+    seed: _SEED = None,  # type: ignore[valid-type]
+) -> None:
+    """Explain texts: a score for each word, larger meaning more evidence for the class."""
+    with user_errors():
+        if not classifier:
+            raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+        compute = compute_options(device, precision, max_tokens, compile, seed)
+        # Names and options are checked before torch is loaded for the classifier.
+        info = get_info(method)
+        if info.learned and explainer is None:
+            raise ParamsError(f"--explainer: got none; {method!r} is trained, expected the folder of a trained one")
+        options = _options(option or [])
+        if seed is not None and explainer is None and "seed" in accepted_options(method):
+            options.setdefault("seed", seed)
+        found = get_explainer(method, path=str(explainer) if explainer else None, **options)
+        lines = texts or [line.rstrip("\n") for line in sys.stdin]
+        from explearn.compute import seed_everything
+        from explearn.models.classifier import Classifier
+
+        if compute.seed is not None:
+            seed_everything(compute.seed)
+        loaded = Classifier.from_pretrained(classifier, compute)
+        inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
+        targets = None if target is None else [target] * len(inputs)
+        console = Console()
+        for attribution in found.explain(loaded, inputs, targets, description=None if texts else "explain"):
+            if as_json:
+                print(json.dumps(attribution.to_record(), ensure_ascii=False))
+            else:
+                console.print(_rendered(attribution))
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
+        options[name] = yaml.safe_load(value)
+    return options
+
+
+def _rendered(attribution: Attribution) -> Text:
+    """The text with its words on a background: green for the target, red against, stronger for larger scores."""
+    head = f"{attribution.predicted} (p = {attribution.probability:.3f})"
+    if attribution.target != attribution.predicted:
+        head = f"{attribution.target} (p = {attribution.probability:.3f}; predicted: {attribution.predicted})"
+    text = Text(f"{attribution.method}: {head}\n", style="bold")
+    largest = max(abs(float(score)) for score in attribution.scores) or 1.0
+    for word, score in zip(attribution.words, attribution.scores, strict=True):
+        strength = int(160 * abs(float(score)) / largest)
+        shade = f"rgb(0,{strength},0)" if score >= 0 else f"rgb({strength},0,0)"
+        text.append(word, style=f"default on {shade}" if strength > 24 else "")
+        text.append(" ")
+    ranked = sorted(zip(attribution.words, attribution.scores, strict=True), key=lambda item: -item[1])
+    text.append("\n" + "  ".join(f"{word} {score:+.4f}" for word, score in ranked[:8]) + "\n", style="dim")
+    return text
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

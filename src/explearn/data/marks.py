@@ -1,0 +1,194 @@
+"""The ways to write down a word mask: text with marks, 0/1 lists, spans.
+
+These functions raise DataError saying what they got and expected; callers that know file and row put those before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from explearn.errors import DataError
+
+OPEN, CLOSE = "[[", "]]"
+
+_BRACKETS = re.compile(r"\[{2,}|\]{2,}|\s+")
+
+_CONTEXT_CHARS = 20
+"""Characters of the text repeated in an error, to find the place."""
+
+
+def parse_marked(text: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Words and mask of a text whose evidence is set in double square brackets.
+
+    `"a [[good film]] ."` gives `("a", "good", "film", ".")` and `(False, True, True, False)`. Words are separated by
+    white space, and a word counts as marked when any of its characters stands inside brackets: `[[good]],` is the
+    marked word `good,`. A single square bracket is text; of three in a row, the outer one of an opening pair's right
+    side and of a closing pair's left side is text (`[[[1]]]` is the marked word `[1]`).
+
+    Raises DataError for brackets that are nested, not closed, not opened or without a word inside, and for an empty
+    text.
+    """
+    words: list[str] = []
+    mask: list[bool] = []
+    word, marked, inside, filled = "", False, False, False
+    opened_at = 0
+
+    def take(piece: str) -> None:
+        nonlocal word, marked, filled
+        word += piece
+        if inside and piece:
+            marked = filled = True
+
+    def finish() -> None:
+        nonlocal word, marked
+        if word:
+            words.append(word)
+            mask.append(marked)
+        word, marked = "", False
+
+    position = 0
+    for match in _BRACKETS.finditer(text):
+        take(text[position : match.start()])
+        position = match.end()
+        run = match.group()
+        if run.isspace():
+            finish()
+            continue
+        place = f"at character {match.start()} ({_context(text, match.start())})"
+        if run[0] == "[":
+            if inside or len(run) > 3:
+                raise DataError(f"got '[[' inside marks {place}; expected ']]' before the next '[['")
+            inside, filled, opened_at = True, False, match.start()
+            take(run[2:])
+        else:
+            if not inside:
+                raise DataError(f"got ']]' without '[[' {place}; expected marks to be opened before they are closed")
+            if len(run) > 3:
+                raise DataError(f"got ']]' twice {place}; expected one for each '[['")
+            take(run[2:])
+            if not filled:
+                raise DataError(f"got marks around nothing {place}; expected at least one word between '[[' and ']]'")
+            inside = False
+    take(text[position:])
+    finish()
+    if inside:
+        raise DataError(
+            f"got '[[' at character {opened_at} ({_context(text, opened_at)}) that is never closed; expected ']]'"
+        )
+    if not words:
+        raise DataError(f"got {text!r}; expected a text of at least one word")
+    return tuple(words), tuple(mask)
+
+
+def _context(text: str, position: int) -> str:
+    return repr(text[max(0, position - _CONTEXT_CHARS) : position + _CONTEXT_CHARS])
+
+
+def format_marked(words: Sequence[str], mask: Sequence[bool]) -> str:
+    """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
+
+    Raises DataError when words and mask differ in number or a word itself holds `[[` or `]]`.
+    """
+    if len(words) != len(mask):
+        raise DataError(f"got a mask of {len(mask)} entries; expected {len(words)}, one a word")
+    for word in words:
+        if OPEN in word or CLOSE in word:
+            raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")
+    pieces = list(words)
+    for start, end in spans_from_mask(mask):
+        pieces[start] = OPEN + pieces[start]
+        pieces[end - 1] += CLOSE
+    return " ".join(pieces)
+
+
+def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool, ...]:
+    """Mask over `n_words` words that is True inside the [start, end) word offsets `spans`, which may overlap.
+
+    Raises DataError for a span that is no pair of integers, is empty or reaches beyond the words.
+    """
+    mask = [False] * n_words
+    for span in spans:
+        whole = isinstance(span, (list, tuple)) and len(span) == 2
+        if not whole or not all(isinstance(v, int) and not isinstance(v, bool) for v in span):
+            raise DataError(f"got the span {span!r}; expected a pair of whole numbers [start, end)")
+        start, end = span
+        if not 0 <= start < end <= n_words:
+            raise DataError(
+                f"got the span [{start}, {end}); expected 0 <= start < end <= {n_words}, the number of words"
+            )
+        mask[start:end] = [True] * (end - start)
+    return tuple(mask)
+
+
+def spans_from_mask(mask: Sequence[bool]) -> list[tuple[int, int]]:
+    """The longest runs of True in a mask as [start, end) word offsets, in order."""
+    spans: list[tuple[int, int]] = []
+    for position, marked in enumerate(mask):
+        if not marked:
+            continue
+        if spans and spans[-1][1] == position:
+            spans[-1] = (spans[-1][0], position + 1)
+        else:
+            spans.append((position, position + 1))
+    return spans
+
+
+def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
+    """Mask from a list of 0/1 (or booleans), or its text form: a JSON list, or 0s and 1s with spaces between.
+
+    Raises DataError when there is a value other than 0 and 1, or not one entry a word.
+    """
+    entries: object = value
+    if isinstance(value, str):
+        entries = _json(value) if value.lstrip().startswith("[") else value.split()
+    if not isinstance(entries, (list, tuple)):
+        raise DataError(f"got {value!r}; expected a list of 0 and 1, one a word")
+    mask = []
+    for position, entry in enumerate(entries):
+        if isinstance(entry, int) and entry in (0, 1):
+            mask.append(bool(entry))
+        elif isinstance(value, str) and entry in ("0", "1"):
+            mask.append(entry == "1")
+        else:
+            raise DataError(f"got {entry!r} at entry {position}; expected 0 or 1")
+    if len(mask) != n_words:
+        raise DataError(f"got {len(mask)} entries; expected {n_words}, one a word")
+    return tuple(mask)
+
+
+def parse_spans(value: object, n_words: int) -> tuple[bool, ...]:
+    """Mask from a list of [start, end) pairs or its JSON text; raises DataError as `mask_from_spans` does."""
+    spans = _json(value) if isinstance(value, str) else value
+    if not isinstance(spans, (list, tuple)):
+        raise DataError(f"got {value!r}; expected a list of [start, end) pairs of word offsets")
+    return mask_from_spans(spans, n_words)
+
+
+def parse_word_list(value: object) -> tuple[str, ...]:
+    """Words from a list of strings or its text form: a JSON list, or words with spaces between.
+
+    Raises DataError for anything else. The words themselves are not checked.
+    """
+    words: object = value
+    if isinstance(value, str):
+        # A text may itself begin with a bracket; only what parses as a list of strings is taken for JSON.
+        parsed = _json(value, default=None) if value.lstrip().startswith("[") else None
+        strings = isinstance(parsed, list) and all(isinstance(word, str) for word in parsed)
+        words = parsed if strings else value.split()
+    if not isinstance(words, (list, tuple)):
+        raise DataError(f"got {value!r}; expected a list of words")
+    return tuple(words)
+
+
+_RAISE = object()
+
+
+def _json(value: str, default: object = _RAISE) -> object:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        if default is not _RAISE:
+            return default
+        raise DataError(f"got {value!r}; expected a list written as JSON") from error

@@ -1,0 +1,133 @@
+"""What an adapter is: from a raw row to words, a label and the marks that the row brings."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from explearn.data.records import RationaleKind, Split
+from explearn.data.sources.readers import RawRow
+
+OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
+    "train": ("train",),
+    "validation": ("validation",),
+    "test": ("test",),
+}
+"""File stems where each split has its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """One annotator's mask over words + pair of a row."""
+
+    annotator: str
+    kind: RationaleKind
+    mask: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedRow:
+    """A row as an example without its split and, where the source gives none, without its id.
+
+    Attributes:
+        words, pair: as in Example.
+        label: one of the adapter's labels.
+        id: identifier, or None for TASK-FILE-ROW.
+        split: the row's own split, for files that hold several.
+        marks: the rationales that the row brings.
+        lost: what of the row could not be used, reason -> count.
+    """
+
+    words: tuple[str, ...]
+    label: str
+    pair: tuple[str, ...] = ()
+    id: str | None = None
+    split: Split | None = None
+    marks: tuple[Marks, ...] = ()
+    lost: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A row that is no example, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HubDefault:
+    """Where a data set is found on the hub, and how its splits become ours."""
+
+    name: str
+    splits: Mapping[Split, str]
+    config: str | None = None
+    revision: str | None = None
+
+
+class Adapter(Protocol):
+    """Maps the rows of one data set.
+
+    Attributes:
+        labels: label order of the task; None where the labels are those found in train, sorted.
+        hub: where the hub has it; None for sources that exist only as files.
+        file_splits: our split -> stems of its file, in order of preference.
+        splits_in_rows: whether one file holds all splits and each row names its own.
+    """
+
+    @property
+    def labels(self) -> tuple[str, ...] | None: ...
+    @property
+    def hub(self) -> HubDefault | None: ...
+    @property
+    def file_splits(self) -> Mapping[Split, tuple[str, ...]]: ...
+    @property
+    def splits_in_rows(self) -> bool: ...
+
+    def map_row(self, row: RawRow) -> MappedRow | Dropped:
+        """Raises DataError naming file, row and field for a row that cannot be used."""
+        ...
+
+
+def row_id(row: RawRow, task: str) -> str | None:
+    """The row's own identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None."""
+    own = row.values.get("id")
+    if own is not None:
+        return str(own)
+    running = row.values.get("idx")
+    return None if running is None else f"{task}-{row.stem}-{running}"
+
+
+def one_of(value: str, labels: Sequence[str]) -> str:
+    """The end of an error about an unknown label: what was expected, with the nearest name."""
+    near = difflib.get_close_matches(value.casefold(), labels, n=1, cutoff=0.5)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"one of {', '.join(labels)}{hint}"
+
+
+def class_label(
+    row: RawRow, column: str, value: object, labels: Sequence[str], aliases: Mapping[str, str], path: str | None = None
+) -> str:
+    """The label that a raw value stands for.
+
+    A string is a label or, in any case, one of `aliases`. An integer (or its digits, as CSV gives it) counts in the
+    classes that the source declares for the column, else in `labels`. `path` is the column's full name when it lies in
+    another. Raises DataError, with near names, for anything else.
+    """
+    name = value
+    if isinstance(value, str) and value.strip().isdigit() and value.strip() not in labels:
+        name = int(value)
+    if isinstance(name, int) and not isinstance(name, bool):
+        declared = row.class_names.get(path or column, tuple(labels))
+        if not 0 <= name < len(declared):
+            codes = ", ".join(f"{code} ({label})" for code, label in enumerate(declared))
+            raise row.error(column, value, f"one of {codes}")
+        name = declared[name]
+    if not isinstance(name, str):
+        raise row.error(column, value, one_of(str(value), labels))
+    folded = name.strip().casefold()
+    label = aliases.get(folded, folded)
+    if label not in labels:
+        raise row.error(column, value, one_of(name, labels))
+    return label

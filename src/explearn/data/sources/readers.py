@@ -1,0 +1,289 @@
+"""Raw rows with their place, from JSON Lines, CSV, Parquet and the hub.
+
+Every reader gives `RawRow`s, so that what comes after it (adapters, splits) is the same for all kinds of source and
+every error can say file, row and field. Rows count from 1: lines of JSON Lines, records of CSV (the header is not
+counted) and Parquet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from explearn.data.records import SPLITS, Split, check_words
+from explearn.data.storage import open_parquet, read_jsonl
+from explearn.errors import DataError
+
+SHOWN_CHARS = 60
+"""Longest part of a value repeated in an error, in characters."""
+
+BATCH_ROWS = 1024
+"""Rows of a Parquet file turned into Python objects at a time."""
+
+
+def shown(value: object) -> str:
+    """`repr` of a value, cut for use in an error."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row as its source gives it.
+
+    Attributes:
+        file: path or hub name, as errors show it.
+        stem: name of the file without its ending, or of the hub's split; part of ids made up for rows without one.
+        number: row in the file, from 1.
+        values: column -> value.
+        class_names: column -> names of the classes that integers in it stand for, where the source declares them;
+            a column inside another is written with a dot.
+    """
+
+    file: str
+    stem: str
+    number: int
+    values: Mapping[str, Any]
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}, row {self.number}"
+
+    def error(self, column: str, got: object, expected: str) -> DataError:
+        return DataError(f"{self.where}, field {column!r}: got {shown(got)}; expected {expected}")
+
+    def located(self, column: str, error: DataError) -> DataError:
+        """The same complaint with file, row and field before it."""
+        return DataError(f"{self.where}, field {column!r}: {error}")
+
+    def value(self, *columns: str) -> tuple[str, Any]:
+        """(column, value) of the first of `columns` that the row has; raises DataError when it has none of them."""
+        for column in columns:
+            if column in self.values:
+                return column, self.values[column]
+        raise DataError(
+            f"{self.where}, field {columns[0]!r}: missing; expected a column {' or '.join(map(repr, columns))}, "
+            f"got {', '.join(self.values)}"
+        )
+
+    def words(self, *columns: str) -> tuple[str, ...]:
+        """White-space separated words of the first of `columns` present.
+
+        Raises DataError when the value is no text, is empty or holds an unusable word.
+        """
+        column, value = self.value(*columns)
+        if not isinstance(value, str):
+            raise self.error(column, value, "a text")
+        if not value.strip():
+            raise self.error(column, value, "a text of at least one word")
+        words = tuple(value.split())
+        self.check_words(words, column)
+        return words
+
+    def word_list(self, *columns: str) -> tuple[str, ...]:
+        """Words given as a list in the first of `columns` present; raises DataError as `words` does."""
+        column, value = self.value(*columns)
+        if not isinstance(value, list):
+            raise self.error(column, value, "a list of words")
+        self.check_words(tuple(value), column)
+        return tuple(value)
+
+    def check_words(self, words: tuple[str, ...], column: str) -> None:
+        try:
+            check_words(words, column)
+        except DataError as error:
+            raise DataError(f"{self.where}, {error}") from error
+
+
+def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {line}: byte {error.start} is not valid UTF-8; expected UTF-8 CSV") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    number = 0
+    try:
+        header = next(reader, None)
+        if not header:
+            raise DataError(f"{path}: no header; expected column names in the first line")
+        if len(set(header)) != len(header) or not all(header):
+            raise DataError(f"{path}: got the header {', '.join(header)}; expected a different name for each column")
+        for cells in reader:
+            if not cells:  # a blank line
+                continue
+            number += 1
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
+                )
+            yield number, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    with open_parquet(path) as file:
+        batches = file.iter_batches(batch_size=BATCH_ROWS)
+        while True:
+            try:
+                batch = next(batches, None)
+                rows = [] if batch is None else batch.to_pylist()
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise DataError(
+                    f"{path}, after row {number}: damaged ({str(error).splitlines()[0]}); make it anew"
+                ) from error
+            if batch is None:
+                return
+            for row in rows:
+                number += 1
+                yield number, row
+
+
+READERS: dict[str, Callable[[Path], Iterator[tuple[int, dict[str, Any]]]]] = {
+    ".jsonl": read_jsonl,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
+
+
+def read_file(path: str | Path) -> Iterator[RawRow]:
+    """Yield the rows of a .jsonl, .csv or .parquet file.
+
+    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short or damaged.
+    """
+    path = Path(path)
+    reader = READERS.get(path.suffix)
+    if reader is None:
+        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    for number, values in reader(path):
+        yield RawRow(str(path), path.stem, number, values)
+
+
+def find_source(data_dir: str | Path, name: str) -> Path:
+    """File or folder `name` under `data_dir`; the ending of a file may be left out.
+
+    Raises DataError when there is none, or when several files differ only in their ending.
+    """
+    path = Path(data_dir) / name
+    if path.exists():
+        return path
+    found = _with_endings(path)
+    if not found:
+        raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
+    return found
+
+
+def _with_endings(path: Path) -> Path | None:
+    found = [candidate for ending in READERS if (candidate := path.with_name(path.name + ending)).is_file()]
+    if len(found) > 1:
+        raise DataError(
+            f"{path.parent}: got {', '.join(f.name for f in found)}; expected one file of the name {path.name}"
+        )
+    return found[0] if found else None
+
+
+def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: bool) -> dict[Split, Path]:
+    """Files of a folder by our split.
+
+    `wanted` gives the stems to look for, in order of preference. A split without a file is left out, unless it is
+    train or `strict` is set: then DataError names the stem that was looked for and what the folder holds.
+    """
+    files: dict[Split, Path] = {}
+    for split, stems in wanted.items():
+        found = next((file for stem in stems if (file := _with_endings(folder / stem))), None)
+        if found is not None:
+            files[split] = found
+        elif strict or split == "train":
+            present = sorted(p.name for p in folder.iterdir() if p.suffix in READERS)
+            raise DataError(
+                f"{folder}: no file for split {split!r}; expected {' or '.join(stems)} ending in {', '.join(READERS)}, "
+                f"got {', '.join(present) or 'none'}"
+            )
+    return files
+
+
+def hub_folder(data_dir: str | Path, name: str) -> Path | None:
+    """The local folder that a hub name stands for (under `data_dir`, or as given); None where there is none."""
+    return next((path for path in (Path(data_dir) / name, Path(name)) if path.is_dir()), None)
+
+
+def folder_configs(folder: Path) -> list[str]:
+    """Configurations of a folder in the hub's file layout; raises DataError when it holds no data."""
+    import datasets  # takes a second to import; only this kind of source needs it
+
+    try:
+        return list(datasets.get_dataset_config_names(str(folder)))
+    except Exception as error:
+        raise DataError(f"{folder}: cannot be read as a data set of the hub's layout ({_reason(error)})") from error
+
+
+def read_hub(
+    name: str, config: str | None, revision: str | None, splits: Mapping[Split, str] | None
+) -> dict[Split, Iterator[RawRow]]:
+    """Rows of a data set on the hub, or in a local folder with the hub's file layout, by our split.
+
+    Args:
+        name: hub name, or a folder.
+        config: configuration to load.
+        revision: git revision on the hub.
+        splits: our split -> split expression of the `datasets` library; None takes those of our names that exist.
+
+    Raises DataError in one sentence when the data set cannot be had (unknown, offline, needs code of its own, damaged).
+    """
+    import datasets
+
+    try:
+        if splits is None:
+            loaded = datasets.load_dataset(name, config, revision=revision)
+            parts = {split: (str(split), loaded[split]) for split in SPLITS if split in loaded}
+        else:
+            parts = {
+                split: (expression, datasets.load_dataset(name, config, split=expression, revision=revision))
+                for split, expression in splits.items()
+            }
+    except Exception as error:  # the library raises its own, the hub client's, pyarrow's and the standard library's
+        raise DataError(
+            f"hub data set {name!r}{f', configuration {config!r}' if config else ''}: cannot be loaded "
+            f"({_reason(error)}); check its name, its splits and the connection, or give a local copy as path"
+        ) from error
+    if "train" not in parts:
+        raise DataError(f"hub data set {name!r}: got the splits {', '.join(loaded)}; expected train, or splits.train")
+    return {split: _hub_rows(name, expression, part) for split, (expression, part) in parts.items()}
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip().rstrip(".") for line in str(error.__cause__ or error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _hub_rows(name: str, expression: str, part: Any) -> Iterator[RawRow]:
+    names = dict(_class_names(part.features, ""))
+    for number, values in enumerate(part, start=1):
+        yield RawRow(f"{name}:{expression}", expression, number, values, names)
+
+
+def _class_names(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(feature, Mapping):
+        for key, inner in feature.items():
+            yield from _class_names(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(feature, list):
+        yield from _class_names(feature[0], path)
+    elif hasattr(feature, "feature"):
+        yield from _class_names(feature.feature, path)
+    elif hasattr(feature, "int2str"):
+        yield path, tuple(feature.names)

@@ -1,0 +1,115 @@
+"""Splits, subsamples and balance: drawn by seed, and the same whatever the order of the rows.
+
+Texts are ordered by the SHA-256 of "SEED:ID", and a draw takes the first of each label in that order. A smaller draw is
+therefore part of a larger one with the same seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from explearn.data.records import Split
+from explearn.errors import DataError, ParamsError
+
+
+def hash_order(ids: Iterable[str], seed: int) -> list[str]:
+    """`ids` in an order that depends on nothing but each id and the seed."""
+    return sorted(ids, key=lambda item: (hashlib.sha256(f"{seed}:{item}".encode()).digest(), item))
+
+
+def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Share `total` among labels in proportion to `sizes`, by largest remainder.
+
+    No label gets more than its limit (default: its size). Ties go to the label that comes first. A label gets at least
+    one where the total and its limit allow it. The shares add up to `total`, or to all limits when those are less.
+    """
+    limits = limits or sizes
+    shares = dict.fromkeys(sizes, 0)
+    whole = sum(sizes.values())
+    total = min(total, sum(limits.values()))
+    if not total:
+        return shares
+    quotas = {label: Fraction(total * size, whole) for label, size in sizes.items()}
+    for label, quota in quotas.items():
+        shares[label] = min(int(quota), limits[label])
+    while (left := total - sum(shares.values())) > 0:
+        open_labels = [label for label in shares if shares[label] < limits[label]]
+        by_remainder = sorted(open_labels, key=lambda label: shares[label] - quotas[label])
+        for label in by_remainder[:left]:
+            shares[label] += 1
+    for label in shares:
+        largest = max(shares, key=lambda other: shares[other])
+        if not shares[label] and limits[label] and shares[largest] > 1:
+            shares[label], shares[largest] = 1, shares[largest] - 1
+    return shares
+
+
+def _by_label(labels: Mapping[str, str], seed: int) -> dict[str, list[str]]:
+    """Label (sorted) -> ids in hash order."""
+    groups: dict[str, list[str]] = {label: [] for label in sorted(set(labels.values()))}
+    for item in hash_order(labels, seed):
+        groups[labels[item]].append(item)
+    return groups
+
+
+def _rounded(fraction: float, count: int) -> int:
+    # A decimal fraction is meant as written: 0.1 is one tenth. Halves round up; a split that is asked for is not empty.
+    return max(1, int(Fraction(str(fraction)) * count + Fraction(1, 2)))
+
+
+def carve(labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int) -> dict[str, Split]:
+    """Set parts of a train split aside, stratified by label.
+
+    Args:
+        labels: id -> label of every text of train.
+        fractions: split to be made -> its fraction of all of train.
+
+    Returns id -> split, "train" for what is left. Every label keeps at least one text in train.
+    Raises ParamsError when the fractions leave no train, DataError when there are too few texts.
+    """
+    total = sum(Fraction(str(fraction)) for fraction in fractions.values())
+    if total >= 1:
+        raise ParamsError(f"carve_validation and carve_test add up to {float(total)}; expected less than 1")
+    groups = _by_label(labels, seed)
+    sizes = {label: len(ids) for label, ids in groups.items()}
+    free = {label: size - 1 for label, size in sizes.items()}
+    assigned: dict[str, Split] = dict.fromkeys(labels, "train")
+    for split, fraction in fractions.items():
+        wanted = _rounded(fraction, len(labels))
+        if wanted > sum(free.values()):
+            raise DataError(f"train has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
+        for label, share in apportion(wanted, sizes, free).items():
+            for item in groups[label][:share]:
+                assigned[item] = split
+            groups[label] = groups[label][share:]
+            free[label] -= share
+    return assigned
+
+
+def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed: int) -> set[str]:
+    """Ids to keep of one split.
+
+    Args:
+        labels: id -> label of every text of the split.
+        limit: most texts to keep; None keeps all.
+        balance: keep the same number of each label (as many as the rarest has, and the limit allows); otherwise labels
+            keep their proportions.
+
+    Raises ParamsError when a balanced draw would have to leave labels out.
+    """
+    groups = _by_label(labels, seed)
+    sizes = {label: len(ids) for label, ids in groups.items()}
+    if balance and sizes:
+        each = min(sizes.values())
+        if limit is not None:
+            if limit < len(sizes):
+                raise ParamsError(
+                    f"max_examples: got {limit}; expected at least {len(sizes)}, one a label, with balance"
+                )
+            each = min(each, limit // len(sizes))
+        shares = dict.fromkeys(sizes, each)
+    else:
+        shares = sizes if limit is None else apportion(limit, sizes)
+    return {item for label, ids in groups.items() for item in ids[: shares[label]]}

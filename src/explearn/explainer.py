@@ -1,0 +1,204 @@
+"""The one interface of every method: (classifier, texts, targets) -> attributions.
+
+A method says how to score the sub-tokens of one batch; this base class does the rest, the same for all: encoding,
+batches of similar length within the token budget, targets, word scores from sub-token scores, timing and progress.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.data.alignment import NO_WORD
+from explearn.data.records import Aggregation, Attribution
+from explearn.errors import ExplearnError, ParamsError
+from explearn.models.classifier import Classifier, Text
+from explearn.models.encoding import Batch, Encoding, budget_batches
+from explearn.params import Params
+from explearn.workspace import Workspace
+
+CHUNK_TEXTS = 512
+"""Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScores:
+    """What a method returns for a batch.
+
+    scores: (batch, tokens), one number a position; those of special tokens and padding are ignored.
+    logits: (batch, C), of the same forward pass, so that classification is not paid twice.
+    targets: int64, (batch,), the classes explained.
+    """
+
+    scores: torch.Tensor
+    logits: torch.Tensor
+    targets: torch.Tensor
+
+
+class Explainer(ABC):
+    """Base of all methods. Subclasses store their options as given and set the class attributes.
+
+    Class attributes:
+        aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
+        signed: whether scores below zero are evidence against the target.
+    """
+
+    aggregation: ClassVar[Aggregation] = "max"
+    signed: ClassVar[bool] = False
+    name: str = ""
+    """Registry name; set by `explearn.registry.get_explainer`."""
+
+    @abstractmethod
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
+
+    def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
+        """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
+
+    def explain(
+        self,
+        classifier: Classifier,
+        texts: Iterable[Text],
+        targets: Iterable[int | str] | None = None,
+        description: str | None = None,
+    ) -> Iterator[Attribution]:
+        """Yield one attribution for each text, in order.
+
+        Args:
+            texts: strings, pairs of strings, or examples.
+            targets: class to explain for each text, by name or index (default: the predicted class).
+            description: what a progress bar should say (default: no bar).
+
+        Raises:
+            DataError: a text without usable words; its number is named.
+            ParamsError: not as many targets as texts.
+            UnknownNameError: a target that is no class of the classifier.
+            UnsupportedError: this method cannot explain this classifier.
+        """
+        self.check(classifier)
+        remaining = iter(texts)
+        wanted = None if targets is None else iter(targets)
+        with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
+            while chunk := list(islice(remaining, CHUNK_TEXTS)):
+                indices = None
+                if wanted is not None:
+                    indices = [classifier.label_index(target) for target in islice(wanted, len(chunk))]
+                    if len(indices) != len(chunk):
+                        raise ParamsError("targets: fewer than texts; expected one for each text")
+                for attribution in self._explain_chunk(classifier, classifier.encode(chunk), indices):
+                    yield attribution
+                    bar.update(1)
+            if wanted is not None and next(wanted, None) is not None:
+                raise ParamsError("targets: more than texts; expected one for each text")
+
+    def _explain_chunk(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[Attribution]:
+        results: dict[int, Attribution] = {}
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+            start = time.perf_counter()
+            batch = classifier.batch([encodings[i] for i in indices])
+            wanted = None
+            if targets is not None:
+                wanted = torch.tensor([targets[i] for i in indices], device=classifier.device)
+            scored = self.score_batch(classifier, batch, wanted)
+            scores = scored.scores.detach().float().cpu().numpy()
+            probabilities = scored.logits.detach().double().softmax(-1).cpu().numpy()
+            chosen = scored.targets.tolist()
+            seconds = (time.perf_counter() - start) / len(indices)
+            for row, index in enumerate(indices):
+                results[index] = self._attribution(
+                    classifier, encodings[index], scores[row], chosen[row], probabilities[row], seconds
+                )
+        return [results[i] for i in range(len(encodings))]
+
+    def _attribution(
+        self,
+        classifier: Classifier,
+        encoding: Encoding,
+        scores: NDArray[np.float32],
+        target: int,
+        probabilities: NDArray[np.float64],
+        seconds: float,
+    ) -> Attribution:
+        word_scores, unaligned = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
+        return Attribution(
+            words=encoding.words,
+            scores=word_scores,
+            tokens=classifier.tokens(encoding),
+            token_scores=scores[encoding.positions],
+            target=classifier.labels[target],
+            method=self.name,
+            probability=float(probabilities[target]),
+            predicted=classifier.labels[int(probabilities.argmax())],
+            aggregation=self.aggregation,
+            signed=self.signed,
+            unaligned=unaligned,
+            seconds=seconds,
+            example_id=encoding.example_id,
+        )
+
+
+class LearnedExplainer(Explainer):
+    """A method that is trained: adds `fit_task`, `save` and `load`, and a `fit` whose arguments differ between
+    methods."""
+
+    @abstractmethod
+    def fit_task(self, workspace: Workspace, params: Params, task: str, description: str | None = None) -> Self:
+        """Train for one task of the pipeline from what earlier stages left in the workspace.
+
+        Raises DataError, ParamsError or ModelError, before training starts, where something it needs is missing.
+        """
+
+    @abstractmethod
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write configuration (JSON) and weights (safetensors) to a folder, atomically."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; raises ModelError for a missing or damaged file."""
+
+
+def aggregate(
+    scores: NDArray[np.float32], word_ids: Sequence[int], words: int, aggregation: Aggregation
+) -> tuple[NDArray[np.float32], int]:
+    """Word scores from sub-token scores.
+
+    Args:
+        scores: one number a position; may be longer than `word_ids` by padding.
+        word_ids: word of each position, NO_WORD for special tokens and pieces of no word.
+        words: number of words.
+        aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
+
+    Returns float32 scores, shape (words,), and how many words had no piece. Those get the lowest score of the text, or
+    0 where no word has one.
+
+    Raises ExplearnError when a score is not finite: a method must not pass NaN on.
+    """
+    owner = np.asarray(word_ids)
+    real = owner != NO_WORD
+    values, owner = np.asarray(scores[: len(real)][real], dtype=np.float64), owner[real]
+    if not np.isfinite(values).all():
+        raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
+    present = np.zeros(words, dtype=bool)
+    present[owner] = True
+    result = np.full(words, -np.inf if aggregation == "max" else 0.0)
+    (np.maximum if aggregation == "max" else np.add).at(result, owner, values)
+    result[~present] = result[present].min() if present.any() else 0.0
+    return result.astype(np.float32), int((~present).sum())
+
+
+def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
+    """The given classes, or the predicted ones."""
+    return logits.argmax(-1) if targets is None else targets

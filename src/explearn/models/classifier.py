@@ -1,0 +1,253 @@
+"""The text classifier that is explained: frozen, batched by length, predicting class probabilities."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.compute import ComputeOptions, autocast
+from explearn.data.alignment import NO_WORD, align, word_spans
+from explearn.data.records import Example, check_words
+from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.models.encoding import Batch, Encoding, budget_batches, collate
+
+Text = str | tuple[str, str] | Example
+"""What can be classified and explained: a text, a pair of segments, or an example."""
+
+_UNBOUNDED = 100_000
+"""transformers gives tokenizers without a length limit a model_max_length of 1e30."""
+
+
+class Classifier:
+    """A sequence classifier with its tokenizer, its parameters frozen.
+
+    Attributes:
+        model: a transformers model with a sequence classification head, in evaluation mode, without gradients on its
+            parameters (gradients of its inputs can still be taken).
+        tokenizer: its fast tokenizer.
+        device, dtype, max_tokens: where, in which precision and in batches of how many padded sub-tokens it runs.
+        labels: names of the C classes in the order of the logits.
+    """
+
+    def __init__(
+        self,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> None:
+        """Raises ModelError for a tokenizer without character offsets or padding, and DeviceError."""
+        if not tokenizer.is_fast:
+            raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
+        if tokenizer.pad_token_id is None:
+            raise ModelError(f"{name or 'the classifier'}: its tokenizer has no padding token; batches need one")
+        compute = compute or ComputeOptions()
+        self.name = name
+        self.device = compute.resolve_device()
+        self.dtype = compute.resolve_dtype(self.device)
+        self.max_tokens = compute.resolve_max_tokens(self.device)
+        self.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+        self.tokenizer = tokenizer
+        names: Any = model.config.id2label
+        self.labels = [str(names[i]) for i in range(len(names))]
+        self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike[str], compute: ComputeOptions | None = None, **options: Any
+    ) -> Classifier:
+        """Load a classifier saved with `save_pretrained`, or by name from the hub.
+
+        Args:
+            path: local folder or hub name.
+            compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
+
+        Raises ModelError when there is no such model, its head is not a trained classification head, or its weights
+        do not fit its configuration; DeviceError when the device is not there.
+        """
+        compute = replace(compute or ComputeOptions(), **options)
+        compute.resolve_device()
+        name = os.fspath(path)
+        if not Path(name).is_dir() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+            raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
+        quiet_transformers()
+        try:
+            model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name, output_loading_info=True, dtype=torch.float32
+            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+        except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
+            raise ModelError(f"{name}: cannot be loaded as a classifier ({_first_line(error)})") from error
+        missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
+        if missing:
+            raise ModelError(
+                f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
+                "expected a fine-tuned sequence classifier"
+            )
+        return cls(model, tokenizer, compute, name=name)
+
+    # ---- what the model sees -------------------------------------------------------------------------------------
+
+    @property
+    def max_length(self) -> int:
+        """Most sub-tokens a text, special tokens included; longer texts are cut."""
+        return max_length(self.model.config, self.tokenizer)
+
+    @property
+    def mask_token_id(self) -> int:
+        """Id that stands for a removed sub-token: the mask token, or the unknown token where there is none."""
+        for token_id in (self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
+            if token_id is not None:
+                return int(token_id)
+        raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
+
+    def encode(self, texts: Sequence[Text]) -> list[Encoding]:
+        """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
+
+        Raises DataError for a text without words, or with a word that no text of natural language holds.
+        """
+        segments = [_as_segments(text, position) for position, text in enumerate(texts)]
+        encodings: dict[int, Encoding] = {}
+        for has_pair in (False, True):
+            chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
+            if chosen:
+                encodings.update(zip(chosen, self._encode_segments([segments[i] for i in chosen]), strict=True))
+        return [encodings[i] for i in range(len(segments))]
+
+    def _encode_segments(self, segments: list[tuple[str, str | None, str]]) -> list[Encoding]:
+        first = [text for text, _, _ in segments]
+        second = [pair for _, pair, _ in segments if pair is not None]
+        encoded = self.tokenizer(
+            first,
+            second or None,
+            truncation=True,
+            max_length=self.max_length,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+        )
+        use_types = "token_type_ids" in self.tokenizer.model_input_names
+        result = []
+        for row, (text, pair, example_id) in enumerate(segments):
+            spans = word_spans(text)
+            pair_spans = word_spans(pair) if pair is not None else []
+            sequence = encoded.sequence_ids(row)
+            offsets = encoded["offset_mapping"][row]
+            word_ids = [NO_WORD] * len(sequence)
+            for segment, words, shift in ((0, spans, 0), (1, pair_spans, len(spans))):
+                positions = [i for i, s in enumerate(sequence) if s == segment]
+                owners = align([offsets[i] for i in positions], words)
+                for position, owner in zip(positions, owners, strict=True):
+                    word_ids[position] = owner if owner == NO_WORD else owner + shift
+            result.append(
+                Encoding(
+                    input_ids=tuple(encoded["input_ids"][row]),
+                    token_type_ids=tuple(encoded["token_type_ids"][row]) if use_types else (),
+                    special=tuple(s is None for s in sequence),
+                    word_ids=tuple(word_ids),
+                    words=tuple(text[a:b] for a, b in spans) + tuple((pair or "")[a:b] for a, b in pair_spans),
+                    example_id=example_id,
+                )
+            )
+        return result
+
+    def tokens(self, encoding: Encoding) -> tuple[str, ...]:
+        """Sub-tokens as text, special tokens left out."""
+        ids = [encoding.input_ids[i] for i in encoding.positions]
+        return tuple(self.tokenizer.convert_ids_to_tokens(ids))
+
+    # ---- prediction ----------------------------------------------------------------------------------------------
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        return collate(encodings, int(self.tokenizer.pad_token_id), self.device)
+
+    def autocast(self) -> Any:
+        return autocast(self.device, self.dtype)
+
+    def logits(self, batch: Batch) -> torch.Tensor:
+        """float32 logits, shape (batch, C)."""
+        with self.autocast():
+            return cast(torch.Tensor, self._forward(**batch.model_inputs()).logits).float()
+
+    @torch.inference_mode()
+    def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+        """Class probabilities, shape (n, C), in the order given; shows a progress bar when `description` is set."""
+        probabilities = np.empty((len(encodings), len(self.labels)))
+        with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
+            for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+                logits = self.logits(self.batch([encodings[i] for i in indices]))
+                probabilities[indices] = logits.double().softmax(-1).cpu().numpy()
+                bar.update(len(indices))
+        return probabilities
+
+    def predict(self, texts: Sequence[Text]) -> list[str]:
+        """Name of the most probable class of each text."""
+        return [self.labels[i] for i in self.predict_proba(self.encode(texts)).argmax(-1)]
+
+    def label_index(self, target: int | str) -> int:
+        """Index of a class given by name or index; raises UnknownNameError."""
+        if isinstance(target, str):
+            if target not in self.labels:
+                raise UnknownNameError("label", target, self.labels)
+            return self.labels.index(target)
+        if not 0 <= target < len(self.labels):
+            raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
+        return target
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the names and values of all parameters and buffers, and the labels."""
+        digest = hashlib.sha256(repr(self.labels).encode())
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+
+def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
+    """Most sub-tokens that both the position embeddings and the tokenizer allow."""
+    limits = []
+    if tokenizer.model_max_length < _UNBOUNDED:
+        limits.append(int(tokenizer.model_max_length))
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None:
+        # RoBERTa-like models count positions from the padding index + 1.
+        offset = config.pad_token_id + 1 if "roberta" in config.model_type or config.model_type == "camembert" else 0
+        limits.append(int(positions) - offset)
+    return min(limits, default=512)
+
+
+def quiet_transformers() -> None:
+    """Keep transformers' notices out of the output, and its progress bars when nobody watches."""
+    import sys
+
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    if not sys.stderr.isatty():
+        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _as_segments(text: Text, position: int) -> tuple[str, str | None, str]:
+    if isinstance(text, Example):
+        return text.text, text.pair_text, text.id
+    first, second = text if isinstance(text, tuple) else (text, None)
+    for segment in (first, second):
+        if segment is not None:
+            try:
+                check_words(tuple(segment.split()), "text")
+            except DataError as error:
+                raise DataError(f"text {position + 1}: {error}") from error
+    return first, second, ""

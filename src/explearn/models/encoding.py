@@ -1,0 +1,126 @@
+"""A text as the classifier sees it, with the word each sub-token belongs to, and batches of such texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from explearn.data.alignment import NO_WORD
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Sub-tokens of one text (or pair), special tokens included.
+
+    Attributes:
+        input_ids: ids, length n.
+        token_type_ids: segment of each position, length n; empty where the model knows no segments.
+        special: True at special tokens ([CLS], [SEP], <s>, ...), length n.
+        word_ids: index into `words` for each position, NO_WORD at special tokens and pieces of no word, length n.
+        words: words of the text, then of the second segment.
+        example_id: id of the example, empty for free text.
+    """
+
+    input_ids: tuple[int, ...]
+    token_type_ids: tuple[int, ...]
+    special: tuple[bool, ...]
+    word_ids: tuple[int, ...]
+    words: tuple[str, ...]
+    example_id: str = ""
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Identity of what the model sees: two encodings with one key get one prediction."""
+        return self.input_ids, self.token_type_ids
+
+    @property
+    def positions(self) -> list[int]:
+        """Positions that are not special tokens."""
+        return [position for position, special in enumerate(self.special) if not special]
+
+    def _select(self, kept: list[int]) -> Encoding:
+        return replace(
+            self,
+            input_ids=tuple(self.input_ids[i] for i in kept),
+            token_type_ids=tuple(self.token_type_ids[i] for i in kept) if self.token_type_ids else (),
+            special=tuple(self.special[i] for i in kept),
+            word_ids=tuple(self.word_ids[i] for i in kept),
+        )
+
+    def delete(self, word_indices: Collection[int]) -> Encoding:
+        """Without the sub-tokens of these words; the sequence closes up and positions are counted anew."""
+        dropped = set(word_indices) - {NO_WORD}
+        return self._select([i for i, word in enumerate(self.word_ids) if word not in dropped])
+
+    def keep(self, word_indices: Collection[int]) -> Encoding:
+        """With the sub-tokens of these words and the special tokens alone."""
+        kept = set(word_indices) - {NO_WORD}
+        return self._select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
+
+    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:
+        """With every sub-token of these words replaced by the mask token; length and positions stay."""
+        masked = set(word_indices) - {NO_WORD}
+        ids = tuple(mask_token_id if w in masked else t for t, w in zip(self.input_ids, self.word_ids, strict=True))
+        return replace(self, input_ids=ids)
+
+    def mask_all_but(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:
+        """With every sub-token of the other words replaced by the mask token."""
+        return self.mask(set(self.word_ids) - set(word_indices), mask_token_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Encodings padded on the right to one length.
+
+    input_ids, attention_mask, token_type_ids: int64, shape (batch, tokens); token_type_ids is None where the model
+    knows no segments. attention_mask is 1 at real tokens.
+    """
+
+    encodings: tuple[Encoding, ...]
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    token_type_ids: torch.Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.encodings)
+
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        inputs = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
+        if self.token_type_ids is not None:
+            inputs["token_type_ids"] = self.token_type_ids
+        return inputs
+
+
+def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
+    """Pad encodings to the longest of them."""
+    longest = max(len(encoding) for encoding in encodings)
+
+    def padded(values: Callable[[Encoding], Sequence[int]], fill: int) -> torch.Tensor:
+        rows = [[*values(e), *([fill] * (longest - len(e)))] for e in encodings]
+        return torch.tensor(rows, dtype=torch.int64).to(device, non_blocking=True)
+
+    return Batch(
+        encodings=tuple(encodings),
+        input_ids=padded(lambda e: e.input_ids, pad_token_id),
+        attention_mask=padded(lambda e: [1] * len(e), 0),
+        token_type_ids=padded(lambda e: e.token_type_ids, 0) if encodings[0].token_type_ids else None,
+    )
+
+
+def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
+
+    The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
+    makes a batch of its own.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        size = max(1, max_tokens // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size

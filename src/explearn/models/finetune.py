@@ -1,0 +1,235 @@
+"""Fine-tuning an encoder into the classifier that is then frozen and explained (transformers' Trainer)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from explearn.compute import ComputeOptions, seed_everything
+from explearn.data.records import Example
+from explearn.data.storage import atomic_folder
+from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.models.classifier import Classifier, max_length, quiet_transformers
+from explearn.models.encoder import resolve_encoder
+from explearn.params import FinetuneParams
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one epoch of training gave: mean training loss, and metrics on the validation split."""
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    accuracy: float
+    macro_f1: float
+    mcc: float
+
+
+def classification_metrics(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
+    """Accuracy, macro-F1 over all `labels`, Matthews correlation, and the rate of the most frequent true label.
+
+    The last is what always answering one class would score: a classifier must clear it to have something to explain.
+    """
+    return {
+        "texts": len(truth),
+        "accuracy": float(accuracy_score(truth, predicted)),
+        "macro_f1": float(f1_score(truth, predicted, labels=list(labels), average="macro", zero_division=0)),
+        "mcc": float(matthews_corrcoef(truth, predicted)),
+        "majority_rate": max(Counter(truth).values()) / len(truth),
+    }
+
+
+def evaluate_classifier(
+    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+) -> dict[str, Any]:
+    """`classification_metrics` of a classifier on labelled examples."""
+    probabilities = classifier.predict_proba(classifier.encode(examples), description)
+    predicted = [classifier.labels[i] for i in probabilities.argmax(-1)]
+    return classification_metrics([e.label for e in examples], predicted, classifier.labels)
+
+
+def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
+    """n / (C n_c) for each class c, so that every class weighs the same in the loss."""
+    counts = np.bincount(labels, minlength=classes)
+    return (len(labels) / (classes * np.maximum(counts, 1))).astype(np.float32)
+
+
+def load_encoder(
+    encoder: str, labels: Sequence[str], limit: int, revision: str | None = None
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
+    """Load pretrained weights with a new classification head for `labels`, and their tokenizer.
+
+    Args:
+        encoder: `embedded`, a hub name or a local folder.
+        limit: most sub-tokens a text; lowered to what the position embeddings allow.
+
+    Raises ModelError when there is no such encoder.
+    """
+    source = resolve_encoder(encoder)
+    quiet_transformers()
+    try:
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            source,
+            revision=revision or "main",
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={label: i for i, label in enumerate(labels)},
+            dtype=torch.float32,
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, revision=revision or "main")
+    except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ModelError(f"encoder {encoder!r} cannot be loaded ({reason})") from error
+    tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
+    return model, tokenizer
+
+
+def finetune(
+    target: str | os.PathLike[str],
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    encoder: str,
+    params: FinetuneParams,
+    compute: ComputeOptions,
+    seed: int,
+    revision: str | None = None,
+) -> list[Epoch]:
+    """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
+
+    Returns the history, one entry an epoch run. The folder is as `save_pretrained` writes it and appears when whole.
+
+    Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError, DeviceError.
+    """
+    device = compute.resolve_device()
+    dtype = compute.resolve_dtype(device)
+    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
+    for split, rows in splits.items():
+        if not rows:
+            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    for example in examples:
+        if example.label not in labels:
+            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
+    seed_everything(seed)
+    model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
+    datasets = {split: _dataset(Classifier(model, tokenizer, compute), rows) for split, rows in splits.items()}
+    model.requires_grad_(True)
+    weights = None
+    if params.class_weights == "balanced":
+        weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
+
+    def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs.logits.float(), targets, weight=weights)
+
+    with tempfile.TemporaryDirectory(prefix="explearn-finetune-") as checkpoints:
+        trainer = transformers.Trainer(
+            model=model,
+            args=_arguments(checkpoints, params, device, dtype, seed, compute.compile),
+            data_collator=transformers.DataCollatorWithPadding(tokenizer),
+            train_dataset=datasets["train"],
+            eval_dataset=datasets["validation"],
+            compute_loss_func=loss,
+            compute_metrics=lambda prediction: _validation_metrics(prediction, labels),
+            callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=params.patience)],
+        )
+        # Logs go to the progress bar and the history, not to standard output as dictionaries.
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+        history = _history(trainer.state.log_history)
+    with atomic_folder(target) as partial:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+    return history
+
+
+def _dataset(classifier: Classifier, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    rows = []
+    for example, encoding in zip(examples, classifier.encode(examples), strict=True):
+        row: dict[str, Any] = {
+            "input_ids": list(encoding.input_ids),
+            "attention_mask": [1] * len(encoding),
+            "labels": classifier.labels.index(example.label),
+        }
+        if encoding.token_type_ids:
+            row["token_type_ids"] = list(encoding.token_type_ids)
+        rows.append(row)
+    return rows
+
+
+def _arguments(
+    folder: str, params: FinetuneParams, device: torch.device, dtype: torch.dtype, seed: int, compile: bool
+) -> transformers.TrainingArguments:
+    if device.index is not None:
+        os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        num_train_epochs=params.epochs,
+        learning_rate=params.learning_rate,
+        weight_decay=params.weight_decay,
+        # A float below 1 is read as a ratio of all steps.
+        warmup_steps=min(params.warmup, 0.999),
+        per_device_train_batch_size=params.batch_size,
+        per_device_eval_batch_size=4 * params.batch_size,
+        train_sampling_strategy="group_by_length",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=True,
+        metric_for_best_model=params.selection,
+        greater_is_better=True,
+        bf16=dtype is torch.bfloat16,
+        fp16=dtype is torch.float16,
+        torch_compile=compile,
+        use_cpu=device.type == "cpu",
+        disable_tqdm=not sys.stderr.isatty(),
+        report_to=[],
+        seed=seed,
+        data_seed=seed,
+    )
+    # One device, the one asked for; the Trainer would spread over all it sees.
+    arguments._n_gpu = int(device.type == "cuda")
+    return arguments
+
+
+def _validation_metrics(prediction: transformers.EvalPrediction, labels: Sequence[str]) -> dict[str, float]:
+    names = np.asarray(labels)
+    found = classification_metrics(names[prediction.label_ids], names[np.argmax(prediction.predictions, -1)], labels)
+    return {key: found[key] for key in ("accuracy", "macro_f1", "mcc")}
+
+
+def _history(log: Sequence[dict[str, float]]) -> list[Epoch]:
+    train = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
+    return [
+        Epoch(
+            epoch=round(entry["epoch"]),
+            train_loss=float(train[round(entry["epoch"])]),
+            validation_loss=float(entry["eval_loss"]),
+            accuracy=float(entry["eval_accuracy"]),
+            macro_f1=float(entry["eval_macro_f1"]),
+            mcc=float(entry["eval_mcc"]),
+        )
+        for entry in log
+        if "eval_loss" in entry
+    ]
+
+
+def classifier_folder(root: str | os.PathLike[str], task: str) -> Path:
+    """Where a task's classifier lies; raises ModelError when there is none."""
+    folder = Path(root) / task
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder}: no classifier; run the stage finetune for task {task!r} first")
+    return folder

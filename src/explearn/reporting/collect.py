@@ -1,0 +1,52 @@
+"""One task's part of the report, from the files that the stages left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from explearn.data.records import SPLITS, RationaleKind
+from explearn.data.storage import read_attributions, read_json
+from explearn.params import Params
+from explearn.reporting.tables import TaskReport, choose_examples, example_reports
+from explearn.workspace import Workspace
+
+
+def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
+    """Gather a task's metrics and the example texts to show.
+
+    Raises DataError where a file is missing or damaged.
+    """
+    agreement = read_json(workspace.metrics("agreement", task))
+    classifier = read_json(workspace.metrics("classifier", task))
+    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
+    attributions = {
+        method: {a.example_id: a for a in read_attributions(path)}
+        for method, path in workspace.attribution_files(params, task).items()
+    }
+    gold = workspace.read_gold(task, params)
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in workspace.read_rationales(task):
+        kinds[rationale.example_id].add(rationale.kind)
+    explained = set.intersection(*(set(found) for found in attributions.values()))
+    candidates = [example for example in by_split["test"] if example.id in explained]
+    k = params.top_k(agreement["mean_length"])
+    rate = agreement["positive_rate"] or 0.0
+    return TaskReport(
+        task=task,
+        labels=workspace.read_labels(task),
+        split_counts={split: len(examples) for split, examples in by_split.items()},
+        agreement=agreement,
+        classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
+        methods=read_json(workspace.metrics("explanations", task)),
+        examples=example_reports(
+            choose_examples(candidates, gold, params.report.examples, seed),
+            gold,
+            {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
+            attributions,
+            k=k,
+            threshold=params.expnet.threshold,
+            positive_rate=rate,
+        ),
+        k=k,
+        positive_rate=rate,
+    )

@@ -1,0 +1,70 @@
+"""Text from data, made safe for GitHub Markdown.
+
+Characters that Markdown or HTML could act on become character references (`&#42;`): CommonMark 2.5 takes those as
+plain text in every position, so one escape serves paragraphs, table cells and emphasis alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_SPECIAL = "`*_[]|\\~#$@^"
+_REFERENCES = {ord(char): f"&#{ord(char)};" for char in _SPECIAL} | {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+}
+# Quotation marks stay: they matter inside attributes only, where data never goes.
+# Not white space, yet nothing a reader could see: NUL and other controls, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+# Between letters or digits an underscore emphasises nothing (CommonMark 6.2), and names_like_this stay legible.
+_INNER_UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])&#95;(?=[A-Za-z0-9])")
+_WHITE_SPACE = re.compile(r"\s+")
+# Bullets, setext underlines and ordered lists, which count at the start of a line only.
+_LINE_START = re.compile(r"^([-+=]|\d+(?=[.)](?:\s|$)))")
+# What GitHub turns into links on its own.
+_AUTOLINK = re.compile(r"(?i)(?<=www)\.|:(?=//)")
+
+
+class Markdown(str):
+    """Text that is Markdown already; templates put it in as it is and escape every other string."""
+
+    __slots__ = ()
+
+
+def escape_markdown(text: str) -> Markdown:
+    """Text as Markdown that renders as just that text, on one line.
+
+    White space of any kind, newlines included, becomes single spaces and goes at the ends; characters that cannot be
+    shown become U+FFFD. No part of the result can start an element, a table cell, emphasis, a link or HTML.
+    """
+    line = _WHITE_SPACE.sub(" ", text).strip()
+    line = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", line).translate(_REFERENCES)
+    line = _INNER_UNDERSCORE.sub("_", line)
+    line = _AUTOLINK.sub(lambda match: f"&#{ord(match[0])};", line)
+    return Markdown(_LINE_START.sub(_first_as_reference, line))
+
+
+def _first_as_reference(match: re.Match[str]) -> str:
+    return f"&#{ord(match[0][0])};{match[0][1:]}"
+
+
+def emphasise(words: Sequence[str], selected: Sequence[bool], whole: bool = True) -> Markdown:
+    """Words with the selected ones in bold, neighbours in one run; all escaped.
+
+    With `whole` False the other words are left out and an ellipsis stands for each run of them.
+    """
+    runs: list[tuple[bool, list[str]]] = []
+    for word, chosen in zip(words, selected, strict=True):
+        if not runs or runs[-1][0] != bool(chosen):
+            runs.append((bool(chosen), []))
+        runs[-1][1].append(word)
+    parts: list[str] = []
+    for chosen, run in runs:
+        text = escape_markdown(" ".join(run))
+        if chosen:
+            parts.append(f"**{text}**")
+        else:
+            parts.append(text if whole else "…")
+    return Markdown(" ".join(parts))

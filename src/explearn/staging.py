@@ -1,0 +1,142 @@
+"""What all stages share: their options, their parameters, seeding, and how they end on an error."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_type_hints
+
+import typer
+
+from explearn.compute import ComputeOptions, Precision
+from explearn.errors import ExplearnError
+from explearn.params import load_params
+
+TaskOption = Annotated[
+    str, typer.Option(help="Task of the profile, one of `tasks` in the params file.", envvar="EXPLEARN_TASK")
+]
+
+
+def _max_tokens(value: str) -> str:
+    if value != "auto" and not (value.isdigit() and int(value) > 0):
+        raise typer.BadParameter(f"got {value!r}; expected a positive number of sub-tokens, or auto")
+    return value
+
+
+COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "device": (
+        Annotated[
+            str,
+            typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE"),
+        ],
+        "auto",
+    ),
+    "precision": (
+        Annotated[
+            Precision,
+            typer.Option(
+                help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on "
+                "CUDA, else fp32.",
+                envvar="EXPLEARN_PRECISION",
+            ),
+        ],
+        "fp32",
+    ),
+    "max_tokens": (
+        Annotated[
+            str,
+            typer.Option(
+                help="Most sub-tokens in a batch, padding included, or auto: by the device and its free memory.",
+                envvar="EXPLEARN_MAX_TOKENS",
+                callback=_max_tokens,
+            ),
+        ],
+        "auto",
+    ),
+    "compile": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--compile/--no-compile",
+                help="Run the classifier's forward pass through torch.compile.",
+                envvar="EXPLEARN_COMPILE",
+            ),
+        ],
+        False,
+    ),
+    "seed": (
+        Annotated[
+            int | None,
+            typer.Option(
+                help="Seed of everything random; by default the parameter `seed`. Overriding it here is for trials "
+                "outside DVC, which does not see it.",
+                envvar="EXPLEARN_SEED",
+                min=0,
+                show_default="params.yaml",
+            ),
+        ],
+        None,
+    ),
+}
+"""Name -> (annotation, default) of the options that every stage and `explearn explain` take."""
+
+
+def compute_options(
+    device: str, precision: Precision, max_tokens: str, compile: bool, seed: int | None
+) -> ComputeOptions:
+    """Options as they come from the command line; raises ParamsError or DeviceError."""
+    tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
+    return ComputeOptions(device, precision, tokens, compile, seed)
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """End with one sentence on standard error and the error's exit code (2) where the user can mend it."""
+    try:
+        yield
+    except ExplearnError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from error
+    except KeyboardInterrupt:
+        print("interrupted; earlier outputs are as they were", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def stage(function: Callable[..., None]) -> Callable[[], None]:
+    """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
+
+    The function's `params` is filled with the checked parameters (option --params) and its `compute` with the compute
+    options, whose seed is never None. A parameter `task` is checked against the profile's tasks. Other parameters are
+    options of the stage itself. The docstring is the help.
+    """
+    own = [p for p in inspect.signature(function).parameters.values() if p.name not in ("params", "compute")]
+
+    @functools.wraps(function)
+    def command(**options: Any) -> None:
+        with user_errors():
+            params = load_params(options.pop("params_file"))
+            compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS})
+            if compute.seed is None:
+                compute = replace(compute, seed=params.seed)
+            if "task" in options:
+                params.check_task(options["task"])
+            function(**options, params=params, compute=compute)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
+    hints = get_type_hints(function, include_extras=True)
+    signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+    signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
+    for name, (annotation, default) in COMPUTE_OPTIONS.items():
+        signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+    command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in signature}
+    del command.__wrapped__
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(command)
+    return cast(Callable[[], None], app)

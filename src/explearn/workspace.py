@@ -1,0 +1,79 @@
+"""Where every stage's files lie, and readers for those that several stages share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explearn.data.rationales import merge_annotators
+from explearn.data.records import Example, Rationale
+from explearn.data.storage import read_examples, read_json, read_rationales, read_task_examples
+from explearn.params import Params
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Paths below a root folder (the project's, by default the current one)."""
+
+    root: Path = Path()
+
+    def examples(self, task: str) -> Path:
+        """Folder: train.parquet, validation.parquet, test.parquet, native.parquet (the source's rationales),
+        task.json."""
+        return self.root / "data" / "examples" / task
+
+    def rationales(self, task: str) -> Path:
+        return self.root / "data" / "rationales" / f"{task}.parquet"
+
+    def classifier(self, task: str) -> Path:
+        return self.root / "data" / "classifiers" / task
+
+    def features(self, task: str) -> Path:
+        """Folder: one Parquet file a split."""
+        return self.root / "data" / "features" / task
+
+    def explainer(self, task: str, name: str) -> Path:
+        return self.root / "data" / "explainers" / task / name
+
+    def attributions(self, task: str, group: str) -> Path:
+        """Folder of METHOD.parquet files; the group is a family of baselines or the name of a learned explainer."""
+        return self.root / "data" / "attributions" / task / group
+
+    def metrics(self, kind: str, task: str) -> Path:
+        """JSON of a kind: agreement, classifier or explanations."""
+        return self.root / "reports" / "metrics" / kind / f"{task}.json"
+
+    def training_curve(self, task: str) -> Path:
+        return self.root / "reports" / "plots" / "finetune" / f"{task}.csv"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
+
+    def read_examples(self, task: str, split: str | None = None) -> list[Example]:
+        folder = self.examples(task)
+        return read_task_examples(folder) if split is None else read_examples(folder / f"{split}.parquet")
+
+    def read_task(self, task: str) -> dict[str, Any]:
+        """labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
+        found: dict[str, Any] = read_json(self.examples(task) / "task.json")
+        return found
+
+    def read_labels(self, task: str) -> list[str]:
+        return [str(label) for label in self.read_task(task)["labels"]]
+
+    def read_rationales(self, task: str) -> list[Rationale]:
+        return read_rationales(self.rationales(task), self.read_examples(task))
+
+    def read_gold(self, task: str, params: Params) -> dict[str, tuple[bool, ...]]:
+        """Example id -> word mask, annotators merged; texts where no word remains are left out."""
+        merged = merge_annotators(self.read_rationales(task), params.rationale_agreement)
+        return {example_id: mask for example_id, mask in merged.items() if any(mask)}
+
+    def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
+        """Method -> its file, for every method of the run."""
+        files = {name: self.attributions(task, name) / f"{name}.parquet" for name in params.explainers}
+        for family, methods in params.baselines.items():
+            files.update({name: self.attributions(task, family) / f"{name}.parquet" for name in methods})
+        return files

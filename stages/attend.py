@@ -1,0 +1,35 @@
+"""Stage attend: predictions and attention features of every sub-token."""
+
+from explearn.compute import ComputeOptions
+from explearn.data.records import SPLITS
+from explearn.data.storage import atomic_folder
+from explearn.models.classifier import Classifier
+from explearn.models.features import write_features
+from explearn.models.finetune import classifier_folder
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+
+@stage
+def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+    """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, head by head.
+
+    Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts.
+    """
+    workspace = Workspace()
+    classifier = Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute)
+    with atomic_folder(workspace.features(task)) as folder:
+        for split in SPLITS:
+            write_features(
+                folder / f"{split}.parquet",
+                classifier,
+                workspace.read_examples(task, split),
+                params.attend.layer,
+                params.attend.hidden_states,
+                f"{task}: attend to {split}",
+            )
+
+
+if __name__ == "__main__":
+    attend()

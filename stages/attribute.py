@@ -1,0 +1,41 @@
+"""Stage attribute: word scores of a task's test texts, by one family of baselines or one learned explainer."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.attribute import forward_seconds, group_methods, texts_to_explain, write_attributions
+from explearn.compute import ComputeOptions
+from explearn.data.storage import atomic_folder
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import classifier_folder
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+GroupOption = Annotated[
+    str,
+    typer.Option(help="A family of baselines, or a learned explainer's name.", envvar="EXPLEARN_GROUP"),
+]
+
+
+@stage
+def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions) -> None:
+    """Explain the predicted class of a task's test texts with every method of a group.
+
+    Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata.
+    """
+    assert compute.seed is not None
+    workspace = Workspace()
+    methods = group_methods(group, task, params, workspace, compute.seed)
+    classifier = Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute)
+    marked = workspace.read_gold(task, params)
+    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, compute.seed)
+    forward = forward_seconds(classifier, examples)
+    with atomic_folder(workspace.attributions(task, group)) as folder:
+        for method, options in methods:
+            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options, forward)
+
+
+if __name__ == "__main__":
+    attribute()

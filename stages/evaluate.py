@@ -1,0 +1,41 @@
+"""Stage evaluate: plausibility, faithfulness and cost of every method on a task."""
+
+from explearn.attribute import read_cost
+from explearn.compute import ComputeOptions
+from explearn.data.storage import read_attributions, read_json, write_json
+from explearn.metrics.evaluate import evaluate_task
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import classifier_folder
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+
+@stage
+def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+    """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
+
+    Writes reports/metrics/explanations/TASK.json: method -> metric -> value.
+    """
+    assert compute.seed is not None
+    workspace = Workspace()
+    files = workspace.attribution_files(params, task)
+    agreement = read_json(workspace.metrics("agreement", task))
+    metrics = evaluate_task(
+        task=task,
+        attributions={method: read_attributions(path) for method, path in files.items()},
+        costs={method: read_cost(path) for method, path in files.items()},
+        examples={example.id: example for example in workspace.read_examples(task)},
+        gold=workspace.read_gold(task, params),
+        k=params.top_k(agreement["mean_length"]),
+        positive_rate=agreement["positive_rate"] or 0.0,
+        classifier=Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute),
+        params=params.evaluate,
+        seed=compute.seed,
+        threshold=params.expnet.threshold,
+    )
+    write_json(workspace.metrics("explanations", task), metrics)
+
+
+if __name__ == "__main__":
+    evaluate()

@@ -1,0 +1,42 @@
+"""Stage finetune: the classifier that all methods explain."""
+
+from dataclasses import asdict
+
+import pandas as pd
+
+from explearn.compute import ComputeOptions
+from explearn.data.storage import write_json, write_text
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import evaluate_classifier, finetune
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+
+@stage
+def run(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+    """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
+
+    Writes data/classifiers/TASK/ as save_pretrained does, reports/metrics/classifier/TASK.json (accuracy, macro-F1 and
+    MCC on validation and test) and the training curve reports/plots/finetune/TASK.csv.
+    """
+    assert compute.seed is not None
+    workspace = Workspace()
+    examples = workspace.read_examples(task)
+    folder = workspace.classifier(task)
+    labels = workspace.read_labels(task)
+    history = finetune(
+        folder, examples, labels, params.encoder, params.finetune, compute, compute.seed, params.encoder_revision
+    )
+    classifier = Classifier.from_pretrained(folder, compute)
+    metrics: dict[str, object] = {}
+    for split in ("validation", "test"):
+        rows = [example for example in examples if example.split == split]
+        metrics[split] = evaluate_classifier(classifier, rows, f"{task}: classify {split}") if rows else None
+    metrics["epochs"] = len(history)
+    write_text(workspace.training_curve(task), pd.DataFrame(map(asdict, history)).to_csv(index=False))
+    write_json(workspace.metrics("classifier", task), metrics)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,29 @@
+"""Stage report: the report, its figures, and the headline metrics."""
+
+from explearn.compute import ComputeOptions
+from explearn.data.storage import write_json
+from explearn.metrics.evaluate import headline
+from explearn.params import Params
+from explearn.reporting.collect import collect_task
+from explearn.reporting.report import write_report
+from explearn.staging import stage
+from explearn.workspace import Workspace
+
+
+@stage
+def report(params: Params, compute: ComputeOptions) -> None:
+    """Put the metrics of all tasks together for people (report.md, figures/) and for DVC (metrics.json, plots/).
+
+    Writes into reports/. Runs no model: of the compute options only the seed plays a part, in the choice of example
+    texts.
+    """
+    assert compute.seed is not None
+    workspace = Workspace()
+    tasks = [collect_task(workspace, params, task, compute.seed) for task in params.tasks]
+    metrics = {task.task: task.methods for task in tasks}
+    write_report(workspace.reports, params, tasks)
+    write_json(workspace.reports / "metrics.json", {"headline": headline(params, metrics), "tasks": metrics})
+
+
+if __name__ == "__main__":
+    report()

@@ -1,0 +1,32 @@
+"""Stage train: a learned explainer for one task."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.compute import ComputeOptions, seed_everything
+from explearn.explainer import LearnedExplainer
+from explearn.params import Params
+from explearn.registry import get_explainer, learned_options
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
+
+
+@stage
+def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute: ComputeOptions) -> None:
+    """Train a learned explainer for a task, on what its protocol allows.
+
+    Writes data/explainers/TASK/EXPLAINER/ (configuration as JSON, weights as safetensors).
+    """
+    assert compute.seed is not None
+    seed_everything(compute.seed)
+    workspace = Workspace()
+    method = get_explainer(explainer, **learned_options(explainer, params), seed=compute.seed)
+    assert isinstance(method, LearnedExplainer)
+    method.fit_task(workspace, params, task, f"{task}: train {explainer}").save(workspace.explainer(task, explainer))
+
+
+if __name__ == "__main__":
+    train()

@@ -1,0 +1,43 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Before any import of the hub's client: no test reaches the network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+# A time limit an example would fail by chance on a machine that does other work besides.
+settings.register_profile("explearn", deadline=None)
+settings.load_profile("explearn")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The development data beside the checkout; skips the test where there is none."""
+    path = REPOSITORY.parent / "shared"
+    if not (path / "datasets").is_dir():
+        pytest.skip("no folder 'shared' beside the checkout")
+    return path
+
+
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh cache for the datasets library, so that tests neither read nor fill the user's."""
+    import datasets
+
+    cache = tmp_path / "hub-cache"
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    return cache

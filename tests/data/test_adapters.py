@@ -1,0 +1,402 @@
+"""Each data set's row mapping, for rows as local files and as the hub have them. All texts are invented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explearn.data.sources.adapters import ADAPTERS, get_adapter
+from explearn.data.sources.annotated import mask_of_phrase
+from explearn.data.sources.mapping import Dropped, MappedRow
+from explearn.data.sources.readers import RawRow
+from explearn.errors import DataError, ParamsError, UnknownNameError
+from explearn.params import SourceParams
+
+
+def source(adapter: str, **options: Any) -> SourceParams:
+    return SourceParams.model_validate({"kind": "files", "adapter": adapter, **options})
+
+
+def mapped(
+    adapter: str, values: dict[str, Any], classes: dict[str, tuple[str, ...]] | None = None, **options: Any
+) -> MappedRow | Dropped:
+    row = RawRow("some/train.jsonl", "train", 7, values, classes or {})
+    return get_adapter("task", source(adapter, **options)).map_row(row)
+
+
+def example(adapter: str, values: dict[str, Any], **options: Any) -> MappedRow:
+    result = mapped(adapter, values, **options)
+    assert isinstance(result, MappedRow)
+    return result
+
+
+def complaint(adapter: str, values: dict[str, Any], **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        mapped(adapter, values, **options)
+    message = str(caught.value)
+    assert message.startswith("some/train.jsonl, row 7, field '")
+    return message
+
+
+class TestTextAndLabel:
+    @pytest.mark.parametrize(
+        ("adapter", "values", "label"),
+        [
+            ("sst2", {"id": "s-1", "text": "a dull hour", "label": "negative"}, "negative"),
+            ("sst2", {"idx": 3, "sentence": "a bright hour", "label": 1}, "positive"),
+            ("cola", {"id": "c-1", "text": "Him left .", "label": "unacceptable"}, "unacceptable"),
+            ("cola", {"idx": 0, "sentence": "He left .", "label": 1}, "acceptable"),
+            ("rotten_tomatoes", {"text": "a bright hour", "label": 1}, "positive"),
+            ("rotten_tomatoes", {"text": "a dull hour", "label": "neg"}, "negative"),
+            ("ag_news", {"text": "Shares fell on Monday", "label": 2}, "business"),
+            ("ag_news", {"text": "A new comet was seen", "label": "Sci/Tech"}, "sci/tech"),
+            ("imdb", {"text": "I left before the end", "label": 0}, "negative"),
+            ("emotion", {"text": "i feel so small today", "label": 0}, "sadness"),
+            ("emotion", {"text": "i did not expect that", "label": 5}, "surprise"),
+            ("emotion", {"text": "i feel calm", "label": "joy"}, "joy"),
+            ("sst2", {"text": "a bright hour", "label": "1"}, "positive"),  # a CSV cell
+        ],
+    )
+    def test_files_have_names_and_the_hub_has_numbers(self, adapter: str, values: dict[str, Any], label: str) -> None:
+        row = example(adapter, values)
+        assert row.label == label
+        assert row.words == tuple(str(values.get("text", values.get("sentence"))).split())
+
+    def test_the_source_s_own_classes_go_before_the_usual_order(self) -> None:
+        row = mapped("sst2", {"sentence": "a dull hour", "label": 1}, {"label": ("positive", "negative")})
+        assert isinstance(row, MappedRow)
+        assert row.label == "negative"
+
+    def test_ids_are_the_row_s_own_or_its_running_number(self) -> None:
+        assert example("sst2", {"id": "s-1", "text": "fine", "label": 1}).id == "s-1"
+        assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
+        assert example("imdb", {"text": "fine", "label": 1}).id is None
+
+    @pytest.mark.parametrize("adapter", ["sst2", "cola"])
+    def test_a_test_part_without_labels_is_refused(self, adapter: str) -> None:
+        assert "got -1; expected one of 0 (" in complaint(adapter, {"idx": 0, "sentence": "fine", "label": -1})
+
+    def test_an_unknown_label_brings_near_names(self) -> None:
+        message = complaint("sst2", {"text": "fine", "label": "postive"})
+        assert "field 'label': got 'postive'; expected one of negative, positive (did you mean positive?)" in message
+
+    @pytest.mark.parametrize("label", [2, None, 1.0, True, ["positive"]])
+    def test_other_values_are_no_labels(self, label: object) -> None:
+        assert "field 'label': got" in complaint("sst2", {"text": "fine", "label": label})
+
+    @pytest.mark.parametrize("text", ["", "  \n", None, 5])
+    def test_a_text_holds_at_least_one_word(self, text: object) -> None:
+        assert "field 'text': got" in complaint("sst2", {"text": text, "label": 1})
+
+    def test_a_word_of_ten_thousand_characters_is_refused(self) -> None:
+        message = complaint("imdb", {"text": "fine " + "x" * 10_000, "label": 1})
+        assert "word 1 has 10,000 characters; expected at most 1,000" in message
+
+    def test_a_missing_column_is_named_with_those_there(self) -> None:
+        message = complaint("sst2", {"sentense": "fine", "label": 1})
+        assert "missing; expected a column 'text' or 'sentence', got sentense, label" in message
+
+
+class TestSnli:
+    def test_a_pair_has_two_segments(self) -> None:
+        row = example("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": 2})
+        assert row.words == ("A", "dog", "runs", ".")
+        assert row.pair == ("It", "sleeps", ".")
+        assert row.label == "contradiction"
+
+    @pytest.mark.parametrize("label", [-1, "-"])
+    def test_rows_without_a_label_are_dropped(self, label: object) -> None:
+        row = mapped("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": label})
+        assert row == Dropped(f"label {label}")
+
+    def test_an_empty_hypothesis_is_refused(self) -> None:
+        assert "field 'hypothesis'" in complaint("snli", {"premise": "A dog .", "hypothesis": " ", "label": 0})
+
+
+def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") -> dict[str, Any]:
+    """A post as local files have it, by annotators 4, 5 and 6."""
+    return {
+        "id": "p-1",
+        "tokens": words.split(),
+        "labels": list(labels),
+        "annotators": [4, 5, 6],
+        "targets": [["None"]] * 3,
+        "rationales": masks,
+    }
+
+
+NAMES = ("hatespeech", "normal", "offensive")
+
+
+def hub_post(*labels: str, masks: list[list[int]]) -> dict[str, Any]:
+    """The same post as the hub has it."""
+    return {
+        "id": "p-1",
+        "post_tokens": ["you", "utter", "turnip"],
+        "annotators": {
+            "label": [NAMES.index(label) for label in labels],
+            "annotator_id": [4, 5, 6],
+            "target": [["None"]] * 3,
+        },
+        "rationales": masks,
+    }
+
+
+class TestHateXplain:
+    @pytest.mark.parametrize("make", [post, hub_post])
+    @pytest.mark.parametrize(
+        ("labels", "binary", "three_class"),
+        [
+            (("normal", "normal", "normal"), "normal", "normal"),
+            (("offensive", "normal", "normal"), "normal", "normal"),
+            (("offensive", "offensive", "normal"), "toxic", "offensive"),
+            (("offensive", "hatespeech", "hatespeech"), "toxic", "hatespeech"),
+            (("offensive", "hatespeech", "normal"), "toxic", None),
+        ],
+    )
+    def test_labels_are_by_majority(self, make: Any, labels: tuple[str, ...], binary: str, three_class: str) -> None:
+        assert example("hatexplain", make(*labels, masks=[])).label == binary
+        three = mapped("hatexplain", make(*labels, masks=[]), view="three_class")
+        assert three == Dropped("no majority label") or three.label == three_class  # type: ignore[union-attr]
+        assert isinstance(three, Dropped) == (three_class is None)
+
+    @pytest.mark.parametrize("make", [post, hub_post])
+    def test_masks_belong_to_annotators_in_order(self, make: Any) -> None:
+        row = example(
+            "hatexplain", make("offensive", "hatespeech", "offensive", masks=[[0, 0, 1], [0, 1, 1], [1, 1, 1]])
+        )
+        assert [(m.annotator, m.kind, sum(m.mask)) for m in row.marks] == [
+            ("annotator-4", "human", 1),
+            ("annotator-5", "human", 2),
+            ("annotator-6", "human", 3),
+        ]
+        assert row.marks[0].mask == (False, False, True)
+
+    def test_two_masks_belong_to_the_two_who_found_the_post_toxic(self) -> None:
+        row = example("hatexplain", post("offensive", "normal", "offensive", masks=[[0, 0, 1], [0, 1, 1]]))
+        assert [m.annotator for m in row.marks] == ["annotator-4", "annotator-6"]
+
+    def test_masks_that_cannot_be_paired_are_named_by_position(self) -> None:
+        row = example("hatexplain", post("offensive", "offensive", "offensive", masks=[[0, 0, 1], [0, 1, 1]]))
+        assert [m.annotator for m in row.marks] == ["position-1", "position-2"]
+
+    def test_masks_of_posts_that_are_normal_by_majority_are_not_kept(self) -> None:
+        assert example("hatexplain", post("offensive", "normal", "normal", masks=[[0, 0, 1]])).marks == ()
+
+    def test_annotators_may_come_as_a_list_of_records(self) -> None:
+        values = hub_post("offensive", "offensive", "normal", masks=[])
+        values["annotators"] = [{"label": n, "annotator_id": a} for n, a in [(2, 4), (2, 5), (1, 6)]]
+        assert example("hatexplain", values).label == "toxic"
+
+    @pytest.mark.parametrize(
+        ("raw", "view", "label"),
+        [
+            ("normal", "binary", "normal"),
+            ("offensive", "binary", "toxic"),
+            ("hatespeech", "binary", "toxic"),
+            ("offensive", "three_class", "offensive"),
+        ],
+    )
+    def test_posts_with_just_a_majority_label(self, raw: str, view: str, label: str) -> None:
+        row = example("hatexplain", {"id": "p-2", "text": "you turnip", "label": raw}, view=view)
+        assert (row.label, row.words, row.marks) == (label, ("you", "turnip"), ())
+
+    def test_a_mask_has_one_entry_a_word(self) -> None:
+        values = post("offensive", "offensive", "normal", masks=[[0, 0, 1], [0, 1]])
+        assert "field 'rationales[1]': got 2 entries; expected 3, one a word" in complaint("hatexplain", values)
+
+    def test_three_annotators_are_expected(self) -> None:
+        values = post("offensive", "offensive", masks=[])
+        assert "expected 3 labels, one an annotator" in complaint("hatexplain", values)
+
+    def test_an_unknown_view_brings_near_names(self) -> None:
+        with pytest.raises(UnknownNameError, match="did you mean binary"):
+            get_adapter("task", source("hatexplain", view="binari"))
+
+
+class TestMovieRationales:
+    REVIEW = "it is a bad film , and a bad film is long ."
+
+    def row(self, *evidences: str, label: object = 0) -> MappedRow:
+        return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
+
+    def test_the_words_of_evidences_are_marked(self) -> None:
+        row = self.row("is long", "it is")
+        assert row.label == "negative"
+        assert [w for w, m in zip(row.words, row.marks[0].mask, strict=True) if m] == ["it", "is", "is", "long"]
+        assert row.marks[0].kind == "human"
+
+    def test_every_place_of_an_evidence_is_marked(self) -> None:
+        # a bad film: words 2-4 and 7-9 of 13.
+        assert [i for i, m in enumerate(self.row("a bad film").marks[0].mask) if m] == [2, 3, 4, 7, 8, 9]
+
+    def test_an_evidence_that_is_not_there_is_counted_and_not_guessed(self) -> None:
+        row = self.row("is long", "a good film")
+        assert row.lost == {"evidence not found in its text": 1}
+        assert sum(row.marks[0].mask) == 2
+        assert self.row("a good film").marks == ()
+
+    def test_without_evidences_there_is_no_rationale(self) -> None:
+        assert self.row(label="POS").marks == ()
+        assert self.row(label="POS").label == "positive"
+
+    @pytest.mark.parametrize(
+        ("phrase", "text", "mask"),
+        [
+            ("good film", "a good film.", "011"),
+            ("art", "party art", "01"),
+            ("so so", "so so so", "111"),
+            ("good", "(good) food", "10"),
+            ("a b", "a c b", "000"),
+            ("", "a b", "00"),
+            ("...", "well... no", "10"),
+        ],
+    )
+    def test_a_phrase_stands_between_white_space_or_punctuation(self, phrase: str, text: str, mask: str) -> None:
+        assert mask_of_phrase(phrase.split(), tuple(text.split())) == tuple(m == "1" for m in mask)
+
+
+class TestCorpus:
+    def row(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "id": "civility-1",
+            "task": "civility",
+            "split": "test",
+            "label": "hostile",
+            "words": ["You", "absolute", "spoon."],
+            "annotations": [
+                {"annotator": "author", "rationale": [0, 1, 1]},
+                {"annotator": "reader", "rationale": [0, 0, 1]},
+            ],
+            **changes,
+        }
+
+    def test_the_author_and_the_reader_marked(self) -> None:
+        row = example("corpus", self.row(), path="civility.jsonl")
+        assert (row.id, row.split, row.label) == ("civility-1", "test", "hostile")
+        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [
+            ("author", "author", (False, True, True)),
+            ("reader", "llm", (False, False, True)),
+        ]
+
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            ({"task": "reviews"}, "field 'task': got 'reviews'; expected 'civility'"),
+            ({"split": "dev"}, "field 'split': got 'dev'; expected one of train, validation, test"),
+            ({"label": "hostil"}, "did you mean hostile?"),
+            ({"words": []}, "field 'words' is empty"),
+            ({"words": "You"}, "expected a list of words"),
+            ({"annotations": [{"annotator": "author", "rationale": [1]}]}, "got 1 entries; expected 3"),
+            ({"annotations": [{"annotator": "author"}]}, "expected an object with 'annotator' and 'rationale'"),
+        ],
+    )
+    def test_damaged_rows_are_refused(self, changes: dict[str, Any], expected: str) -> None:
+        with pytest.raises(DataError) as caught:
+            mapped("corpus", self.row(**changes), path="civility")
+        assert expected in str(caught.value)
+        assert "row 7" in str(caught.value)
+
+
+class TestCustom:
+    def row(self, values: dict[str, Any], columns: dict[str, str], **options: Any) -> MappedRow:
+        return example("custom", values, columns=columns, **options)
+
+    def test_text_and_label(self) -> None:
+        row = self.row({"t": "fine soup", "y": "good", "n": 3}, {"text": "t", "label": "y", "id": "n"})
+        assert (row.words, row.label, row.id, row.marks) == (("fine", "soup"), "good", "3", ())
+
+    @pytest.mark.parametrize("words", [["fine", "soup"], '["fine", "soup"]', "fine soup"])
+    def test_words_as_a_list_or_a_cell(self, words: object) -> None:
+        assert self.row({"w": words, "label": "good"}, {"words": "w"}).words == ("fine", "soup")
+
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            ("marked", "[[fine]] soup"),
+            ("mask", [1, 0]),
+            ("mask", "1 0"),
+            ("spans", [[0, 1]]),
+            ("spans", "[[0, 1]]"),
+        ],
+    )
+    def test_each_way_to_mark(self, kind: str, value: object) -> None:
+        row = self.row({"t": "fine soup", "label": "good", "m": value}, {"text": "t", kind: "m"})
+        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [("table", "human", (True, False))]
+
+    @pytest.mark.parametrize("kind", ["marked", "mask", "spans"])
+    def test_an_empty_cell_is_no_rationale(self, kind: str) -> None:
+        for empty in ("", None):
+            assert self.row({"t": "fine", "label": "good", "m": empty}, {"text": "t", kind: "m"}).marks == ()
+
+    def test_marked_text_may_stand_alone(self) -> None:
+        row = self.row({"m": "[[fine]] soup", "label": "good"}, {"marked": "m"})
+        assert (row.words, row.marks[0].mask) == (("fine", "soup"), (True, False))
+        assert self.row({"m": "fine soup", "label": "good"}, {"marked": "m"}).marks == ()
+
+    def test_marks_of_a_pair(self) -> None:
+        columns = {"text": "a", "pair": "b", "marked": "m"}
+        row = self.row({"a": "fine soup", "b": "good food", "m": "[[fine]] soup", "label": "x"}, columns)
+        assert row.pair == ("good", "food")
+        assert row.marks[0].mask == (True, False, False, False)
+
+    def test_codes_are_translated(self) -> None:
+        options: dict[str, Any] = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
+        for code, label in ((0, "bad"), ("2", "good"), (True, "good"), ("good", "good")):
+            assert self.row({"t": "soup", "label": code}, {"text": "t"}, **options).label == label
+        message = complaint("custom", {"t": "soup", "label": 1}, columns={"text": "t"}, **options)
+        assert "field 'label': got 1; expected one of bad, good" in message
+
+    def test_an_unknown_label_brings_near_names(self) -> None:
+        message = complaint("custom", {"t": "soup", "label": "god"}, columns={"text": "t"}, labels=["bad", "good"])
+        assert "got 'god'; expected one of bad, good (did you mean good?)" in message
+
+    def test_classes_that_the_table_declares(self) -> None:
+        row = mapped("custom", {"t": "soup", "label": 1}, {"label": ("bad", "good")}, columns={"text": "t"})
+        assert isinstance(row, MappedRow)
+        assert row.label == "good"
+
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            ({"t": "fine soup", "label": "good", "m": "[[fine soup"}, "never closed"),
+            ({"t": "fine soup", "label": "good", "m": "[[fine]] food"}, "expected the words of the text"),
+            ({"t": "fine soup", "label": "", "m": ""}, "field 'label': got ''"),
+            ({"t": "fine soup", "m": ""}, "field 'label': missing"),
+            ({"t": "", "label": "good", "m": ""}, "field 't': got ''"),
+        ],
+    )
+    def test_damaged_rows_are_refused(self, values: dict[str, Any], expected: str) -> None:
+        assert expected in complaint("custom", values, columns={"text": "t", "marked": "m"})
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"columns": {"text": "t", "words": "w"}}, "got both text and words"),
+            ({"columns": {}}, "got neither text nor words"),
+            ({"columns": {"text": "t", "mask": "m", "spans": "s"}}, "at most one of marked, mask"),
+            ({"columns": {"text": "t"}, "labels": ["good"]}, "two or more different labels"),
+            ({"columns": {"text": "t"}, "labels": ["bad", "good"], "label_names": {"1": "god"}}, "did you mean good"),
+        ],
+    )
+    def test_columns_and_labels_must_not_contradict(self, options: dict[str, Any], expected: str) -> None:
+        with pytest.raises(ParamsError, match=expected):
+            get_adapter("task", source("custom", **options))
+
+
+class TestRegistry:
+    def test_an_unknown_adapter_brings_near_names(self) -> None:
+        with pytest.raises(UnknownNameError, match="unknown adapter 'sst'; did you mean sst2"):
+            get_adapter("task", source("sst"))
+
+    @pytest.mark.parametrize("options", [{"view": "binary"}, {"labels": ["a", "b"]}, {"label_names": {"0": "a"}}])
+    def test_options_that_an_adapter_does_not_take_are_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ParamsError, match=r"^sources\.task"):
+            get_adapter("task", source("imdb", **options))
+
+    def test_labels_of_every_adapter_differ(self) -> None:
+        for name in set(ADAPTERS) - {"custom", "corpus"}:
+            labels = get_adapter("task", source(name)).labels
+            assert labels is not None
+            assert len(set(labels)) == len(labels) >= 2

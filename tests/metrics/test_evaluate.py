@@ -1,0 +1,204 @@
+"""All metrics of a task together, and the headline over tasks."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explearn.data.records import Example
+from explearn.errors import DataError
+from explearn.metrics.evaluate import evaluate_task, headline
+from explearn.params import EvaluateParams, Params
+
+from .fakes import FakeClassifier, attribution, random_probability
+
+PARAMS = EvaluateParams(bootstrap_samples=100)
+COST = {"seconds": 2.0, "forward_seconds": 1.0, "texts": 4, "peak_memory_mb": 300.0}
+
+
+def example(i: str, text: str, label: str = "yes") -> Example:
+    return Example(id=i, words=tuple(text.split()), label=label, split="test", task="t")
+
+
+EXAMPLES = {
+    e.id: e
+    for e in (
+        example("a", "a fine film"),
+        example("b", "rather dull and long"),
+        example("c", "wrongly classified text"),
+        example("d", "nobody marked this", "no"),
+    )
+}
+GOLD = {"a": [0, 1, 0], "b": [0, 1, 0, 1], "c": [1, 0, 0], "d": [0, 0, 0]}
+PREDICTED = {"a": "yes", "b": "yes", "c": "no", "d": "no"}
+SCORES = {"a": [0.1, 0.9, 0.2], "b": [0.6, 0.7, 0.3, 0.4], "c": [0.2, 0.8, 0.4], "d": [0.5, 0.1, 0.0]}
+
+
+def attributions(scores=SCORES, unaligned=0):
+    return [
+        attribution(
+            EXAMPLES[i].all_words, s, example_id=i, target=PREDICTED[i], predicted=PREDICTED[i], unaligned=unaligned
+        )
+        for i, s in scores.items()
+    ]
+
+
+def evaluate(methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=0.5, seed=13):
+    classifier = FakeClassifier(random_probability)
+    costs = costs or dict.fromkeys(methods, COST)
+    return evaluate_task(
+        "t", methods, costs, EXAMPLES, gold, k, positive_rate, classifier, PARAMS, seed=seed, threshold=threshold
+    )
+
+
+def test_each_method_chooses_by_its_own_rule_and_all_by_top_k():
+    found = evaluate({"expnet": attributions(), "rollout": attributions(), "random": attributions()})
+    # Judged are a and b. Score >= 0.5: fine | rather, dull. TP 2, FP 1, FN 1.
+    assert found["expnet"]["f1"] == pytest.approx(4 / 6)
+    assert (found["expnet"]["precision"], found["expnet"]["recall"]) == pytest.approx((2 / 3, 2 / 3))
+    # Top 2: fine, film | rather, dull. TP 2, FP 2, FN 1.
+    assert found["rollout"]["f1"] == pytest.approx(4 / 7)
+    assert {m["f1_topk"] for m in found.values()} == {found["rollout"]["f1"]}
+    # Score >= 1 - 0.25: fine alone. TP 1, FP 0, FN 2.
+    assert found["random"]["f1"] == pytest.approx(2 / 4)
+    assert (found["random"]["precision"], found["random"]["recall"]) == pytest.approx((1.0, 1 / 3))
+    # Macro: fine 1, nothing 0.
+    assert found["random"]["macro_f1"] == pytest.approx(0.5)
+
+
+def test_areas_pool_the_words_of_the_judged_texts():
+    # Marked 0.9, 0.7, 0.4 against 0.1, 0.2, 0.6, 0.3: 4 + 4 + 3 pairs in order, of 12.
+    assert evaluate({"rollout": attributions()})["rollout"]["auroc"] == pytest.approx(11 / 12)
+
+
+def test_plausibility_wants_marks_and_a_right_answer_and_faithfulness_takes_every_text():
+    found = evaluate({"rollout": attributions(unaligned=2)})["rollout"]
+    assert (found["texts"], found["plausibility_texts"], found["unaligned_words"]) == (4, 2, 8)
+
+
+def test_speed_is_relative_to_the_plain_forward_pass():
+    found = evaluate({"rollout": attributions()})["rollout"]
+    assert (found["throughput"], found["relative_throughput"], found["peak_memory_mb"]) == (2.0, 0.5, 300.0)
+    timeless = evaluate({"rollout": attributions()}, {"rollout": COST | {"seconds": 0.0}})["rollout"]
+    assert (timeless["throughput"], timeless["relative_throughput"]) == (None, None)
+
+
+def test_what_is_undefined_is_null_in_strict_json():
+    found = evaluate({"rollout": attributions(), "random": attributions()}, gold={})
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    for name in ("f1", "f1_low", "f1_high", "precision", "recall", "f1_topk", "macro_f1", "auroc", "auprc"):
+        assert found["rollout"][name] is None
+    assert math.isfinite(found["rollout"]["aopc_comprehensiveness"])
+
+
+def test_the_interval_holds_the_point_and_follows_the_seed():
+    first, again = (evaluate({"rollout": attributions()}, seed=5)["rollout"] for _ in range(2))
+    assert first == again
+    # Two texts: 2/3 or 1/2 alone, 4/7 together.
+    assert first["f1_low"] == pytest.approx(1 / 2) and first["f1_high"] == pytest.approx(2 / 3)
+
+
+def test_order_of_the_attributions_does_not_matter():
+    methods = {"expnet": attributions(), "rollout": attributions()}
+    turned = {"expnet": attributions(), "rollout": attributions()[::-1]}
+    assert evaluate(methods) == evaluate(turned)
+
+
+def test_methods_must_cover_the_same_texts():
+    with pytest.raises(DataError, match="method 'rollout': example 'b' is not explained"):
+        some = {i: s for i, s in SCORES.items() if i != "b"}
+        evaluate({"expnet": attributions(), "rollout": attributions(some)})
+    with pytest.raises(DataError, match="'expnet': example 'b' is not explained"):
+        evaluate({"expnet": attributions({"a": SCORES["a"]}), "rollout": attributions()})
+
+
+def test_bad_input_is_named():
+    good = attributions()
+    for methods, message in (
+        ([*good, good[0]], "example 'a' comes twice"),
+        ([replace(good[0], example_id="z")], "example 'z': no such example"),
+        ([replace(good[0], words=("a", "bad", "film"))], "example 'a': 3 scores over 3 words"),
+        ([replace(good[0], scores=np.array([0.1, np.inf, 0.2]))], "example 'a': word 1 has score inf"),
+    ):
+        with pytest.raises(DataError, match=message):
+            evaluate({"rollout": methods})
+    with pytest.raises(DataError, match="example 'a': 2 marks"):
+        evaluate({"rollout": good}, gold=GOLD | {"a": [0, 1]})
+    with pytest.raises(DataError, match="costs are missing"):
+        evaluate({"rollout": good}, costs={"expnet": COST})
+    with pytest.raises(DataError, match="'seconds' is missing"):
+        evaluate({"rollout": good}, costs={"rollout": {"texts": 4}})
+    with pytest.raises(DataError, match="K = 0"):
+        evaluate({"rollout": good}, k=0)
+    assert evaluate({}) == {}
+
+
+def params(**changes) -> Params:
+    source = {"kind": "embedded", "adapter": "corpus"}
+    return Params.model_validate(
+        {
+            "profile": "test",
+            "tasks": ["one", "two", "three"],
+            "sources": dict.fromkeys(("one", "two", "three"), source),
+            "baselines": {"chance": {"random": {}}, "attention": {"rollout": {}, "raw_attention": {}}},
+            **changes,
+        }
+    )
+
+
+def row(f1, **others):
+    return {"f1": f1, "auroc": 0.5, "aopc_comprehensiveness": 0.1, "relative_throughput": 1.0, **others}
+
+
+def test_headline_compares_means_over_the_tasks():
+    tasks = {
+        "one": {
+            "expnet": row(0.5, auroc=0.75),
+            "expnet_in_domain": row(0.75),
+            "rollout": row(0.25),
+            "random": row(0.125),
+        },
+        "two": {
+            "expnet": row(0.25, auroc=0.25),
+            "expnet_in_domain": row(0.25),
+            "rollout": row(0.5),
+            "random": row(0.125),
+        },
+    }
+    found = headline(params(), tasks)
+    assert found["f1"] == 0.375 and found["auroc"] == 0.5 and found["aopc_sufficiency"] is None
+    assert (found["best_other"], found["best_other_f1"]) == ("expnet_in_domain", 0.5)
+    assert (found["best_baseline"], found["best_baseline_f1"]) == ("rollout", 0.375)
+    assert (found["tasks_won_f1"], found["tasks_won_f1_baselines"]) == (0, 1)
+    assert found["tasks"] == 2 and found["tasks_with_f1"] == 2
+
+
+def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
+    tasks = {
+        "one": {"expnet": row(0.5), "rollout": row(0.25)},
+        "two": {"expnet": row(None), "rollout": row(None)},
+        "three": {"expnet": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
+    }
+    found = headline(params(), tasks)
+    assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
+    assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
+    assert found["tasks_won_f1"] == 2
+
+
+def test_headline_of_nothing_is_null():
+    found = headline(params(), {})
+    assert found["f1"] is None and found["best_other"] is None and found["tasks_won_f1"] is None
+
+
+def test_importing_metrics_and_reporting_needs_no_torch():
+    code = (
+        "import sys, explearn.metrics.evaluate, explearn.metrics.faithfulness, explearn.reporting.report; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -1,0 +1,282 @@
+"""The report from hand-written results: what it says follows from the numbers, and nothing in the data can break it."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from markdown_it import MarkdownIt
+
+from explearn.data.records import Attribution, Example
+from explearn.errors import DataError
+from explearn.params import Params
+from explearn.reporting.plots import F1_PLOT, write_plot
+from explearn.reporting.report import chance_warning, fenced, headline_sentences, render_report, write_report
+from explearn.reporting.tables import (
+    FAITHFULNESS_COLUMNS,
+    PLAUSIBILITY_COLUMNS,
+    TaskReport,
+    choose_examples,
+    example_reports,
+    leaderboard,
+    leaderboard_order,
+)
+
+SOURCE = {"kind": "embedded", "adapter": "corpus"}
+
+
+def params(*tasks: str) -> Params:
+    return Params.model_validate(
+        {
+            "profile": "test",
+            "tasks": list(tasks) or ["films"],
+            "sources": dict.fromkeys(tasks or ("films",), SOURCE),
+            "baselines": {"chance": {"random": {}}, "attention": {"rollout": {}}},
+        }
+    )
+
+
+def metrics(f1=0.5, low=None, high=None, **others):
+    row = {column.metric: 0.25 for column in (*PLAUSIBILITY_COLUMNS, *FAITHFULNESS_COLUMNS)}
+    return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
+
+
+def example(i: str, words: str, label: str = "good") -> Example:
+    return Example(id=i, words=tuple(words.split()), label=label, split="test", task="films")
+
+
+def attributed(e: Example, scores, method: str) -> Attribution:
+    return Attribution(
+        words=e.all_words,
+        scores=np.asarray(scores, dtype=np.float32),
+        tokens=e.all_words,
+        token_scores=np.asarray(scores, dtype=np.float32),
+        target="good",
+        method=method,
+        probability=0.875,
+        predicted="good",
+        aggregation="max",
+        signed=False,
+        example_id=e.id,
+    )
+
+
+def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
+    fields = {
+        "task": name,
+        "labels": ["bad", "good"],
+        "split_counts": {"train": 1200, "validation": 90, "test": 4},
+        "agreement": {
+            "alpha": 0.75,
+            "alpha_texts": 4,
+            "mean_length": 2.5,
+            "pairwise_f1": None,
+            "kinds": {"author": 1234},
+        },
+        "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
+        "methods": methods if methods is not None else {"expnet": metrics(), "rollout": metrics(0.25)},
+        "examples": list(examples),
+        "k": 2,
+        "positive_rate": 0.2,
+    }
+    return TaskReport(**{**fields, **changes})
+
+
+def test_leaderboard_goes_by_family():
+    assert leaderboard_order(["input_x_gradient", "rollout", "random", "raw_attention", "expnet"]) == [
+        "expnet",
+        "random",
+        "rollout",
+        "raw_attention",
+        "input_x_gradient",
+    ]
+
+
+def test_best_is_bold_in_its_direction_and_ties_are_all_bold():
+    rows = {
+        "expnet": metrics(0.4001, 0.3, 0.5, sufficiency=-0.2, log_odds=-1.0, comprehensiveness=0.1),
+        "rollout": metrics(0.3999, sufficiency=0.3, log_odds=-2.0, comprehensiveness=None),
+        "random": metrics(0.1, sufficiency=0.1, log_odds=0.5, comprehensiveness=-0.0001),
+    }
+    cells = {row[1]: row for row in leaderboard(rows, [*PLAUSIBILITY_COLUMNS[:1], *FAITHFULNESS_COLUMNS[:3]])}
+    assert cells["expnet"] == ["learned", "expnet", "**0.400** (0.30–0.50)", "**0.100**", "**-0.200**", "-1.000"]
+    assert cells["rollout"] == ["attention", "rollout", "**0.400**", "–", "0.300", "**-2.000**"]
+    assert cells["random"] == ["chance", "random", "0.100", "0.000", "0.100", "0.500"]
+
+
+def test_a_column_without_values_has_no_best():
+    assert [row[2] for row in leaderboard({"expnet": metrics(None)}, PLAUSIBILITY_COLUMNS[:1])] == ["–"]
+
+
+def test_headline_says_who_is_ahead():
+    ahead = " ".join(headline_sentences(params(), [task()]))
+    assert "F1 of **0.500**, the mean over 1 task" in ahead
+    assert "rollout, has 0.250: **expnet** is 0.250 above it" in ahead and "on 1 of 1 task." in ahead
+    behind = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.2), "rollout": metrics(0.3)})]))
+    assert "0.100 below it" in behind and "on 0 of 1 task." in behind
+    level = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.3), "rollout": metrics(0.3)})]))
+    assert "level with it" in level
+
+
+def test_headline_without_marked_texts_claims_nothing():
+    (sentence,) = headline_sentences(params(), [task(methods={"expnet": metrics(None)})])
+    assert "No text of these tasks has marked words" in sentence
+
+
+@pytest.mark.parametrize(("accuracy", "warned"), [(0.59, True), (0.7, False), (0.4, True), (None, False)])
+def test_warning_below_the_margin_over_the_majority(accuracy, warned):
+    found = chance_warning({"test": {"accuracy": accuracy, "majority_rate": 0.5}}, 0.1)
+    assert (found is not None) == warned
+
+
+def test_warning_is_a_block_in_the_report():
+    weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
+    text = render_report(params(), [weak])
+    assert "> [!WARNING]\n> The classifier answers 0.550" in text and "Read with care: films" in text
+    assert "[!WARNING]" not in render_report(params(), [task()])
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Cells of every table, as a renderer sees them."""
+    found: list[list[list[str]]] = []
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type == "table_open":
+            found.append([])
+        elif token.type == "tr_open":
+            found[-1].append([])
+        elif token.type == "inline" and found and token.level >= 3:
+            found[-1][-1].append(token.content)
+    return found
+
+
+FILM = example("films-1", "not a <b>good</b> film_")
+
+
+def shown(methods=("expnet", "rollout")):
+    scores = {"expnet": [0.9, 0.1, 0.8, 0.2], "rollout": [0.1, 0.2, 0.3, 0.4]}
+    return example_reports(
+        [FILM],
+        {"films-1": [1, 0, 1, 0]},
+        {"films-1": ("author", "llm")},
+        {m: {"films-1": attributed(FILM, scores[m], m)} for m in methods},
+        k=2,
+        threshold=0.5,
+        positive_rate=0.2,
+    )
+
+
+def test_report_has_every_part_in_whole_tables():
+    text = render_report(params(), [task(examples=shown())])
+    for heading in (
+        "## What this is",
+        "## Methods",
+        "## Task: films",
+        "### Leaderboard",
+        "### Example texts",
+        "## Param",
+    ):
+        assert f"\n{heading}" in text
+    for table in tables(text):
+        assert len(table) > 1 and len({len(row) for row in table}) == 1
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    assert "<p>|" not in rendered and "<b>" not in rendered
+    assert rendered.count("<img") == 2
+    for fact in ("bad, good", "train 1,200", "author 1,234", "over 4 texts", "0.750", "2.50", "0.900", "0.700"):
+        assert fact in text
+
+
+def test_example_rows_show_marked_and_chosen_words():
+    text = render_report(params(), [task(examples=shown())])
+    table = next(t for t in tables(text) if t[0] == ["By", "Hits", "Words"])
+    good, film = "&lt;b&gt;good&lt;/b&gt;", "film&#95;"
+    assert table[1] == ["*Marked* (author, llm)", "2 marked", f"**not** a **{good}** {film}"]
+    assert table[2] == ["expnet", "2 of 2", f"**not** a **{good}** {film}"]
+    assert table[3] == ["rollout", "1 of 2", f"not a **{good} {film}**"]
+    assert "**films-1** · true label good · predicted good (p = 0.88)" in text
+
+
+def test_long_texts_show_chosen_words_only():
+    long = example("films-2", " ".join(f"w{i}" for i in range(100)))
+    reports = example_reports(
+        [long],
+        {},
+        {},
+        {"rollout": {long.id: attributed(long, np.arange(100), "rollout")}},
+        k=2,
+        threshold=0.5,
+        positive_rate=0.2,
+    )
+    table = next(t for t in tables(render_report(params(), [task(examples=reports)])) if t[0][0] == "By")
+    assert table[1] == ["*Marked* (nobody)", "0 marked", "…"]
+    assert table[2] == ["rollout", "0 of 2", "… **w98 w99**"]
+
+
+def test_an_example_that_a_method_does_not_explain_is_named():
+    with pytest.raises(DataError, match="method 'rollout': example 'films-1'"):
+        example_reports([FILM], {}, {}, {"rollout": {}}, k=1, threshold=0.5, positive_rate=0.1)
+
+
+def test_hostile_names_stay_names():
+    nasty = "a|b <script>x</script>\n# top `$x$`"
+    text = render_report(params(nasty), [task(nasty, labels=[nasty], split_counts={nasty: 1})])
+    prose = text.split("## Parameters and versions")[0]
+    assert "<script>" not in prose and "\n# top" not in prose
+    assert all(len({len(row) for row in table}) == 1 for table in tables(text))
+
+
+def test_code_block_outlasts_backticks_in_it():
+    block = fenced("yaml", "a: '````'\n")
+    (token,) = MarkdownIt("commonmark").parse(block)
+    assert token.type == "fence" and token.content == "a: '````'\n"
+
+
+def test_examples_are_those_with_marks_spread_over_labels():
+    pool = [example(f"{label}-{i}", "w", label) for label in ("bad", "good", "odd") for i in range(10)]
+    gold = {e.id: [e.label != "odd"] for e in pool}
+    chosen = choose_examples(pool, gold, 4, seed=1)
+    assert sorted(e.label for e in chosen) == ["bad", "bad", "good", "good"]
+    assert chosen == choose_examples(pool[::-1], gold, 4, seed=1)
+    assert chosen != choose_examples(pool, gold, 4, seed=2)
+    # Texts nobody marked fill up what is left.
+    assert [e.label for e in choose_examples(pool, gold, 21, seed=1)].count("odd") == 1
+    assert len(choose_examples(pool[:2], gold, 4, seed=1)) == 2 and choose_examples(pool, gold, 0, seed=1) == []
+
+
+def test_files_are_the_same_every_time_and_keep_their_text(tmp_path):
+    tasks = [task(name, {"expnet": metrics(0.5, 0.4, 0.6), "rollout": metrics(None)}) for name in ("films", "a$b$<c>")]
+    for run in ("first", "second"):
+        write_report(tmp_path / run, params("films", "a$b$<c>"), tasks)
+    names = ("report.md", "figures/f1.svg", "figures/auroc.svg", "plots/f1.csv", "plots/auroc.csv")
+    for name in names:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    svg = (tmp_path / "first" / "figures" / "f1.svg").read_text(encoding="utf-8")
+    texts = [e.text for e in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"films", "a$b$<c>", "expnet", "rollout", "learned"} <= set(texts)
+    assert not re.search(r"\d{4}-\d{2}-\d{2}", svg)
+
+
+def test_plot_data_is_the_numbers(tmp_path):
+    tasks = [task("films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})]
+    write_report(tmp_path, params(), tasks)
+    with (tmp_path / "plots" / "f1.csv").open(newline="", encoding="utf-8") as handle:
+        rows = list(csv.reader(handle))
+    assert rows == [
+        ["task", "method", "family", "value", "low", "high"],
+        ["films", "expnet", "learned", "0.5", "0.4", "0.6"],
+        ["films", "rollout", "attention", "", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_any_number_of_tasks_can_be_drawn(tmp_path, count):
+    tasks = [task(str(i), {"expnet": metrics(0.5, 0.4, 0.6), "random": metrics(None)}) for i in range(count)]
+    write_plot(tmp_path / "f1.svg", F1_PLOT, tasks, 0.95)
+    assert (tmp_path / "f1.svg").stat().st_size > 1000
+
+
+def test_a_task_without_marks_says_so(tmp_path):
+    write_plot(tmp_path / "f1.svg", F1_PLOT, [task(methods={"expnet": metrics(None)})], 0.95)
+    assert "no marked texts" in (tmp_path / "f1.svg").read_text(encoding="utf-8")
