@@ -3,9 +3,9 @@
     python benchmarks/expnet_overhead.py [--classifier FOLDER] [--texts 16] [--runs 15]
 
 Both run the same texts of exactly 128 (then 512) sub-tokens through the same classifier, from strings to results:
-`Classifier.predict` against `ExpNet.explain`, which classifies too. Runs alternate, so that a drift of the machine's speed
-touches both; the ratio is taken pair by pair and its median printed. ExpNet's weights play no part in its speed, so an
-untrained one serves. Exits with 1 where a ratio is above its limit.
+`Classifier.predict` against `ExpNet.explain`, which classifies too. Runs alternate, so that a drift of the machine's
+speed touches both; the ratio is taken pair by pair and its median printed. ExpNet's weights play no part in its speed,
+so an untrained one serves. Exits with 1 where a ratio is above its limit.
 """
 
 from __future__ import annotations

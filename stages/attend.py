@@ -5,7 +5,6 @@ from explearn.data.records import SPLITS
 from explearn.data.storage import atomic_folder
 from explearn.models.classifier import Classifier
 from explearn.models.features import write_features
-from explearn.models.finetune import classifier_folder
 from explearn.params import Params
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
@@ -18,7 +17,7 @@ def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts.
     """
     workspace = Workspace()
-    classifier = Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute)
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     with atomic_folder(workspace.features(task)) as folder:
         for split in SPLITS:
             write_features(

@@ -8,7 +8,6 @@ from explearn.attribute import forward_seconds, group_methods, texts_to_explain,
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder
 from explearn.models.classifier import Classifier
-from explearn.models.finetune import classifier_folder
 from explearn.params import Params
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
@@ -28,7 +27,7 @@ def attribute(task: TaskOption, group: GroupOption, params: Params, compute: Com
     assert compute.seed is not None
     workspace = Workspace()
     methods = group_methods(group, task, params, workspace, compute.seed)
-    classifier = Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute)
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, compute.seed)
     forward = forward_seconds(classifier, examples)

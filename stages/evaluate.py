@@ -5,7 +5,6 @@ from explearn.compute import ComputeOptions
 from explearn.data.storage import read_attributions, read_json, write_json
 from explearn.metrics.evaluate import evaluate_task
 from explearn.models.classifier import Classifier
-from explearn.models.finetune import classifier_folder
 from explearn.params import Params
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
@@ -29,7 +28,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
         gold=workspace.read_gold(task, params),
         k=params.top_k(agreement["mean_length"]),
         positive_rate=agreement["positive_rate"] or 0.0,
-        classifier=Classifier.from_pretrained(classifier_folder(workspace.classifier(task)), compute),
+        classifier=Classifier.from_pretrained(workspace.classifier(task), compute),
         params=params.evaluate,
         seed=compute.seed,
         threshold=params.expnet.threshold,

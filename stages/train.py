@@ -25,7 +25,8 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
     workspace = Workspace()
     method = get_explainer(explainer, **learned_options(explainer, params), seed=compute.seed)
     assert isinstance(method, LearnedExplainer)
-    method.fit_task(workspace, params, task, f"{task}: train {explainer}").save(workspace.explainer(task, explainer))
+    method.fit_task(workspace, params, task, compute, f"{task}: train {explainer}")
+    method.save(workspace.explainer(task, explainer))
 
 
 if __name__ == "__main__":

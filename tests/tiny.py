@@ -21,6 +21,9 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from explearn.compute import ComputeOptions
 from explearn.models.classifier import Classifier
 
+# For tensors this small a second thread costs more than it gives.
+torch.set_num_threads(1)
+
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 KINDS_OF_TOKENIZER = ("bert", "roberta", "albert")
 """One architecture for each of WordPiece, byte-level BPE and Unigram."""
@@ -76,9 +79,9 @@ def _word_pieces() -> dict[str, int]:
 
 
 @functools.cache
-def tokenizer(kind: str) -> transformers.PreTrainedTokenizerFast:
-    """The fast tokenizer of an architecture, trained on CORPUS."""
-    limits = {"model_max_length": POSITIONS - 2}
+def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
+    """The fast tokenizer of an architecture, trained on CORPUS; `limit` sub-tokens a text at most."""
+    limits = {"model_max_length": limit}
     if kind == "roberta":
         bpe = tokenizers.ByteLevelBPETokenizer()
         bpe.train_from_iterator(
@@ -126,12 +129,11 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     config_class, model_class = _MODELS[kind]
     settings = config_class(
         vocab_size=len(words),
-        max_position_embeddings=POSITIONS,
         pad_token_id=words.pad_token_id,
         initializer_range=0.25,
         id2label=dict(enumerate(names)),
         label2id={name: index for index, name in enumerate(names)},
-        **{**sizes, **config},
+        **{"max_position_embeddings": POSITIONS, **sizes, **config},
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -154,6 +156,14 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
 def classifier(kind: str = "bert", classes: int = 2) -> Classifier:
     """A classifier that tests share and leave as it is."""
     return make_classifier(kind, classes)
+
+
+@functools.cache
+def long_classifier(kind: str) -> Classifier:
+    """One whose texts may have 2,000 sub-tokens: nothing is cut."""
+    return Classifier(
+        model(kind, max_position_embeddings=2002), tokenizer(kind, 2000), ComputeOptions(device="cpu"), kind
+    )
 
 
 def hooks(module: torch.nn.Module) -> int:

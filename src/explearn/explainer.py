@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.compute import ComputeOptions
 from explearn.data.alignment import NO_WORD
 from explearn.data.records import Aggregation, Attribution
 from explearn.errors import ExplearnError, ParamsError
@@ -81,12 +82,14 @@ class Explainer(ABC):
 
         Raises:
             DataError: a text without usable words; its number is named.
-            ParamsError: not as many targets as texts.
+            ParamsError: not as many targets as texts, or a string instead of texts.
             UnknownNameError: a target that is no class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
         self.check(classifier)
-        remaining = iter(texts)
+        if isinstance(texts, str):
+            raise ParamsError("texts: got one string; expected a list of texts")
+        remaining, first = iter(texts), 1
         wanted = None if targets is None else iter(targets)
         with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
             while chunk := list(islice(remaining, CHUNK_TEXTS)):
@@ -95,9 +98,10 @@ class Explainer(ABC):
                     indices = [classifier.label_index(target) for target in islice(wanted, len(chunk))]
                     if len(indices) != len(chunk):
                         raise ParamsError("targets: fewer than texts; expected one for each text")
-                for attribution in self._explain_chunk(classifier, classifier.encode(chunk), indices):
+                for attribution in self._explain_chunk(classifier, classifier.encode(chunk, first), indices):
                     yield attribution
                     bar.update(1)
+                first += len(chunk)
             if wanted is not None and next(wanted, None) is not None:
                 raise ParamsError("targets: more than texts; expected one for each text")
 
@@ -154,7 +158,9 @@ class LearnedExplainer(Explainer):
     methods."""
 
     @abstractmethod
-    def fit_task(self, workspace: Workspace, params: Params, task: str, description: str | None = None) -> Self:
+    def fit_task(
+        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
+    ) -> Self:
         """Train for one task of the pipeline from what earlier stages left in the workspace.
 
         Raises DataError, ParamsError or ModelError, before training starts, where something it needs is missing.

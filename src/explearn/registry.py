@@ -84,7 +84,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "random",
             "chance",
-            "explearn.baselines.chance:Random",
+            "explearn.baselines.chance.random:Random",
             "Seeded uniform scores; a word is chosen with the training rationales' positive rate.",
             "one forward pass",
             binarisation="positive_rate",
@@ -92,7 +92,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "raw_attention",
             "attention",
-            "explearn.baselines.attention:RawAttention",
+            "explearn.baselines.attention.raw_attention:RawAttention",
             "The last layer's attention from the [CLS] token, averaged over heads.",
             "one forward pass",
             frozenset({"attentions"}),
@@ -100,7 +100,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "rollout",
             "attention",
-            "explearn.baselines.attention:Rollout",
+            "explearn.baselines.attention.rollout:Rollout",
             "Attention of all layers, residual connections included, multiplied up to the [CLS] token.",
             "one forward pass",
             frozenset({"attentions"}),
@@ -108,7 +108,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "input_x_gradient",
             "gradient",
-            "explearn.baselines.gradient:InputXGradient",
+            "explearn.baselines.gradient.input_x_gradient:InputXGradient",
             "Gradient of the class's output at each word embedding, times the embedding, summed.",
             "one forward and one backward pass",
             frozenset({"gradients"}),

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from tqdm.auto import tqdm
 
+from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder, read_json, write_json
 from explearn.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.explainer import BatchScores, LearnedExplainer, resolve_targets
@@ -179,6 +180,7 @@ class ExpNet(LearnedExplainer):
         data: Sequence[TokenExamples],
         encoder: Mapping[str, int],
         trained_on: Sequence[str] = (),
+        device: torch.device | None = None,
         description: str | None = None,
     ) -> Self:
         """Train on the texts of one or more tasks, pooled.
@@ -187,6 +189,7 @@ class ExpNet(LearnedExplainer):
             data: what `token_examples` gave for each task.
             encoder: layer, layers, heads and hidden_size of the classifiers the features come from.
             trained_on: names of the tasks, kept for the record.
+            device: where to train (default: the CPU, which a network this small keeps busy enough).
 
         Raises ParamsError when the tasks' features have different widths.
         """
@@ -201,9 +204,10 @@ class ExpNet(LearnedExplainer):
         starts = np.concatenate([[0], np.cumsum(sizes)])
         self.offset = x.mean(0) if self.standardize else torch.zeros(x.shape[1])
         self.scale = x.std(0).clamp_min(1e-8) if self.standardize else torch.ones(x.shape[1])
-        x = (x - self.offset) / self.scale
+        device = device or torch.device("cpu")
+        x, y = ((x - self.offset) / self.scale).to(device), y.to(device)
         generator = torch.Generator().manual_seed(self.seed)
-        self.network = self._build(x.shape[1], generator)
+        self.network = self._build(x.shape[1], generator).to(device)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
         self.losses = []
         epochs = tqdm(range(self.epochs), desc=description, unit="epoch", disable=None if description else True)
@@ -212,7 +216,9 @@ class ExpNet(LearnedExplainer):
             total = 0.0
             for first in range(0, len(order), self.batch_size):
                 texts = order[first : first + self.batch_size]
-                tokens = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in texts]))
+                tokens = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in texts])).to(
+                    device
+                )
                 loss = focal_loss(self.network(x[tokens]).squeeze(-1), y[tokens], self.alpha, self.gamma).mean()
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -220,13 +226,16 @@ class ExpNet(LearnedExplainer):
                 total += loss.item() * len(texts)
             self.losses.append(total / len(order))
             epochs.set_postfix(loss=f"{self.losses[-1]:.4f}")
-        self.network.requires_grad_(False).eval()
+        self.network = self.network.cpu().requires_grad_(False).eval()
         self.encoder = {key: int(encoder[key]) for key in ("layer", "layers", "heads", "hidden_size")}
         self.trained_on = list(trained_on)
         return self
 
-    def fit_task(self, workspace: Workspace, params: Params, task: str, description: str | None = None) -> Self:
+    def fit_task(
+        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
+    ) -> Self:
         """Train on the other tasks' rationales, or the task's own, as `protocol` says (ExpNet section 4.2)."""
+        device = compute.resolve_device()
         tasks = [task] if self.protocol == "in_domain" else [other for other in params.tasks if other != task]
         if not tasks:
             raise ParamsError(
@@ -243,7 +252,7 @@ class ExpNet(LearnedExplainer):
                 data.append(self.token_examples(read_features(path, self.needs_hidden), gold, labels))
             except DataError as error:
                 raise DataError(f"task {name!r}, split {split!r}: {error}") from error
-        return self.fit(data, encoders[0], tasks, description)
+        return self.fit(data, encoders[0], tasks, device, description)
 
     def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
         network = nn.Sequential(nn.Linear(width, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1))

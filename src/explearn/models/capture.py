@@ -58,7 +58,13 @@ def layer_count(model: nn.Module) -> int:
             f"attention of a {config.model_type!r} model cannot be captured; supported: "
             f"{', '.join(sorted(SUPPORTED_MODEL_TYPES))}; input_x_gradient works for any encoder"
         )
-    return int(config.num_hidden_layers)
+    if getattr(config, "is_decoder", False):
+        raise UnsupportedError(
+            f"this {config.model_type!r} model is a decoder (is_decoder), whose tokens see only those before them; "
+            "attention is captured from encoders"
+        )
+    # ALBERT may repeat groups of several layers.
+    return int(config.num_hidden_layers) * int(getattr(config, "inner_group_num", 1))
 
 
 def resolve_layer(model: nn.Module, layer: int) -> int:

@@ -95,6 +95,14 @@ class Classifier:
                 f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
                 "expected a fine-tuned sequence classifier"
             )
+        # Where there are no tokenizer files, transformers makes a tokenizer of special tokens alone.
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+            raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
+        known = model.get_input_embeddings().weight.shape[0]
+        if len(tokenizer) > known:
+            raise ModelError(
+                f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
+            )
         return cls(model, tokenizer, compute, name=name)
 
     # ---- what the model sees -------------------------------------------------------------------------------------
@@ -112,12 +120,15 @@ class Classifier:
                 return int(token_id)
         raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
 
-    def encode(self, texts: Sequence[Text]) -> list[Encoding]:
+    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
+
+        Args:
+            first: number of the first text, for error messages about a part of a stream.
 
         Raises DataError for a text without words, or with a word that no text of natural language holds.
         """
-        segments = [_as_segments(text, position) for position, text in enumerate(texts)]
+        segments = [_as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
         for has_pair in (False, True):
             chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
@@ -210,7 +221,7 @@ class Classifier:
         digest = hashlib.sha256(repr(self.labels).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
 
@@ -240,7 +251,7 @@ def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _as_segments(text: Text, position: int) -> tuple[str, str | None, str]:
+def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
     if isinstance(text, Example):
         return text.text, text.pair_text, text.id
     first, second = text if isinstance(text, tuple) else (text, None)
@@ -249,5 +260,5 @@ def _as_segments(text: Text, position: int) -> tuple[str, str | None, str]:
             try:
                 check_words(tuple(segment.split()), "text")
             except DataError as error:
-                raise DataError(f"text {position + 1}: {error}") from error
+                raise DataError(f"text {number}: {error}") from error
     return first, second, ""

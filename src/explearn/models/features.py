@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from explearn.data.records import Example
 from explearn.data.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.errors import DataError
-from explearn.models.capture import capture_attention, cls_row_and_column, resolve_layer
+from explearn.models.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, budget_batches
 
@@ -98,7 +98,7 @@ def write_features(
     metadata = {
         "classifier": classifier.fingerprint,
         "layer": resolve_layer(classifier.model, layer),
-        "layers": int(config.num_hidden_layers),
+        "layers": layer_count(classifier.model),
         "heads": int(config.num_attention_heads),
         "hidden_size": int(config.hidden_size),
         "texts": len(examples),
@@ -159,6 +159,10 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     metadata = read_metadata(path)
     if not {"classifier", "layer", "heads", "hidden_size", "texts"} <= metadata.keys():
         raise DataError(f"{path}: no attention features; expected a file written by the stage attend")
+    with open_parquet(path) as file:
+        found = file.metadata.num_rows
+    if found != metadata["texts"]:
+        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; make it anew")
     return metadata
 
 

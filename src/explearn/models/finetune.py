@@ -8,7 +8,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -225,11 +224,3 @@ def _history(log: Sequence[dict[str, float]]) -> list[Epoch]:
         for entry in log
         if "eval_loss" in entry
     ]
-
-
-def classifier_folder(root: str | os.PathLike[str], task: str) -> Path:
-    """Where a task's classifier lies; raises ModelError when there is none."""
-    folder = Path(root) / task
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder}: no classifier; run the stage finetune for task {task!r} first")
-    return folder

@@ -1,28 +1,16 @@
-"""Gradients at the word embeddings, computed by captum."""
+"""Input x gradient, computed by captum."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from captum.attr import LayerGradientXActivation
 
-from explearn.errors import ParamsError
+from explearn.baselines.gradient.outputs import Output, check_output, select_output
 from explearn.explainer import BatchScores, Explainer, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
-
-Output = Literal["logit", "probability", "log_probability"]
-
-
-def select_output(logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:
-    """The explained number of each text, shape (batch,): the target's logit, probability or log-probability."""
-    values = {
-        "logit": lambda: logits,
-        "probability": lambda: logits.softmax(-1),
-        "log_probability": lambda: logits.log_softmax(-1),
-    }[output]()
-    return values.gather(-1, targets[:, None]).squeeze(-1)
 
 
 class InputXGradient(Explainer):
@@ -39,8 +27,7 @@ class InputXGradient(Explainer):
     signed = True
 
     def __init__(self, output: Output = "logit") -> None:
-        if output not in get_args(Output):
-            raise ParamsError(f"output: got {output!r}; expected one of {', '.join(get_args(Output))}")
+        check_output(output)
         self.output = output
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
