@@ -6,6 +6,7 @@ from explearn.data.storage import read_attributions, read_json, write_json
 from explearn.metrics.evaluate import evaluate_task
 from explearn.models.classifier import Classifier
 from explearn.params import Params
+from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot_data
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
@@ -14,12 +15,13 @@ from explearn.workspace import Workspace
 def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
 
-    Writes reports/metrics/explanations/TASK.json: method -> metric -> value.
+    Writes reports/metrics/explanations/TASK.json (method -> metric -> value), and reports/plots/f1/TASK.csv and
+    auroc/TASK.csv for DVC.
     """
     assert compute.seed is not None
     workspace = Workspace()
     files = workspace.attribution_files(params, task)
-    agreement = read_json(workspace.metrics("agreement", task))
+    agreement = read_json(workspace.agreement(task))
     metrics = evaluate_task(
         task=task,
         attributions={method: read_attributions(path) for method, path in files.items()},
@@ -33,6 +35,8 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
         seed=compute.seed,
         threshold=params.expnet.threshold,
     )
+    for spec in (F1_PLOT, AUROC_PLOT):
+        write_plot_data(workspace.plot(spec.name, task), spec, task, metrics)
     write_json(workspace.metrics("explanations", task), metrics)
 
 

@@ -34,7 +34,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
         rows = [example for example in examples if example.split == split]
         metrics[split] = evaluate_classifier(classifier, rows, f"{task}: classify {split}") if rows else None
     metrics["epochs"] = len(history)
-    write_text(workspace.training_curve(task), pd.DataFrame(map(asdict, history)).to_csv(index=False))
+    write_text(workspace.plot("finetune", task), pd.DataFrame(map(asdict, history)).to_csv(index=False))
     write_json(workspace.metrics("classifier", task), metrics)
 
 

@@ -11,13 +11,17 @@ from explearn.params import Params
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
+HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
+"""What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
+
 
 @stage
 def rationalise(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     """Collect the rationales that came with a task's texts and those in files named under `rationales`.
 
-    Writes data/rationales/TASK.parquet and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean
-    length K). Runs no model: the compute options play no part.
+    Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length), and
+    reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of words marked). Runs no
+    model: the compute options play no part.
     """
     workspace = Workspace()
     settings = params.rationale_params(task)
@@ -26,18 +30,19 @@ def rationalise(task: TaskOption, params: Params, compute: ComputeOptions) -> No
     unused = set(workspace.read_task(task)["unused_ids"])
     for file in settings.files:
         path = Path(params.data_dir) / file.path
-        found = import_rationales(path, file, examples, unused)
+        imported = import_rationales(path, file, examples, unused)
         known = {(r.example_id, r.annotator) for r in rationales}
-        for rationale in found:
+        for rationale in imported:
             if (rationale.example_id, rationale.annotator) in known:
                 raise DataError(
                     f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source "
                     "too; expected one rationale for each annotator and text"
                 )
-        rationales.extend(found)
-    metrics = agreement_metrics(rationales, examples, settings.train_split, params.rationale_agreement)
+        rationales.extend(imported)
+    found = agreement_metrics(rationales, examples, settings.train_split, params.rationale_agreement)
     write_rationales(workspace.rationales(task), rationales)
-    write_json(workspace.metrics("agreement", task), metrics)
+    write_json(workspace.agreement(task), found)
+    write_json(workspace.metrics("agreement", task), {key: found[key] for key in HEADLINE})
 
 
 if __name__ == "__main__":

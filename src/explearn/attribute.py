@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from explearn.compute import peak_memory_mb
-from explearn.data.records import Attribution, Example
+from explearn.data.records import Example
 from explearn.data.sources.splits import hash_order
-from explearn.data.storage import ATTRIBUTION_SCHEMA, add_metadata, attribution_row, parquet_writer, read_metadata
+from explearn.data.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata
 from explearn.errors import DataError, ParamsError, UnknownNameError
 from explearn.explainer import Explainer
 from explearn.models.classifier import Classifier
@@ -24,6 +25,11 @@ from explearn.workspace import Workspace
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 8
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
+
+COST_TEXTS = 64
+COST_RUNS = 5
+COST_SECONDS = 3.0
+"""Texts, pairs of runs and the run length up to which runs are repeated when a method is timed."""
 
 
 def texts_to_explain(
@@ -43,12 +49,46 @@ def texts_to_explain(
     return [example for example in rows if example.id in chosen]
 
 
-def forward_seconds(classifier: Classifier, examples: Sequence[Example]) -> float:
-    """Time to classify the texts, tokenisation included: the yardstick of every method's cost. Warmed up first."""
-    classifier.predict_proba(classifier.encode(examples[:WARM_UP_TEXTS]))
-    start = time.perf_counter()
-    classifier.predict_proba(classifier.encode(examples))
-    return time.perf_counter() - start
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a method costs on the texts it was timed on.
+
+    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included.
+    peak_memory_mb: of the process, or of the device, so far; methods of one family share a process.
+    """
+
+    texts: int
+    seconds: float
+    forward_seconds: float
+    peak_memory_mb: float
+
+
+def measure_cost(explainer: Explainer, classifier: Classifier, examples: Sequence[Example]) -> Cost:
+    """Time a method against plain classification on the same texts, in pairs of runs, after a warm-up.
+
+    Uses at most COST_TEXTS texts, and COST_RUNS pairs, or one where a run takes longer than COST_SECONDS. The pair with
+    the median ratio is returned: a pause of the machine in one run does not count.
+    """
+    texts = examples[:COST_TEXTS]
+
+    def classify() -> float:
+        start = time.perf_counter()
+        classifier.predict_proba(classifier.encode(texts))
+        return time.perf_counter() - start
+
+    def explain() -> float:
+        start = time.perf_counter()
+        for _ in explainer.explain(classifier, texts):
+            pass
+        return time.perf_counter() - start
+
+    list(explainer.explain(classifier, texts[:WARM_UP_TEXTS]))
+    classify()
+    pairs = [(classify(), explain())]
+    while pairs[0][1] < COST_SECONDS and len(pairs) < COST_RUNS:
+        pairs.append((classify(), explain()))
+    forward, seconds = sorted(pairs, key=lambda pair: pair[1] / pair[0])[len(pairs) // 2]
+    return Cost(len(texts), seconds, forward, peak_memory_mb(classifier.device))
 
 
 def write_attributions(
@@ -57,33 +97,25 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
-    forward: float,
 ) -> None:
     """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
 
-    The metadata holds method, options, classifier (fingerprint), texts, seconds (classification included, writing
-    excluded), forward_seconds (classification alone) and peak_memory_mb (of the process or the device, so far).
+    The metadata holds method, options, classifier (fingerprint), and the fields of Cost.
+    Raises DataError when there is no example.
     """
     if not examples:
         raise DataError(f"{target}: there is no text to explain; expected at least one test example")
-    list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
-    clock = _Clock()
-    found = clock(explainer.explain(classifier, examples, description=f"explain with {explainer.name}"))
-    with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
+    cost = measure_cost(explainer, classifier, examples)
+    metadata = {
+        "method": explainer.name,
+        "options": dict(options),
+        "classifier": classifier.fingerprint,
+        **asdict(cost),
+    }
+    found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
+    with parquet_writer(target, ATTRIBUTION_SCHEMA, metadata) as writer:
         while rows := [attribution_row(attribution) for attribution in islice(found, SHARD_TEXTS)]:
             writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
-        add_metadata(
-            writer,
-            {
-                "method": explainer.name,
-                "options": dict(options),
-                "classifier": classifier.fingerprint,
-                "texts": len(examples),
-                "seconds": clock.seconds,
-                "forward_seconds": forward,
-                "peak_memory_mb": peak_memory_mb(classifier.device),
-            },
-        )
 
 
 def group_methods(
@@ -107,26 +139,10 @@ def group_methods(
     return methods
 
 
-class _Clock:
-    """Sums the time that an iterator takes, leaving out what its consumer does between items."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self, items: Iterator[Attribution]) -> Iterator[Attribution]:
-        while True:
-            start = time.perf_counter()
-            item = next(items, None)
-            self.seconds += time.perf_counter() - start
-            if item is None:
-                return
-            yield item
-
-
 def read_cost(path: Path) -> dict[str, float]:
     """seconds, forward_seconds, texts and peak_memory_mb of an attribution file; raises DataError where one lacks."""
     metadata = read_metadata(path)
-    keys = ("seconds", "forward_seconds", "texts", "peak_memory_mb")
+    keys = [field.name for field in fields(Cost)]
     missing = [key for key in keys if key not in metadata]
     if missing:
         raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")

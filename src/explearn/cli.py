@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from explearn.data.records import Attribution
-from explearn.errors import ParamsError
+from explearn.errors import DataError, ParamsError
 from explearn.registry import accepted_options, get_explainer, get_info, list_explainers
 from explearn.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
@@ -84,7 +84,7 @@ def explain(
         if seed is not None and explainer is None and "seed" in accepted_options(method):
             options.setdefault("seed", seed)
         found = get_explainer(method, path=str(explainer) if explainer else None, **options)
-        lines = texts or [line.rstrip("\n") for line in sys.stdin]
+        lines = texts or _lines()
         from explearn.compute import seed_everything
         from explearn.models.classifier import Classifier
 
@@ -101,13 +101,24 @@ def explain(
                 console.print(_rendered(attribution))
 
 
+def _lines() -> list[str]:
+    """Texts from standard input, one a line."""
+    try:
+        return [line.rstrip("\n") for line in sys.stdin]
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input: byte {error.start} is not valid {error.encoding}") from error
+
+
 def _options(pairs: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
             raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ParamsError(f"--option {name}: got {value!r}; expected a number, a word or a YAML value") from error
     return options
 
 

@@ -6,9 +6,10 @@ where or how fast to compute is not here but in `explearn.compute`: it must not 
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -225,6 +226,8 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
         raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ParamsError(f"{path}: no such file; run from the project's root or give --params") from error
+    except OSError as error:
+        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(raw, dict):
@@ -238,7 +241,18 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
 def _sentence(problem: Any) -> str:
     where = ".".join(str(part) for part in problem["loc"]) or "parameters"
     if problem["type"] == "extra_forbidden":
-        return f"{where}: no such parameter; expected one of those in conf/config.yaml"
+        near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"]), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
+        return f"{where}: no such parameter; {hint}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     return f"{where}: got {problem['input']!r}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _names_beside(location: tuple[int | str, ...]) -> list[str]:
+    """Names of the parameters of the section that a location, which may lead through lists and mappings, ends in."""
+    found: Any = Params
+    for part in location[:-1]:
+        is_section = isinstance(found, type) and issubclass(found, Section)
+        found = found.model_fields[part].annotation if is_section else get_args(found)[-1]
+    return list(found.model_fields)

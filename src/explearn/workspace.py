@@ -26,6 +26,10 @@ class Workspace:
     def rationales(self, task: str) -> Path:
         return self.root / "data" / "rationales" / f"{task}.parquet"
 
+    def agreement(self, task: str) -> Path:
+        """JSON: all that `explearn.data.agreement.agreement_metrics` gives."""
+        return self.root / "data" / "rationales" / f"{task}.json"
+
     def classifier(self, task: str) -> Path:
         return self.root / "data" / "classifiers" / task
 
@@ -44,8 +48,9 @@ class Workspace:
         """JSON of a kind: agreement, classifier or explanations."""
         return self.root / "reports" / "metrics" / kind / f"{task}.json"
 
-    def training_curve(self, task: str) -> Path:
-        return self.root / "reports" / "plots" / "finetune" / f"{task}.csv"
+    def plot(self, kind: str, task: str) -> Path:
+        """CSV of a kind: finetune (training curve), f1 or auroc."""
+        return self.root / "reports" / "plots" / kind / f"{task}.csv"
 
     @property
     def reports(self) -> Path:

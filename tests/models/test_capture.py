@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import tiny
 import torch
@@ -157,6 +159,12 @@ class TestLayers:
     @pytest.mark.parametrize("layer", [3, -4, 100])
     def test_a_layer_that_does_not_exist(self, layer: int) -> None:
         with pytest.raises(ParamsError, match=rf"layer {layer} does not exist: the model has 3, 0 to 2 or -3 to -1"):
+            resolve_layer(tiny.classifier("bert").model, layer)
+
+
+    @pytest.mark.parametrize("layer", ["last", 1.0, None])
+    def test_a_layer_that_is_no_number(self, layer: Any) -> None:
+        with pytest.raises(ParamsError, match=f"layer: got {layer!r}; expected a whole number"):
             resolve_layer(tiny.classifier("bert").model, layer)
 
 

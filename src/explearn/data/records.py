@@ -41,7 +41,7 @@ def check_words(words: tuple[str, ...], field: str = "words") -> None:
         if len(word.split()) != 1 or word != word.strip():
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a word without white space")
         if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
-            # A lone surrogate: half of a UTF-16 pair, or a byte that was no UTF-8. No tokenizer or Parquet file takes it.
+            # A lone surrogate: half of a UTF-16 pair, or a stray byte. No tokenizer or Parquet file takes it.
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
 
 

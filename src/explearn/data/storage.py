@@ -136,6 +136,8 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error})") from error
 
@@ -231,15 +233,10 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document given to `parquet_writer` or `add_metadata`; empty when there was none."""
+    """The JSON document given to `parquet_writer`; empty when there was none."""
     with open_parquet(path) as file:
         raw = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
     return dict(json.loads(raw))
-
-
-def add_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
-    """Give an open file its metadata document at the end, when it holds what only the finished work knows."""
-    writer.add_key_value_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
@@ -342,7 +339,6 @@ __all__ = [
     "EXAMPLE_SCHEMA",
     "RATIONALE_KINDS",
     "RATIONALE_SCHEMA",
-    "add_metadata",
     "atomic_folder",
     "atomic_path",
     "attribution_row",

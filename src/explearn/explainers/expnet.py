@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder, read_json, write_json
-from explearn.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
 from explearn.explainer import BatchScores, LearnedExplainer, resolve_targets
 from explearn.models.capture import layer_count
 from explearn.models.classifier import Classifier
@@ -41,6 +41,9 @@ Protocol = Literal["leave_one_task_out", "in_domain"]
 
 WEIGHTS = "expnet.safetensors"
 CONFIG = "config.json"
+
+ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
+"""What is kept of the classifiers that the features come from."""
 
 
 def focal_loss(logits: torch.Tensor, labels: torch.Tensor, alpha: float, gamma: float) -> torch.Tensor:
@@ -151,7 +154,7 @@ class ExpNet(LearnedExplainer):
         parts, marks, starts = [], [], [0]
         for row in features:
             mask = masks.get(row.example_id)
-            if mask is None or row.predicted != labels[row.example_id]:
+            if mask is None or not len(row.word_ids) or row.predicted != labels[row.example_id]:
                 continue
             evidence = np.asarray([*mask, False], dtype=np.float32)  # NO_WORD = -1 reads the last entry
             hidden = None if row.hidden is None else torch.from_numpy(row.hidden)
@@ -227,7 +230,7 @@ class ExpNet(LearnedExplainer):
             self.losses.append(total / len(order))
             epochs.set_postfix(loss=f"{self.losses[-1]:.4f}")
         self.network = self.network.cpu().requires_grad_(False).eval()
-        self.encoder = {key: int(encoder[key]) for key in ("layer", "layers", "heads", "hidden_size")}
+        self.encoder = {key: int(encoder[key]) for key in ENCODER_KEYS}
         self.trained_on = list(trained_on)
         return self
 
@@ -342,13 +345,13 @@ class ExpNet(LearnedExplainer):
             config = read_json(folder / CONFIG)
             tensors = load_file(folder / WEIGHTS)
             explainer = cls(**config["options"])
-            explainer.encoder = {key: int(value) for key, value in config["encoder"].items()}
+            explainer.encoder = {key: int(config["encoder"][key]) for key in ENCODER_KEYS}
             explainer.trained_on = list(config["trained_on"])
             explainer.losses = list(config["losses"])
             explainer.offset, explainer.scale = tensors.pop("offset"), tensors.pop("scale")
             explainer.network = explainer._build(len(explainer.offset))
             explainer.network.load_state_dict(tensors)
-        except (DataError, SafetensorError, OSError, KeyError, TypeError, RuntimeError) as error:
+        except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise ModelError(f"{folder}: not a trained ExpNet ({reason})") from error
         explainer.network.requires_grad_(False).eval()

@@ -70,6 +70,8 @@ def layer_count(model: nn.Module) -> int:
 def resolve_layer(model: nn.Module, layer: int) -> int:
     """A layer index from 0, from one that may count from the end; raises ParamsError when there is no such layer."""
     count = layer_count(model)
+    if not isinstance(layer, int):
+        raise ParamsError(f"layer: got {layer!r}; expected a whole number")
     if not -count <= layer < count:
         raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
     return layer % count

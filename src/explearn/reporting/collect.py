@@ -16,7 +16,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
     Raises DataError where a file is missing or damaged.
     """
-    agreement = read_json(workspace.metrics("agreement", task))
+    agreement = read_json(workspace.agreement(task))
     classifier = read_json(workspace.metrics("classifier", task))
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     attributions = {

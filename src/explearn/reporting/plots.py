@@ -117,16 +117,15 @@ def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confiden
             figure.savefig(partial, format=path.suffix[1:], metadata=metadata, facecolor="white", dpi=110)
 
 
-def write_plot_data(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport]) -> None:
-    """The figure's numbers as CSV: task, method, family, value, low, high; empty where undefined."""
+def write_plot_data(path: Path, spec: PlotSpec, task: str, methods: Mapping[str, Mapping[str, Number]]) -> None:
+    """A panel's numbers as CSV, for DVC's plots: task, method, family, value, low, high; empty where undefined."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["task", "method", "family", "value", "low", "high"])
-    for task in tasks:
-        for method in leaderboard_order(task.methods):
-            metrics = task.methods[method]
-            bounds = [metrics.get(name) if name else None for name in (spec.low, spec.high)]
-            writer.writerow([task.task, method, get_info(method).family, metrics.get(spec.metric), *bounds])
+    for method in leaderboard_order(methods):
+        metrics = methods[method]
+        bounds = [metrics.get(name) if name else None for name in (spec.low, spec.high)]
+        writer.writerow([task, method, get_info(method).family, metrics.get(spec.metric), *bounds])
     write_text(path, buffer.getvalue())
 
 

@@ -18,7 +18,7 @@ from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.registry import get_info
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
-from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot, write_plot_data
+from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.tables import (
     FAITHFULNESS_COLUMNS,
     PLAUSIBILITY_COLUMNS,
@@ -43,13 +43,12 @@ _RULES = {
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
-    """Write report.md, figures/f1.svg, figures/auroc.svg, plots/f1.csv and plots/auroc.csv into `folder`.
+    """Write report.md, figures/f1.svg and figures/auroc.svg into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
     """
     for spec in (F1_PLOT, AUROC_PLOT):
-        write_plot_data(folder / "plots" / f"{spec.name}.csv", spec, tasks)
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_text(folder / "report.md", render_report(params, tasks))
 

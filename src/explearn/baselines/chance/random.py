@@ -17,7 +17,7 @@ class Random(Explainer):
     """Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
 
     Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of
-    the training rationales. The draw depends on the seed and the text alone, so that batching and order change nothing.
+    the training rationales. The draw depends on the seed, the text and its id alone: batching and order change nothing.
     """
 
     def __init__(self, seed: int = 13) -> None:

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import explearn
+import tiny
+from explearn.cli import app
+from explearn.explainers.expnet import ExpNet, TokenExamples
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+
+
+def run(*arguments: str | Path, stdin: str | bytes = "", **environment: str) -> Any:
+    return CliRunner().invoke(
+        app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "240", **environment}
+    )
+
+
+def explain(folder: Path, *arguments: str | Path, **more: Any) -> Any:
+    return run("explain", "--device", "cpu", "--classifier", folder, *arguments, **more)
+
+
+def records(result: Any) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def complaint(result: Any) -> str:
+    """One line on standard error, nothing on standard output, exit code 2."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+class TestMethods:
+    def test_lists_every_method(self) -> None:
+        result = run("methods")
+        assert result.exit_code == 0
+        for name in explearn.list_explainers():
+            assert name in result.stdout
+            assert explearn.get_info(name).summary in result.stdout
+
+    def test_needs_no_torch(self, run_python: Any) -> None:
+        run_python("import sys, explearn.cli; assert 'torch' not in sys.modules")
+
+
+class TestExplain:
+    @pytest.mark.parametrize("method", [n for n in explearn.list_explainers() if not explearn.get_info(n).learned])
+    def test_json_holds_what_the_library_gives(self, tiny_folder: Path, method: str) -> None:
+        found = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        expected = [a.to_record() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
+        for a, b in zip(found, expected, strict=True):
+            assert a["scores"] == pytest.approx(b["scores"], abs=1e-5)
+            for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
+                assert a[name] == b[name]
+
+    def test_texts_come_from_standard_input_a_line_each(self, tiny_folder: Path) -> None:
+        found = records(explain(tiny_folder, "--json", stdin="lazy dog\nquick caf\u00e9\n"))
+        assert [a["words"] for a in found] == [["lazy", "dog"], ["quick", "caf\u00e9"]]
+
+    def test_a_target_a_pair_and_options(self, tiny_folder: Path) -> None:
+        (found,) = records(
+            explain(tiny_folder, "--json", "--method", "raw_attention", "-o", "layer=0", "--target", "fair",
+                    "--pair", "no refund", "slow")  # fmt: skip
+        )
+        assert (found["target"], found["words"]) == ("fair", ["slow", "no", "refund"])
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
+        assert found["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
+
+    def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
+        one, again, other = (
+            records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]
+            for seed in ("5", "5", "6")
+        )
+        assert one == again != other
+
+    def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
+        encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
+        data = TokenExamples(torch.rand(6, 8), torch.tensor([1.0, 0, 0, 1, 0, 0]), np.array([0, 6]))
+        ExpNet(epochs=1).fit([data], encoder).save(tmp_path / "expnet")
+        (found,) = records(
+            explain(tiny_folder, "--json", "--method", "expnet", "--explainer", tmp_path / "expnet", "lazy dog")
+        )
+        assert all(0 < score < 1 for score in found["scores"])
+
+    def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
+        result = explain(tiny_folder, "lazy dog")
+        assert result.exit_code == 0
+        assert result.stdout.startswith("rollout: ")
+        assert "(p = 0." in result.stdout
+        assert "lazy dog" in result.stdout
+
+    def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
+        result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
+        assert len(records(result)) == 1
+
+    def test_help_names_every_option_and_its_variable(self) -> None:
+        result = run("explain", "--help")
+        assert result.exit_code == 0
+        for name in ("DEVICE", "PRECISION", "MAX_TOKENS", "COMPILE", "SEED", "CLASSIFIER"):
+            assert f"EXPLEARN_{name}" in result.stdout
+        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair", "--max-tokens"):
+            assert option in result.stdout
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ([""], "text 1: field 'text' is empty; expected at least one word"),
+            (["fine", " \t"], "text 2: field 'text' is empty"),
+            (["x" * 10_000], "text 1: field 'text', word 0 has 10,000 characters; expected at most 1,000"),
+            (["bad \udcff"], "text 1: field 'text', word 1: got '\\udcff'; expected valid Unicode"),
+            (["--method", "rolout", "a"], "unknown explainer 'rolout'; did you mean rollout?"),
+            (["--method", "raw_attention", "-o", "laier=1", "a"], "unknown option of raw_attention 'laier'; did you mean layer?"),
+            (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
+            (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
+            (["--method", "raw_attention", "-o", "layer=last", "a"], "layer: got 'last'; expected a whole number"),
+            (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
+            (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
+            (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
+            (["--explainer", "nowhere", "a"], "method 'rollout' is not trained; it has nothing to load"),
+            (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
+            (["--pair", "", "a"], "text 1: field 'text' is empty"),
+            (["--device", "gpu", "a"], "device 'gpu' is not known; expected auto, cpu, cuda, cuda:N or mps"),
+            (["--precision", "fp16", "a"], "precision 'fp16' needs a GPU"),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
+        assert words in complaint(explain(tiny_folder, *arguments))
+
+    @NO_GPU
+    def test_a_gpu_that_is_not_there(self, tiny_folder: Path) -> None:
+        message = complaint(explain(tiny_folder, "--device", "cuda", "lazy dog"))
+        assert "device 'cuda' asked for, but this machine has 0 usable CUDA devices; use --device cpu" in message
+
+    def test_no_classifier(self) -> None:
+        assert "--classifier: got none" in complaint(run("explain", "a", EXPLEARN_CLASSIFIER=""))
+
+    def test_no_such_classifier(self, tmp_path: Path) -> None:
+        assert "no such folder" in complaint(explain(tmp_path / "nothing", "a"))
+
+    def test_a_damaged_classifier(self, tiny_folder: Path, tmp_path: Path) -> None:
+        shutil.copytree(tiny_folder, tmp_path / "copy")
+        weights = tmp_path / "copy" / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:5000])
+        assert f"{tmp_path / 'copy'}: cannot be loaded as a classifier" in complaint(explain(tmp_path / "copy", "a"))
+
+    def test_an_encoder_that_was_never_fine_tuned(self, tmp_path: Path) -> None:
+        tiny.model("bert").bert.save_pretrained(tmp_path)
+        tiny.tokenizer("bert").save_pretrained(tmp_path)
+        assert "expected a fine-tuned sequence classifier" in complaint(explain(tmp_path, "a"))
+
+    def test_standard_input_that_is_no_utf_8(self, tiny_folder: Path) -> None:
+        assert "standard input: byte 5 is not valid utf-8" in complaint(explain(tiny_folder, stdin=b"lazy \xff dog\n"))
+
+    @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
+    def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:
+        result = explain(tiny_folder, option, value, "a")
+        assert result.exit_code == 2
+        assert option in result.stderr
+        assert "Traceback" not in result.output

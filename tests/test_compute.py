@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from explearn.compute import (
+    CPU_BATCH_TOKENS,
+    ComputeOptions,
+    autocast,
+    peak_memory_mb,
+    seed_everything,
+)
+from explearn.errors import DeviceError, ParamsError
+
+CPU = torch.device("cpu")
+
+
+class TestDevice:
+    def test_auto_takes_the_best_there_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for cuda, mps, expected in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
+            monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+            monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
+            assert ComputeOptions().resolve_device().type == expected
+
+    @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "mps:1", "", "CPU", "cuda:0:1"])
+    def test_a_name_that_is_not_known(self, name: str) -> None:
+        with pytest.raises(DeviceError):
+            ComputeOptions(device=name).resolve_device()
+
+    @pytest.mark.parametrize(("name", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2)])
+    def test_a_gpu_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        with pytest.raises(DeviceError, match=f"device '{name}' asked for, but this machine has {count} usable CUDA"):
+            ComputeOptions(device=name).resolve_device()
+
+    def test_a_gpu_by_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+        assert ComputeOptions(device="cuda:2").resolve_device() == torch.device("cuda", 2)
+
+    def test_no_mps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+        with pytest.raises(DeviceError, match="device 'mps' asked for"):
+            ComputeOptions(device="mps").resolve_device()
+
+
+class TestPrecision:
+    @pytest.mark.parametrize(
+        ("precision", "native", "expected"),
+        [
+            ("fp32", True, torch.float32),
+            ("bf16", False, torch.bfloat16),
+            ("auto", True, torch.bfloat16),
+            ("auto", False, torch.float32),
+        ],
+    )
+    def test_on_a_cpu(
+        self, monkeypatch: pytest.MonkeyPatch, precision: Any, native: bool, expected: torch.dtype
+    ) -> None:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": native})
+        assert ComputeOptions(precision=precision).resolve_dtype(CPU) is expected
+
+    @pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float16)])
+    def test_auto_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch, native: bool, expected: torch.dtype) -> None:
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
+        assert ComputeOptions(precision="auto").resolve_dtype(torch.device("cuda")) is expected
+
+    def test_half_precision_needs_a_gpu(self) -> None:
+        with pytest.raises(DeviceError, match="'fp16' needs a GPU"):
+            ComputeOptions(precision="fp16").resolve_dtype(CPU)
+
+    def test_a_name_that_is_not_known(self) -> None:
+        bad: Any = "fp8"
+        with pytest.raises(ParamsError, match="precision: got 'fp8'; expected one of auto, fp32, bf16, fp16"):
+            ComputeOptions(precision=bad)
+
+    @pytest.mark.parametrize(("dtype", "on"), [(torch.bfloat16, True), (torch.float32, False), (torch.float64, False)])
+    def test_autocast_is_for_low_precision_alone(self, dtype: torch.dtype, on: bool) -> None:
+        with autocast(CPU, dtype):
+            assert torch.is_autocast_enabled("cpu") is on
+
+
+class TestBudget:
+    @pytest.mark.parametrize("value", [0, -5, "many", 1.5, None])
+    def test_a_bad_number_of_tokens(self, value: Any) -> None:
+        with pytest.raises(ParamsError, match="max-tokens: got .*; expected a positive number of sub-tokens, or auto"):
+            ComputeOptions(max_tokens=value)
+
+    def test_a_number_is_taken_as_it_is(self) -> None:
+        assert ComputeOptions(max_tokens=77).resolve_max_tokens(CPU) == 77
+        assert ComputeOptions().resolve_max_tokens(CPU) == CPU_BATCH_TOKENS
+
+    @pytest.mark.parametrize(("free", "expected"), [(2**20, 1024), (8 * 2**30, 4096), (2**40, 131_072)])
+    def test_on_a_gpu_half_of_the_free_memory_counts(
+        self, monkeypatch: pytest.MonkeyPatch, free: int, expected: int
+    ) -> None:
+        """1 MiB a sub-token, between 1,024 and 131,072."""
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free, 2**40))
+        assert ComputeOptions().resolve_max_tokens(torch.device("cuda")) == expected
+
+
+def test_a_seed_makes_every_generator_start_anew() -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(1))
+
+    seed_everything(4)
+    first = draw()
+    assert draw() != first
+    seed_everything(4)
+    assert draw() == first
+    seed_everything(2**40)  # numpy takes 32 bits
+
+
+def test_peak_memory_is_that_of_this_process_in_mib() -> None:
+    assert 50 < peak_memory_mb(CPU) < 100_000
+
+
+def test_options_are_checked_without_torch(run_python: Any) -> None:
+    run_python("import sys; from explearn.compute import ComputeOptions; ComputeOptions(); assert 'torch' not in sys.modules")

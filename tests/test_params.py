@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from explearn.errors import ParamsError, UnknownNameError
+from explearn.params import ExpNetParams, Params, load_params
+
+SOURCE = {"kind": "embedded", "adapter": "corpus"}
+LEAST: dict[str, Any] = {"profile": "mine", "tasks": ["a", "b"], "sources": {"a": SOURCE, "b": SOURCE}}
+
+
+def load(tmp_path: Path, content: Any) -> Params:
+    path = tmp_path / "params.yaml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return load_params(path)
+
+
+def complaint(tmp_path: Path, content: Any) -> str:
+    with pytest.raises(ParamsError) as caught:
+        load(tmp_path, content)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'params.yaml'}")
+    assert "\n" not in message
+    return message
+
+
+class TestDefaults:
+    def test_are_those_of_the_papers(self) -> None:
+        """ExpNet section 3.4."""
+        found = ExpNetParams()
+        assert (found.hidden, found.alpha, found.gamma, found.learning_rate) == (16, 0.6, 2.0, 1e-3)
+        assert (found.epochs, found.batch_size, found.threshold, found.features) == (50, 32, 0.5, "full")
+
+    def test_conf_says_the_same_as_the_code(self, tmp_path: Path, repository: Path) -> None:
+        """conf/config.yaml spells out every default; the baselines alone have none."""
+        config = yaml.safe_load((repository / "conf" / "config.yaml").read_text(encoding="utf-8"))
+        del config["defaults"]
+        found = load(tmp_path, {**LEAST, **config})
+        assert found.model_copy(update={"baselines": {}}) == load(tmp_path, LEAST)
+
+    @pytest.mark.parametrize("name", ["embedded", "local", "papers", "smoke"])
+    def test_every_profile_composes_to_valid_parameters(self, tmp_path: Path, repository: Path, name: str) -> None:
+        code = (
+            "import sys; sys.path.insert(0, 'scripts'); import compose_params; "
+            f"print(compose_params.compose(['profile={name}']))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True, timeout=120
+        )
+        found = load(tmp_path, done.stdout)
+        assert found.profile == name
+        assert set(found.methods) >= {"expnet", "random", "raw_attention", "rollout", "input_x_gradient"}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"expnet": {"hidden": "many"}}, "expnet.hidden: got 'many'; expected: input should be a valid integer"),
+            ({"expnet": {"hidden": 0}}, "expnet.hidden: got 0; expected: input should be greater than or equal to 1"),
+            ({"expnet": {"hiden": 3}}, "expnet.hiden: no such parameter; did you mean hidden?"),
+            ({"expnett": {}}, "expnett: no such parameter; did you mean expnet?"),
+            ({"zzz": 1}, "zzz: no such parameter; expected one of those in conf/config.yaml"),
+            (
+                {"sources": {"a": {**SOURCE, "adaptor": "x"}, "b": SOURCE}},
+                "sources.a.adaptor: no such parameter; did you mean adapter?",
+            ),
+            (
+                {"rationales": {"a": {"files": [{"path": "x", "formats": "mask"}]}}},
+                "rationales.a.files.0.formats: no such parameter; did you mean format?",
+            ),
+            ({"sources": {"a": SOURCE}}, "tasks b have no entry under 'sources'"),
+            ({"tasks": []}, "tasks: got []; expected: list should have at least 1 item"),
+            ({"tasks": ["a", "a"]}, "repeat a name; expected each once"),
+            ({"explainer": "lime"}, "explainer 'lime' is not among expnet, expnet_in_domain"),
+            ({"seed": -1}, "seed: got -1"),
+            ({"rationale_agreement": 1.5}, "rationale_agreement: got 1.5"),
+            ({"evaluate": {"percents": []}}, "evaluate.percents: got []"),
+            ({"evaluate": {"percents": [0]}}, "evaluate.percents.0: got 0"),
+            ({"finetune": {"class_weights": "even"}}, "finetune.class_weights: got 'even'; expected: input should be"),
+        ],
+    )
+    def test_a_parameter_is_named(self, tmp_path: Path, change: dict[str, Any], words: str) -> None:
+        assert words in complaint(tmp_path, {**LEAST, **change})
+
+    def test_all_problems_are_told_at_once(self, tmp_path: Path) -> None:
+        message = complaint(tmp_path, {**LEAST, "seed": "x", "expnet": {"gamma": "y"}})
+        assert "seed: got 'x'" in message
+        assert "expnet.gamma: got 'y'" in message
+
+    @pytest.mark.parametrize("content", ["a: [1", "a: b: c", "\x00"])
+    def test_no_yaml(self, tmp_path: Path, content: str) -> None:
+        assert "not valid YAML" in complaint(tmp_path, content)
+
+    @pytest.mark.parametrize(("content", "kind"), [("", "NoneType"), ("- a", "list"), ("3", "int")])
+    def test_no_mapping(self, tmp_path: Path, content: str, kind: str) -> None:
+        assert f"got {kind}; expected a mapping of parameters" in complaint(tmp_path, content)
+
+    def test_invalid_utf_8(self, tmp_path: Path) -> None:
+        path = tmp_path / "params.yaml"
+        path.write_bytes(b"profile: \xff\n")
+        with pytest.raises(ParamsError, match=r"params\.yaml: not valid YAML"):
+            load_params(path)
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(ParamsError, match="no such file; run from the project's root or give --params"):
+            load_params(tmp_path / "params.yaml")
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(ParamsError, match="cannot be read"):
+            load_params(tmp_path)
+
+
+class TestParams:
+    def test_methods_are_the_learned_ones_then_the_baselines(self, tmp_path: Path) -> None:
+        baselines = {"chance": {"random": {}}, "attention": {"rollout": {}, "raw_attention": {"layer": 0}}}
+        found = load(tmp_path, {**LEAST, "explainers": ["expnet"], "baselines": baselines})
+        assert found.methods == ["expnet", "random", "rollout", "raw_attention"]
+
+    def test_a_task_that_is_not_there(self, tmp_path: Path) -> None:
+        params = load(tmp_path, {**LEAST, "tasks": ["reviews"], "sources": {"reviews": SOURCE}})
+        assert params.check_task("reviews") == "reviews"
+        with pytest.raises(UnknownNameError, match=r"unknown task 'review'; did you mean reviews\?"):
+            params.check_task("review")
+
+    @pytest.mark.parametrize(("mean", "k"), [(None, 1), (0.2, 1), (2.4, 2), (2.6, 3)])
+    def test_k_is_the_mean_rationale_length_rounded(self, mean: float | None, k: int) -> None:
+        assert Params.top_k(mean) == k
+
+    def test_parameters_cannot_be_changed(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="frozen"):
+            load(tmp_path, LEAST).seed = 3

@@ -1,0 +1,225 @@
+"""The pipeline itself, run by DVC in a copy of the repository, with the smoke profile and a tiny encoder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tiny
+from explearn.models.features import read_feature_metadata
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+METRICS = (
+    "f1",
+    "f1_low",
+    "f1_high",
+    "precision",
+    "recall",
+    "f1_topk",
+    "auroc",
+    "auprc",
+    "comprehensiveness",
+    "sufficiency",
+    "log_odds",
+    "aopc_comprehensiveness",
+    "aopc_sufficiency",
+    "relative_throughput",
+)
+
+
+@dataclass
+class Checkout:
+    root: Path
+    encoder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *command: str, check: bool = True, **environment: str) -> str:
+        """Run a command; standard output and error together."""
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        assert (done.returncode == 0) is check, done.stdout
+        return done.stdout
+
+    def overrides(self, *more: str) -> list[str]:
+        return ["profile=smoke", f"encoder={self.encoder}", "explainers=[expnet]", *more]
+
+    def compose(self, *more: str) -> None:
+        self.run("python", "scripts/compose_params.py", *self.overrides(*more))
+
+    def params(self) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load((self.root / "params.yaml").read_text(encoding="utf-8"))
+        return found
+
+
+def stages(output: str) -> set[str]:
+    """Names of the stages that DVC ran, as in dvc.yaml."""
+    return {name.partition("@")[0] for name in re.findall(r"Running stage '([^']+)'", output)}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Checkout:
+    """What a clone of the repository holds, files not yet committed included."""
+    if not (repository / ".git").exists():
+        pytest.skip("not a git checkout")
+    root = tmp_path_factory.mktemp("pipeline") / "copy"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (repository / name).is_file() and not name.startswith("tests/"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(repository / name, root / name)
+    encoder = root.parent / "encoder"
+    tiny.model("bert", max_position_embeddings=130).bert.save_pretrained(encoder)
+    tiny.tokenizer("bert", 128).save_pretrained(encoder)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("EXPLEARN_", "GIT_", "DVC_"))}
+    found = Checkout(
+        root,
+        encoder,
+        {
+            **clean,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PYTHONPATH": str(root / "src"),
+            "EXPLEARN_DEVICE": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "GIT_AUTHOR_NAME": "test",
+            "GIT_AUTHOR_EMAIL": "test@example.org",
+            "GIT_COMMITTER_NAME": "test",
+            "GIT_COMMITTER_EMAIL": "test@example.org",
+        },
+    )
+    found.run("git", "init", "--quiet")
+    found.run("git", "add", "--all")
+    found.run("git", "commit", "--quiet", "--message", "copy")
+    return found
+
+
+@dataclass
+class Runs:
+    checkout: Checkout
+    first: str
+    second: str
+
+
+@pytest.fixture(scope="module")
+def runs(checkout: Checkout) -> Runs:
+    """`dvc repro`, twice."""
+    checkout.compose()
+    return Runs(checkout, checkout.run("dvc", "repro"), checkout.run("dvc", "repro"))
+
+
+def methods_of(params: dict[str, Any]) -> set[str]:
+    return {*params["explainers"], *(name for family in params["baselines"].values() for name in family)}
+
+
+def test_all_stages_run_once(runs: Runs) -> None:
+    every = set(yaml.safe_load((runs.checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"])
+    assert stages(runs.first) == every
+    assert stages(runs.second) == set()
+    assert "Data and pipelines are up to date" in runs.second
+
+
+def test_the_metrics_have_the_form_that_later_work_relies_on(runs: Runs) -> None:
+    params = runs.checkout.params()
+    found = json.loads((runs.checkout.root / "reports" / "metrics.json").read_text(encoding="utf-8"))
+    assert set(found) == {"headline", "tasks"}
+    assert found["headline"]
+    assert set(found["tasks"]) == set(params["tasks"])
+    for task in found["tasks"].values():
+        assert set(task) == methods_of(params)
+        for metrics in task.values():
+            assert set(METRICS) <= set(metrics)
+            for name in ("f1", "precision", "recall", "auroc", "relative_throughput"):
+                assert metrics[name] is None or metrics[name] >= 0
+
+
+def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:
+    params = runs.checkout.params()
+    report = (runs.checkout.root / "reports" / "report.md").read_text(encoding="utf-8")
+    for name in {*methods_of(params), *params["tasks"]}:
+        assert name in report
+    for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
+        assert (runs.checkout.root / "reports" / figure).is_file()
+
+
+def test_dvc_shows_metrics_and_plots(runs: Runs) -> None:
+    shown = json.loads(runs.checkout.run("dvc", "metrics", "show", "--json"))
+    assert "reports/metrics.json" in json.dumps(shown)
+    assert "file://" in runs.checkout.run("dvc", "plots", "show", "--out", "shown")
+
+
+def test_a_changed_explainer_runs_just_what_depends_on_it(runs: Runs) -> None:
+    overrides = [f"--set-param={override}" for override in runs.checkout.overrides("expnet.hidden=8")]
+    output = runs.checkout.run("dvc", "exp", "run", *overrides)
+    assert runs.checkout.params()["expnet"]["hidden"] == 8
+    assert stages(output) == {"train", "attribute-learned", "evaluate", "report"}
+    for task in runs.checkout.params()["tasks"]:
+        config = runs.checkout.root / "data" / "explainers" / task / "expnet" / "config.json"
+        assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
+    assert "expnet.hidden" in runs.checkout.run("dvc", "exp", "show", "--csv")
+
+
+KILLER = """
+# Ends the stage attend at its last moment: all is written, nothing is in place.
+import os, signal, sys
+
+if any(argument.endswith("attend.py") for argument in sys.orig_argv):
+    os.replace = lambda source, target: os.kill(os.getpid(), signal.SIGKILL) if "/features" in str(target) else None
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole(runs: Runs, tmp_path: Path) -> None:
+    checkout = runs.checkout
+    task = checkout.params()["tasks"][0]
+    features = checkout.root / "data" / "features" / task
+    before = {path.name: path.read_bytes() for path in features.iterdir()}
+    assert read_feature_metadata(features / "test.parquet")["layer"] == tiny.LAYERS - 1
+    checkout.compose("attend.layer=0")
+    (tmp_path / "sitecustomize.py").write_text(KILLER, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), checkout.environment["PYTHONPATH"]])
+    checkout.run("dvc", "repro", f"attend@{task}", check=False, PYTHONPATH=path)
+    leftovers = [p.name for p in features.parent.iterdir() if p.name.startswith(".")]
+    assert any(name.startswith(f".{task}.partial-") for name in leftovers)
+    assert {path.name: path.read_bytes() for path in features.iterdir()} == before
+
+    output = checkout.run("dvc", "repro", f"attend@{task}")
+    assert stages(output) == {"attend"}
+    assert read_feature_metadata(features / "test.parquet")["layer"] == 0
+    assert not any(p.name.startswith(f".{task}.partial-") for p in features.parent.iterdir())
+    assert stages(checkout.run("dvc", "repro", f"attend@{task}")) == set()
+
+
+def test_a_lost_output_comes_back_as_it_was(runs: Runs) -> None:
+    """From DVC's cache, without running the stage."""
+    checkout = runs.checkout
+    task = checkout.params()["tasks"][0]
+    examples = checkout.root / "data" / "examples" / task
+    before = {path.name: path.read_bytes() for path in examples.iterdir()}
+    shutil.rmtree(examples)
+    checkout.run("dvc", "repro", f"prepare@{task}")
+    assert {path.name: path.read_bytes() for path in examples.iterdir()} == before

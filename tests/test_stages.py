@@ -1,0 +1,361 @@
+"""Every stage as a command, in one process, on a project of a few texts with a tiny encoder."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import typer
+import yaml
+from typer.testing import CliRunner
+
+import tiny
+from explearn.data.storage import read_examples, read_rationales
+from explearn.staging import COMPUTE_OPTIONS
+
+STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "report")
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+BASELINES = {"chance": ["random"], "attention": ["raw_attention", "rollout"], "gradient": ["input_x_gradient"]}
+
+
+def command(name: str) -> typer.Typer:
+    path = Path(__file__).parent.parent / "stages" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return found
+
+
+COMMANDS = {name: command(name) for name in STAGES}
+
+
+def run(folder: Path, stage: str, *arguments: str) -> Any:
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(
+            COMMANDS[stage], list(arguments), env={"COLUMNS": "240", "EXPLEARN_DEVICE": "cpu", "EXPLEARN_SEED": None}
+        )
+
+
+def succeed(folder: Path, stage: str, *arguments: str) -> None:
+    result = run(folder, stage, *arguments)
+    assert result.exit_code == 0, result.output
+
+
+def complaint(folder: Path, stage: str, *arguments: str) -> str:
+    """One line on standard error, exit code 2, and every file as it was."""
+    before = files(folder)
+    result = run(folder, stage, *arguments)
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert files(folder) == before
+    return line.removeprefix("error: ")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def table(task: str, split: str, count: int) -> list[dict[str, Any]]:
+    """The second word decides the label and is marked."""
+    rows = []
+    for number in range(count):
+        word, label = (("warm", "yes"), ("slow", "no"))[number % 2]
+        text = f"{task}{number} {word} the quick fox jumps {split}"
+        rows.append({"id": f"{task}-{split}-{number}", "text": text, "label": label, "mask": [0, 1, 0, 0, 0, 0, 0]})
+    return rows
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which every stage has run. Tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("project")
+    for task in ("films", "meals"):
+        for split, count in (("train", 24), ("validation", 8), ("test", 8)):
+            write_lines(folder / "mine" / task / f"{split}.jsonl", table(task, split, count))
+    model = tiny.model("bert")
+    model.bert.save_pretrained(folder / "encoder")
+    tiny.tokenizer("bert").save_pretrained(folder / "encoder")
+    source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text", "mask": "mask"}}
+    params = {
+        "profile": "mine",
+        "encoder": str(folder / "encoder"),
+        "data_dir": "mine",
+        "tasks": ["films", "meals"],
+        "sources": {"films": source, "meals": source},
+        "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
+        "expnet": {"epochs": 3},
+        "baselines": {family: {name: {} for name in names} for family, names in BASELINES.items()},
+        "evaluate": {"bootstrap_samples": 100},
+    }
+    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+    for stage in ("prepare", "rationalise", "finetune", "attend"):
+        for task in ("films", "meals"):
+            succeed(folder, stage, "--task", task)
+    for task in ("films", "meals"):
+        for name in ("expnet", "expnet_in_domain"):
+            succeed(folder, "train", "--task", task, "--explainer", name)
+        for group in ("expnet", "expnet_in_domain", *BASELINES):
+            succeed(folder, "attribute", "--task", task, "--group", group)
+        succeed(folder, "evaluate", "--task", task)
+    succeed(folder, "report")
+    return folder
+
+
+@pytest.fixture
+def project(finished: Path, tmp_path: Path) -> Path:
+    """A copy to break."""
+    return Path(shutil.copytree(finished, tmp_path / "project"))
+
+
+def change_params(folder: Path, **change: Any) -> None:
+    path = folder / "params.yaml"
+    params = {**yaml.safe_load(path.read_text(encoding="utf-8")), **change}
+    path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+
+
+def required(stage: str, task: str = "films") -> list[str]:
+    """The options that a stage cannot do without."""
+    if stage == "report":
+        return []
+    return ["--task", task, *{"train": ["--explainer", "expnet"], "attribute": ["--group", "chance"]}.get(stage, [])]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+class TestEveryStage:
+    def test_help_names_every_option_and_its_variable(self, stage: str, tmp_path: Path) -> None:
+        result = run(tmp_path, stage, "--help")
+        assert result.exit_code == 0
+        options = [p for p in typer.main.get_command(COMMANDS[stage]).params if p.name != "help"]
+        assert {option.name for option in options} >= {*COMPUTE_OPTIONS, "params_file"}
+        for option in options:
+            assert option.envvar.startswith("EXPLEARN_")
+            assert option.help
+            assert option.envvar in result.stdout
+            assert option.opts[0] in result.stdout
+
+    def test_a_missing_params_file(self, stage: str, tmp_path: Path) -> None:
+        assert "elsewhere.yaml: no such file; run from the project's root or give --params" in complaint(
+            tmp_path, stage, "--params", "elsewhere.yaml", *required(stage)
+        )
+
+    def test_a_parameter_of_the_wrong_type_and_one_that_is_not_known(
+        self, stage: str, project: Path
+    ) -> None:
+        change_params(project, expnet={"hidden": "many", "hiden": 3})
+        message = complaint(project, stage, *required(stage))
+        assert "params.yaml, expnet.hidden: got 'many'; expected: input should be a valid integer" in message
+        assert "params.yaml, expnet.hiden: no such parameter; did you mean hidden?" in message
+
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "report"])
+def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
+    message = complaint(project, stage, *required(stage, task="filsm"))
+    assert message == "unknown task 'filsm'; did you mean films?"
+
+
+class TestOutputs:
+    def test_prepare_writes_each_split(self, finished: Path) -> None:
+        folder = finished / "data" / "examples" / "films"
+        assert [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")] == [24, 8, 8]
+        assert json.loads((folder / "task.json").read_text())["labels"] == ["no", "yes"]
+
+    def test_rationalise_measures_agreement_and_length(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics" / "agreement" / "films.json").read_text())
+        assert found["mean_length"] == 1.0
+        assert found["positive_rate"] == pytest.approx(1 / 7)
+        examples = read_examples(finished / "data" / "examples" / "films" / "train.parquet")
+        rationales = read_rationales(finished / "data" / "rationales" / "films.parquet")
+        assert len(rationales) == 24 + 8 + 8
+        assert {r.example_id for r in rationales} >= {e.id for e in examples}
+
+    def test_finetune_saves_a_classifier_with_its_metrics(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics" / "classifier" / "films.json").read_text())
+        assert {"accuracy", "macro_f1", "mcc"} <= set(found["test"])
+        curve = (finished / "reports" / "plots" / "finetune" / "films.csv").read_text().splitlines()
+        assert curve[0].split(",")[:2] == ["epoch", "train_loss"]
+        assert len(curve) == 1 + found["epochs"]
+
+    def test_attend_keeps_features_of_all_splits(self, finished: Path) -> None:
+        folder = finished / "data" / "features" / "films"
+        assert [pq.read_metadata(folder / f"{s}.parquet").num_rows for s in ("train", "validation", "test")] == [24, 8, 8]
+
+    @pytest.mark.parametrize(
+        ("task", "name", "trained_on"),
+        [
+            ("films", "expnet", ["meals"]),
+            ("films", "expnet_in_domain", ["films"]),
+            ("meals", "expnet", ["films"]),
+        ],
+    )
+    def test_train_keeps_to_its_protocol(self, finished: Path, task: str, name: str, trained_on: list[str]) -> None:
+        config = json.loads((finished / "data" / "explainers" / task / name / "config.json").read_text())
+        assert config["trained_on"] == trained_on
+
+    def test_attribute_writes_a_file_a_method(self, finished: Path) -> None:
+        folder = finished / "data" / "attributions" / "films"
+        found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
+        for path in sorted(folder.glob("*/*.parquet")):
+            found[path.parent.name].append(path.stem)
+        assert found == {**BASELINES, "expnet": ["expnet"], "expnet_in_domain": ["expnet_in_domain"]}
+
+    def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics.json").read_text())
+        assert set(found["tasks"]) == {"films", "meals"}
+        methods = {"expnet", "expnet_in_domain", *(name for names in BASELINES.values() for name in names)}
+        for metrics in found["tasks"].values():
+            assert set(metrics) == methods
+        assert "films" in (finished / "reports" / "report.md").read_text(encoding="utf-8")
+
+    def test_no_stage_leaves_half_a_file(self, finished: Path) -> None:
+        assert [p for p in finished.rglob(".*") if "partial" in p.name] == []
+
+    def test_stages_that_draw_at_random_repeat_themselves(self, project: Path) -> None:
+        expected = files(project / "data" / "explainers")
+        succeed(project, "train", "--task", "films", "--explainer", "expnet")
+        assert files(project / "data" / "explainers") == expected
+        succeed(project, "train", "--task", "films", "--explainer", "expnet", "--seed", "99")
+        assert files(project / "data" / "explainers") != expected
+
+
+class TestBadInput:
+    """Each ends with one sentence, and earlier outputs stay as they were."""
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"text": ""}, "row 3"),
+            ({"text": "warm " + "x" * 10_000}, "10,000 characters"),
+            ({"label": "maybe", "id": "new"}, "maybe"),
+            ({"mask": [0, 1]}, "mask"),
+            ({"id": "films-test-0"}, "films-test-0"),
+            ({"text": "warm \ud800"}, "expected valid Unicode"),
+        ],
+        ids=str,
+    )
+    def test_a_row_that_cannot_be_used(self, project: Path, change: dict[str, Any], words: str) -> None:
+        rows = table("films", "test", 8)
+        rows[2].update(change)
+        write_lines(project / "mine" / "films" / "test.jsonl", rows)
+        assert words in complaint(project, "prepare", "--task", "films")
+
+    def test_invalid_utf_8(self, project: Path) -> None:
+        path = project / "mine" / "films" / "test.jsonl"
+        path.write_bytes(path.read_bytes().replace(b"fox", b"f\xffx"))
+        assert "row 1: byte" in complaint(project, "prepare", "--task", "films")
+
+    def test_an_adapter_that_is_not_known(self, project: Path) -> None:
+        source = {"kind": "files", "adapter": "hatexplian"}
+        change_params(project, sources={"films": source, "meals": source})
+        assert "did you mean hatexplain" in complaint(project, "prepare", "--task", "films")
+
+    @pytest.mark.parametrize(
+        ("file", "stage", "arguments"),
+        [
+            ("data/examples/films/native.parquet", "rationalise", []),
+            ("data/examples/films/train.parquet", "finetune", []),
+            ("data/examples/films/test.parquet", "attend", []),
+            ("data/classifiers/films/model.safetensors", "attend", []),
+            ("data/features/meals/train.parquet", "train", ["--explainer", "expnet"]),
+            ("data/rationales/meals.parquet", "train", ["--explainer", "expnet"]),
+            ("data/classifiers/films/model.safetensors", "attribute", ["--group", "attention"]),
+            ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "expnet"]),
+            ("data/attributions/films/chance/random.parquet", "evaluate", []),
+            ("reports/metrics/agreement/films.json", "evaluate", []),
+            ("data/classifiers/films/config.json", "evaluate", []),
+            ("reports/metrics/explanations/films.json", "report", None),
+            ("data/attributions/films/chance/random.parquet", "report", None),
+        ],
+    )
+    @pytest.mark.parametrize("keep", [None, 0.5], ids=["missing", "cut_in_half"])
+    def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(
+        self, project: Path, file: str, stage: str, arguments: list[str] | None, keep: float | None
+    ) -> None:
+        path = project / file
+        content = path.read_bytes()
+        path.unlink()
+        if keep is not None:
+            path.write_bytes(content[: int(keep * len(content))])
+        named = [] if arguments is None else ["--task", "films", *arguments]
+        message = complaint(project, stage, *named)
+        # A missing part is reported of the folder it belongs to.
+        assert path.name in message or str(Path(file).parent) in message
+
+    @NO_GPU
+    @pytest.mark.parametrize("stage", ["finetune", "attend", "attribute", "evaluate", "train"])
+    def test_a_gpu_that_is_not_there(self, project: Path, stage: str) -> None:
+        message = complaint(project, stage, *required(stage), "--device", "cuda")
+        assert "device 'cuda' asked for, but this machine has 0 usable CUDA devices" in message
+
+    def test_an_explainer_that_is_not_there(self, project: Path) -> None:
+        assert "unknown explainer 'expent'; did you mean expnet" in complaint(
+            project, "train", "--task", "films", "--explainer", "expent"
+        )
+        assert "explainer 'rollout' is not trained" in complaint(
+            project, "train", "--task", "films", "--explainer", "rollout"
+        )
+
+    def test_a_group_that_is_not_there(self, project: Path) -> None:
+        assert "unknown group 'atention'; did you mean attention" in complaint(
+            project, "attribute", "--task", "films", "--group", "atention"
+        )
+
+    def test_a_baseline_in_another_family(self, project: Path) -> None:
+        change_params(project, baselines={"chance": {"rollout": {}}})
+        assert "baselines.chance.rollout: rollout belongs under baselines.attention" in complaint(
+            project, "attribute", "--task", "films", "--group", "chance"
+        )
+
+    def test_an_encoder_that_cannot_be_loaded(self, project: Path) -> None:
+        weights = project / "encoder" / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:1000])
+        change_params(project, encoder="encoder")
+        assert "encoder 'encoder' cannot be loaded" in complaint(project, "finetune", "--task", "films")
+
+    def test_hidden_states_that_were_not_stored(self, project: Path) -> None:
+        change_params(project, expnet={"features": "hidden"})
+        assert "run the stage attend with attend.hidden_states=true" in complaint(
+            project, "train", "--task", "films", "--explainer", "expnet"
+        )
+
+    def test_a_missing_option_is_named(self, project: Path) -> None:
+        result = run(project, "prepare")
+        assert result.exit_code == 2
+        assert "--task" in result.stderr
+
+
+@pytest.mark.usefixtures("hub_cache")
+def test_prepare_reads_a_folder_that_is_laid_out_as_on_the_hub(tmp_path: Path) -> None:
+    """SST-2's columns, Parquet files named as the hub names them."""
+    import pyarrow as pa
+
+    for split, count in (("train", 40), ("validation", 10)):
+        rows = [{"idx": n, "sentence": f"{split} text {n}", "label": n % 2} for n in range(count)]
+        path = tmp_path / "hub" / "copy" / "data" / f"{split}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    source = {"kind": "hub", "adapter": "sst2", "path": "copy", "splits": {"train": "train", "test": "validation"}}
+    params = {"profile": "p", "data_dir": "hub", "tasks": ["sst2"], "sources": {"sst2": source}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    succeed(tmp_path, "prepare", "--task", "sst2")
+    succeed(tmp_path, "rationalise", "--task", "sst2")
+    folder = tmp_path / "data" / "examples" / "sst2"
+    # A tenth of train is set aside for validation; the hub's validation part is our test part.
+    counts = [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")]
+    assert counts == [36, 4, 10]
+    assert json.loads((folder / "task.json").read_text())["labels"] == ["negative", "positive"]
