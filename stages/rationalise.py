@@ -20,8 +20,8 @@ def rationalise(task: TaskOption, params: Params, compute: ComputeOptions) -> No
     """Collect the rationales that came with a task's texts and those in files named under `rationales`.
 
     Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length), and
-    reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of words marked). Runs no
-    model: the compute options play no part.
+    reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of words marked). Runs
+    no model: the compute options play no part.
     """
     workspace = Workspace()
     settings = params.rationale_params(task)

@@ -71,8 +71,19 @@ class TestExplain:
 
     def test_a_target_a_pair_and_options(self, tiny_folder: Path) -> None:
         (found,) = records(
-            explain(tiny_folder, "--json", "--method", "raw_attention", "-o", "layer=0", "--target", "fair",
-                    "--pair", "no refund", "slow")  # fmt: skip
+            explain(
+                tiny_folder,
+                "--json",
+                "--method",
+                "raw_attention",
+                "-o",
+                "layer=0",
+                "--target",
+                "fair",
+                "--pair",
+                "no refund",
+                "slow",
+            )
         )
         assert (found["target"], found["words"]) == ("fair", ["slow", "no", "refund"])
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
@@ -124,7 +135,10 @@ class TestBadInput:
             (["x" * 10_000], "text 1: field 'text', word 0 has 10,000 characters; expected at most 1,000"),
             (["bad \udcff"], "text 1: field 'text', word 1: got '\\udcff'; expected valid Unicode"),
             (["--method", "rolout", "a"], "unknown explainer 'rolout'; did you mean rollout?"),
-            (["--method", "raw_attention", "-o", "laier=1", "a"], "unknown option of raw_attention 'laier'; did you mean layer?"),
+            (
+                ["--method", "raw_attention", "-o", "laier=1", "a"],
+                "option of raw_attention 'laier'; did you mean layer?",
+            ),
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (["--method", "raw_attention", "-o", "layer=last", "a"], "layer: got 'last'; expected a whole number"),
@@ -138,7 +152,7 @@ class TestBadInput:
             (["--precision", "fp16", "a"], "precision 'fp16' needs a GPU"),
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
         assert words in complaint(explain(tiny_folder, *arguments))
 

@@ -88,7 +88,7 @@ class TestPrecision:
 class TestBudget:
     @pytest.mark.parametrize("value", [0, -5, "many", 1.5, None])
     def test_a_bad_number_of_tokens(self, value: Any) -> None:
-        with pytest.raises(ParamsError, match="max-tokens: got .*; expected a positive number of sub-tokens, or auto"):
+        with pytest.raises(ParamsError, match=r"max-tokens: got .*; expected a positive number of sub-tokens, or auto"):
             ComputeOptions(max_tokens=value)
 
     def test_a_number_is_taken_as_it_is(self) -> None:
@@ -121,4 +121,6 @@ def test_peak_memory_is_that_of_this_process_in_mib() -> None:
 
 
 def test_options_are_checked_without_torch(run_python: Any) -> None:
-    run_python("import sys; from explearn.compute import ComputeOptions; ComputeOptions(); assert 'torch' not in sys.modules")
+    run_python(
+        "import sys; from explearn.compute import ComputeOptions; ComputeOptions(); assert 'torch' not in sys.modules"
+    )

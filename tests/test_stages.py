@@ -153,14 +153,11 @@ class TestEveryStage:
             tmp_path, stage, "--params", "elsewhere.yaml", *required(stage)
         )
 
-    def test_a_parameter_of_the_wrong_type_and_one_that_is_not_known(
-        self, stage: str, project: Path
-    ) -> None:
+    def test_a_parameter_of_the_wrong_type_and_one_that_is_not_known(self, stage: str, project: Path) -> None:
         change_params(project, expnet={"hidden": "many", "hiden": 3})
         message = complaint(project, stage, *required(stage))
         assert "params.yaml, expnet.hidden: got 'many'; expected: input should be a valid integer" in message
         assert "params.yaml, expnet.hiden: no such parameter; did you mean hidden?" in message
-
 
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "report"])
@@ -172,11 +169,15 @@ def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
 class TestOutputs:
     def test_prepare_writes_each_split(self, finished: Path) -> None:
         folder = finished / "data" / "examples" / "films"
-        assert [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")] == [24, 8, 8]
+        assert [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")] == [
+            24,
+            8,
+            8,
+        ]
         assert json.loads((folder / "task.json").read_text())["labels"] == ["no", "yes"]
 
     def test_rationalise_measures_agreement_and_length(self, finished: Path) -> None:
-        found = json.loads((finished / "reports" / "metrics" / "agreement" / "films.json").read_text())
+        found = json.loads((finished / "data" / "rationales" / "films.json").read_text())
         assert found["mean_length"] == 1.0
         assert found["positive_rate"] == pytest.approx(1 / 7)
         examples = read_examples(finished / "data" / "examples" / "films" / "train.parquet")
@@ -193,7 +194,11 @@ class TestOutputs:
 
     def test_attend_keeps_features_of_all_splits(self, finished: Path) -> None:
         folder = finished / "data" / "features" / "films"
-        assert [pq.read_metadata(folder / f"{s}.parquet").num_rows for s in ("train", "validation", "test")] == [24, 8, 8]
+        assert [pq.read_metadata(folder / f"{s}.parquet").num_rows for s in ("train", "validation", "test")] == [
+            24,
+            8,
+            8,
+        ]
 
     @pytest.mark.parametrize(
         ("task", "name", "trained_on"),
@@ -220,7 +225,9 @@ class TestOutputs:
         methods = {"expnet", "expnet_in_domain", *(name for names in BASELINES.values() for name in names)}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
-        assert "films" in (finished / "reports" / "report.md").read_text(encoding="utf-8")
+        report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
+        for name in {*methods, "films", "meals"}:
+            assert name in report
 
     def test_no_stage_leaves_half_a_file(self, finished: Path) -> None:
         assert [p for p in finished.rglob(".*") if "partial" in p.name] == []
@@ -276,7 +283,7 @@ class TestBadInput:
             ("data/classifiers/films/model.safetensors", "attribute", ["--group", "attention"]),
             ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "expnet"]),
             ("data/attributions/films/chance/random.parquet", "evaluate", []),
-            ("reports/metrics/agreement/films.json", "evaluate", []),
+            ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),
             ("reports/metrics/explanations/films.json", "report", None),
             ("data/attributions/films/chance/random.parquet", "report", None),

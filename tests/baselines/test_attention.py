@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 
 import explearn
+import tiny
 from explearn.errors import ParamsError
 
 
@@ -31,9 +31,9 @@ class TestRollout:
     def test_two_layers_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Three tokens, one head. With A1 and A2 below, B = (A + I) / 2 and row 0 of B2 B1:
 
-            B2[0] = (1/2 (1/2 + 1), 1/4, 0) = (3/4, 1/4, 0)
-            B1 = ((1/2, 1/2, 0), (0, 1, 0), (1/4, 1/4, 1/2))
-            (3/4) (1/2, 1/2, 0) + (1/4) (0, 1, 0) = (3/8, 5/8, 0)
+        B2[0] = (1/2 (1/2 + 1), 1/4, 0) = (3/4, 1/4, 0)
+        B1 = ((1/2, 1/2, 0), (0, 1, 0), (1/4, 1/4, 1/2))
+        (3/4) (1/2, 1/2, 0) + (1/4) (0, 1, 0) = (3/8, 5/8, 0)
         """
         first = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]])
         second = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tiny
 from scipy.stats import binomtest, kstest
 
 import explearn
+import tiny
 
 WORDS = 40
 TEXTS = [" ".join(f"a{number}b{word}"[-3:] for word in range(WORDS // 8)) for number in range(500)]

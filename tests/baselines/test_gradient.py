@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from captum.attr import InputXGradient
 
 import explearn
+import tiny
 from explearn.errors import ParamsError
 
 OUTPUTS = {

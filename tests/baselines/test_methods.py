@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 
 import explearn
+import tiny
 from explearn import explainer as module
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError, ExplearnError, ParamsError, UnknownNameError
@@ -42,7 +42,9 @@ class TestEveryArchitecture:
         of = tiny.classifier(kind, classes)
         info = explearn.get_info(name)
         probabilities = of.predict_proba(of.encode(TEXTS))
-        for found, text, encoding, p in zip(explain(name, of, TEXTS), TEXTS, of.encode(TEXTS), probabilities, strict=True):
+        for found, text, encoding, p in zip(
+            explain(name, of, TEXTS), TEXTS, of.encode(TEXTS), probabilities, strict=True
+        ):
             assert found.words == tuple(" ".join(text).split() if isinstance(text, tuple) else text.split())
             assert found.scores.shape == (len(found.words),)
             assert found.token_scores.shape == (len(found.tokens),)

@@ -69,9 +69,7 @@ def test_the_classifier_gives_the_reference_s_probabilities(classifier: Classifi
 
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
 @pytest.mark.parametrize("name", METHODS)
-def test_scores_equal_the_original_code_s(
-    classifier: Classifier, precision: str, name: str, together: bool
-) -> None:
+def test_scores_equal_the_original_code_s(classifier: Classifier, precision: str, name: str, together: bool) -> None:
     method = get_explainer(METHODS[name])
     expected = {line["input"]: line for line in EXPECTED if line["method"] == name}
     encodings = {number: encoding(INPUTS[number]) for number in expected}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import tiny
 from explearn.data.alignment import NO_WORD, Span, align, word_spans
 from explearn.models.encoding import Encoding
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import roc_auc_score
 
 import explearn
+import tiny
 from explearn.compute import ComputeOptions
 from explearn.data.records import Example, Rationale
 from explearn.data.storage import write_examples, write_json, write_rationales

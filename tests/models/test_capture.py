@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import tiny
 import torch
 import transformers
 
+import tiny
 from explearn.errors import ParamsError, UnsupportedError
 from explearn.models import capture
 from explearn.models.capture import (
@@ -160,7 +160,6 @@ class TestLayers:
     def test_a_layer_that_does_not_exist(self, layer: int) -> None:
         with pytest.raises(ParamsError, match=rf"layer {layer} does not exist: the model has 3, 0 to 2 or -3 to -1"):
             resolve_layer(tiny.classifier("bert").model, layer)
-
 
     @pytest.mark.parametrize("layer", ["last", 1.0, None])
     def test_a_layer_that_is_no_number(self, layer: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 import transformers
 from hypothesis import given, settings
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import explearn
+import tiny
 from explearn.data.records import Example
 from explearn.errors import DataError, DeviceError, ModelError, UnknownNameError
 from explearn.explainers.expnet import ExpNet, TokenExamples
@@ -182,7 +182,9 @@ class TestFromPretrained:
         of = tiny.classifier(kind, 3)
         assert (loaded.labels, loaded.max_tokens, loaded.name) == (["bad", "fair", "good"], 64, str(tmp_path))
         assert [e.key for e in loaded.encode(TEXTS)] == [e.key for e in of.encode(TEXTS)]
-        np.testing.assert_allclose(loaded.predict_proba(of.encode(TEXTS)), of.predict_proba(of.encode(TEXTS)), atol=1e-6)
+        np.testing.assert_allclose(
+            loaded.predict_proba(of.encode(TEXTS)), of.predict_proba(of.encode(TEXTS)), atol=1e-6
+        )
         assert loaded.fingerprint == of.fingerprint
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
@@ -352,7 +354,7 @@ class TestEmbeddedEncoder:
         assert resolve_encoder("embedded") == str(folder)
 
     def test_other_weights_are_refused(self) -> None:
-        with pytest.raises(ModelError, match="SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
+        with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
             embedded_encoder("0" * 64)
 
     def test_a_copy_with_one_bit_changed_is_refused(self, tmp_path: Path) -> None:
@@ -364,7 +366,7 @@ class TestEmbeddedEncoder:
         content = bytearray(copy.read_bytes())
         content[-1] ^= 1
         copy.write_bytes(content)
-        with pytest.raises(ModelError, match="copy.safetensors: SHA-256 is"):
+        with pytest.raises(ModelError, match=r"copy\.safetensors: SHA-256 is"):
             check_weights(copy, expected)
 
     def test_no_weights(self, tmp_path: Path) -> None:

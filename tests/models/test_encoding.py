@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tiny
 from explearn.data.alignment import NO_WORD
 from explearn.models.encoding import Encoding, budget_batches, collate
 
@@ -80,12 +80,14 @@ class TestRemoval:
 def test_the_key_is_what_the_model_sees() -> None:
     """The masked word and the deleted one differ; a text's id and words play no part."""
     assert ENCODING.key != ENCODING.mask([0], MASK).key != ENCODING.delete([0]).key
-    assert Encoding((1, 2), (), (True, True), (-1, -1), ("a",), "x").key == Encoding(
-        (1, 2), (), (True, True), (-1, -1), ("b",), "y"
-    ).key
-    assert Encoding((1, 2), (0, 0), (True, True), (-1, -1), ()).key != Encoding(
-        (1, 2), (0, 1), (True, True), (-1, -1), ()
-    ).key
+    assert (
+        Encoding((1, 2), (), (True, True), (-1, -1), ("a",), "x").key
+        == Encoding((1, 2), (), (True, True), (-1, -1), ("b",), "y").key
+    )
+    assert (
+        Encoding((1, 2), (0, 0), (True, True), (-1, -1), ()).key
+        != Encoding((1, 2), (0, 1), (True, True), (-1, -1), ()).key
+    )
 
 
 def test_positions_leave_special_tokens_out() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiny
 
+import tiny
 from explearn.data.alignment import NO_WORD
 from explearn.data.records import Example
 from explearn.errors import DataError, ParamsError
@@ -24,7 +24,10 @@ HALF = 2**-11
 
 EXAMPLES = [
     *(Example(f"t{i}", tuple(text.split()), "no", "test", "task") for i, text in enumerate(tiny.TEXTS)),
-    *(Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split())) for i, (a, b) in enumerate(tiny.PAIRS)),
+    *(
+        Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split()))
+        for i, (a, b) in enumerate(tiny.PAIRS)
+    ),
 ]
 
 
@@ -142,7 +145,9 @@ class TestDamage:
 
     def test_hidden_states_that_were_not_stored(self, tmp_path: Path) -> None:
         write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
-        with pytest.raises(DataError, match=r"holds no hidden states; run the stage attend with attend\.hidden_states=true"):
+        with pytest.raises(
+            DataError, match=r"holds no hidden states; run the stage attend with attend\.hidden_states=true"
+        ):
             list(read_features(tmp_path / "f.parquet", hidden=True))
 
     def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path: Path) -> None:

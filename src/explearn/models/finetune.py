@@ -75,23 +75,34 @@ def load_encoder(
         encoder: `embedded`, a hub name or a local folder.
         limit: most sub-tokens a text; lowered to what the position embeddings allow.
 
-    Raises ModelError when there is no such encoder.
+    Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
     """
     source = resolve_encoder(encoder)
     quiet_transformers()
     try:
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
             source,
             revision=revision or "main",
             num_labels=len(labels),
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
             dtype=torch.float32,
+            # A head trained for other labels gives way to a new one; for the encoder itself, see below.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, revision=revision or "main")
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise ModelError(f"encoder {encoder!r} cannot be loaded ({reason})") from error
+    # mismatched_keys holds (name, found shape, expected shape).
+    unloaded = [*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))]
+    lost = sorted(k for k in unloaded if k.startswith(f"{model.base_model_prefix}.") and ".pooler." not in k)
+    if lost:
+        raise ModelError(
+            f"encoder {encoder!r}: weights are missing or of the wrong shape for {', '.join(lost[:4])}; "
+            "expected the pretrained weights of every layer"
+        )
     tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
     return model, tokenizer
 
