@@ -19,17 +19,16 @@ GroupOption = Annotated[
 
 
 @stage
-def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions) -> None:
+def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method of a group.
 
     Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata.
     """
-    assert compute.seed is not None
     workspace = Workspace()
-    methods = group_methods(group, task, params, workspace, compute.seed)
+    methods = group_methods(group, task, params, workspace, seed)
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     marked = workspace.read_gold(task, params)
-    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, compute.seed)
+    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
             write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)

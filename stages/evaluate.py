@@ -12,13 +12,12 @@ from explearn.workspace import Workspace
 
 
 @stage
-def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
 
     Writes reports/metrics/explanations/TASK.json (method -> metric -> value), and reports/plots/f1/TASK.csv and
     auroc/TASK.csv for DVC.
     """
-    assert compute.seed is not None
     workspace = Workspace()
     files = workspace.attribution_files(params, task)
     agreement = read_json(workspace.agreement(task))
@@ -32,7 +31,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
         positive_rate=agreement["positive_rate"] or 0.0,
         classifier=Classifier.from_pretrained(workspace.classifier(task), compute),
         params=params.evaluate,
-        seed=compute.seed,
+        seed=seed,
         threshold=params.expnet.threshold,
     )
     for spec in (F1_PLOT, AUROC_PLOT):

@@ -14,19 +14,18 @@ from explearn.workspace import Workspace
 
 
 @stage
-def run(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
 
     Writes data/classifiers/TASK/ as save_pretrained does, reports/metrics/classifier/TASK.json (accuracy, macro-F1 and
     MCC on validation and test) and the training curve reports/plots/finetune/TASK.csv.
     """
-    assert compute.seed is not None
     workspace = Workspace()
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
     history = finetune(
-        folder, examples, labels, params.encoder, params.finetune, compute, compute.seed, params.encoder_revision
+        folder, examples, labels, params.encoder, params.finetune, compute, seed, params.encoder_revision
     )
     classifier = Classifier.from_pretrained(folder, compute)
     metrics: dict[str, object] = {}

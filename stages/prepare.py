@@ -1,6 +1,5 @@
 """Stage prepare: a task's texts from its source into one Parquet file a split."""
 
-from explearn.compute import ComputeOptions
 from explearn.data.records import SPLITS
 from explearn.data.sources import load_task
 from explearn.data.storage import atomic_folder, write_examples, write_json, write_rationales
@@ -10,14 +9,13 @@ from explearn.workspace import Workspace
 
 
 @stage
-def prepare(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 
     Writes data/examples/TASK/: train, validation, test (.parquet), native.parquet with the rationales the source
     brings, and task.json. Runs no model: of the compute options only the seed plays a part.
     """
-    assert compute.seed is not None
-    data = load_task(task, params.sources[task], params.data_dir, compute.seed)
+    data = load_task(task, params.sources[task], params.data_dir, seed)
     used = {example.id for example in data.examples}
     with atomic_folder(Workspace().examples(task)) as folder:
         for split in SPLITS:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from explearn.compute import ComputeOptions
 from explearn.data.agreement import agreement_metrics
 from explearn.data.rationales import import_rationales
 from explearn.data.storage import read_rationales, write_json, write_rationales
@@ -16,7 +15,7 @@ HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 
 
 @stage
-def rationalise(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
+def rationalise(task: TaskOption, params: Params) -> None:
     """Collect the rationales that came with a task's texts and those in files named under `rationales`.
 
     Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length), and

@@ -1,6 +1,5 @@
 """Stage report: the report, its figures, and the headline metrics."""
 
-from explearn.compute import ComputeOptions
 from explearn.data.storage import write_json
 from explearn.metrics.evaluate import headline
 from explearn.params import Params
@@ -11,16 +10,15 @@ from explearn.workspace import Workspace
 
 
 @stage
-def report(params: Params, compute: ComputeOptions) -> None:
+def report(params: Params, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ for people, metrics.json for programs, and
     headline.json for `dvc metrics` and `dvc exp show`.
 
     Writes into reports/. Runs no model: of the compute options only the seed plays a part, in the choice of example
     texts.
     """
-    assert compute.seed is not None
     workspace = Workspace()
-    tasks = [collect_task(workspace, params, task, compute.seed) for task in params.tasks]
+    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     metrics = {task.task: task.methods for task in tasks}
     write_report(workspace.reports, params, tasks)
     found = headline(params, metrics)

@@ -15,15 +15,14 @@ ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name."
 
 
 @stage
-def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute: ComputeOptions) -> None:
+def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Train a learned explainer for a task, on what its protocol allows.
 
     Writes data/explainers/TASK/EXPLAINER/ (configuration as JSON, weights as safetensors).
     """
-    assert compute.seed is not None
-    seed_everything(compute.seed)
+    seed_everything(seed)
     workspace = Workspace()
-    method = get_explainer(explainer, **learned_options(explainer, params), seed=compute.seed)
+    method = get_explainer(explainer, **learned_options(explainer, params), seed=seed)
     assert isinstance(method, LearnedExplainer)
     method.fit_task(workspace, params, task, compute, f"{task}: train {explainer}")
     method.save(workspace.explainer(task, explainer))

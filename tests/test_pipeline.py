@@ -61,9 +61,13 @@ class Checkout:
         return done.stdout
 
     def overrides(self, *more: str) -> list[str]:
-        """Of the smoke profile, with one learned explainer and one family: fewer processes that each load torch."""
-        fewer = ["explainers=[expnet]", "~baselines.chance", "~baselines.gradient"]
-        return ["profile=smoke", f"encoder={self.encoder}", *fewer, *more]
+        """Of the smoke profile, one task, one learned explainer and one family: fewer processes that each load torch.
+
+        test_stages.py runs several of each in one process.
+        """
+        fewer = ["tasks=[reviews]", "explainer=expnet_in_domain", "explainers=[expnet_in_domain]"]
+        families = ["~baselines.chance", "~baselines.gradient"]
+        return ["profile=smoke", f"encoder={self.encoder}", *fewer, *families, *more]
 
     def compose(self, *more: str) -> None:
         self.run("python", "scripts/compose_params.py", *self.overrides(*more))
@@ -134,6 +138,17 @@ def runs(checkout: Checkout) -> Runs:
     return Runs(checkout, checkout.run("dvc", "repro"), checkout.run("dvc", "repro"))
 
 
+def test_leaving_a_task_out_waits_for_all_the_others(checkout: Checkout, tmp_path: Path) -> None:
+    """DVC's graph of what one task's ExpNet needs, with two tasks in the profile."""
+    copy = Path(shutil.copytree(checkout.root, tmp_path / "copy", ignore=shutil.ignore_patterns("cache", "tmp")))
+    planned = Checkout(copy, checkout.encoder, checkout.environment)
+    planned.run("python", "scripts/compose_params.py", "profile=smoke")
+    graph = planned.run("dvc", "dag", "--dot", "train@reviews-expnet")
+    for stage in ("attend@reviews", "attend@topics", "rationalise@topics", "finetune@topics"):
+        assert stage in graph
+    assert "evaluate" not in graph
+
+
 def methods_of(params: dict[str, Any]) -> set[str]:
     return {*params["explainers"], *(name for family in params["baselines"].values() for name in family)}
 
@@ -182,7 +197,7 @@ def test_a_changed_explainer_runs_just_what_depends_on_it(runs: Runs) -> None:
     assert runs.checkout.params()["expnet"]["hidden"] == 8
     assert stages(output) == {"train", "attribute-learned", "evaluate", "report"}
     for task in runs.checkout.params()["tasks"]:
-        config = runs.checkout.root / "data" / "explainers" / task / "expnet" / "config.json"
+        config = runs.checkout.root / "data" / "explainers" / task / "expnet_in_domain" / "config.json"
         assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
     assert "expnet.hidden" in runs.checkout.run("dvc", "exp", "show", "--csv")
 

@@ -75,7 +75,7 @@ def explain(
     with user_errors():
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-        compute = compute_options(device, precision, max_tokens, compile, seed)
+        compute = compute_options(device, precision, max_tokens, compile)
         # Names and options are checked before torch is loaded for the classifier.
         info = get_info(method)
         if info.learned and explainer is None:
@@ -88,8 +88,8 @@ def explain(
         from explearn.compute import seed_everything
         from explearn.models.classifier import Classifier
 
-        if compute.seed is not None:
-            seed_everything(compute.seed)
+        if seed is not None:
+            seed_everything(seed)
         loaded = Classifier.from_pretrained(classifier, compute)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = None if target is None else [target] * len(inputs)

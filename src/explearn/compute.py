@@ -1,4 +1,4 @@
-"""Where and how fast to compute: device, numeric precision, batch budget, compilation, seed.
+"""Where and how fast to compute: device, numeric precision, batch budget, compilation.
 
 None of this is a pipeline parameter. A result may differ in its last digits between devices and precisions, but moving
 to a GPU must not make every cached stage stale, so these come from options and environment variables.
@@ -39,14 +39,12 @@ class ComputeOptions:
             computes it natively, else fp16 on CUDA, else fp32.
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
-        seed: seed of everything random, or None to take the pipeline's parameter.
     """
 
     device: str = "auto"
     precision: Precision = "fp32"
     max_tokens: int | Literal["auto"] = "auto"
     compile: bool = False
-    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

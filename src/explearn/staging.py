@@ -7,7 +7,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
@@ -86,12 +85,10 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
 """Name -> (annotation, default) of the options that every stage and `explearn explain` take."""
 
 
-def compute_options(
-    device: str, precision: Precision, max_tokens: str, compile: bool, seed: int | None
-) -> ComputeOptions:
+def compute_options(device: str, precision: Precision, max_tokens: str, compile: bool) -> ComputeOptions:
     """Options as they come from the command line; raises ParamsError or DeviceError."""
     tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
-    return ComputeOptions(device, precision, tokens, compile, seed)
+    return ComputeOptions(device, precision, tokens, compile)
 
 
 @contextmanager
@@ -110,22 +107,23 @@ def user_errors() -> Iterator[None]:
 def stage(function: Callable[..., None]) -> Callable[[], None]:
     """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
 
-    The function's `params` is filled with the checked parameters (option --params) and its `compute` with the compute
-    options, whose seed is never None. A parameter `task` is checked against the profile's tasks. Other parameters are
-    options of the stage itself. The docstring is the help.
+    Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
+    compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
+    tasks. All others are options of the stage itself. The docstring is the help.
     """
-    own = [p for p in inspect.signature(function).parameters.values() if p.name not in ("params", "compute")]
+    arguments = inspect.signature(function).parameters
+    own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
     @functools.wraps(function)
     def command(**options: Any) -> None:
         with user_errors():
             params = load_params(options.pop("params_file"))
-            compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS})
-            if compute.seed is None:
-                compute = replace(compute, seed=params.seed)
+            seed = options.pop("seed")
+            compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
             if "task" in options:
                 params.check_task(options["task"])
-            function(**options, params=params, compute=compute)
+            filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+            function(**options, **{name: value for name, value in filled.items() if name in arguments})
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.params import Params
-from explearn.reporting.plots import F1_PLOT, write_plot
+from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import chance_warning, fenced, headline_sentences, render_report, write_report
 from explearn.reporting.tables import (
     FAITHFULNESS_COLUMNS,
@@ -259,9 +259,8 @@ def test_files_are_the_same_every_time_and_keep_their_text(tmp_path):
 
 
 def test_plot_data_is_the_numbers(tmp_path):
-    tasks = [task("films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})]
-    write_report(tmp_path, params(), tasks)
-    with (tmp_path / "plots" / "f1.csv").open(newline="", encoding="utf-8") as handle:
+    write_plot_data(tmp_path / "f1.csv", F1_PLOT, "films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})
+    with (tmp_path / "f1.csv").open(newline="", encoding="utf-8") as handle:
         rows = list(csv.reader(handle))
     assert rows == [
         ["task", "method", "family", "value", "low", "high"],
