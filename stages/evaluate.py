@@ -1,9 +1,13 @@
 """Stage evaluate: plausibility, faithfulness and cost of every method on a task."""
 
-from explearn.attribute import read_cost
+from dataclasses import asdict
+
+from explearn.attribute import read_run
 from explearn.compute import ComputeOptions
 from explearn.data.storage import read_attributions, read_json, write_json
+from explearn.errors import DataError
 from explearn.metrics.evaluate import evaluate_task
+from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.params import Params
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot_data
@@ -21,18 +25,23 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     workspace = Workspace()
     files = workspace.attribution_files(params, task)
     agreement = read_json(workspace.agreement(task))
+    runs = {method: read_run(path) for method, path in files.items()}
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    for method, run in runs.items():
+        if run.classifier != classifier.fingerprint:
+            raise DataError(f"{files[method]}: explains another classifier than {classifier.name}; run attribute again")
     metrics = evaluate_task(
         task=task,
         attributions={method: read_attributions(path) for method, path in files.items()},
-        costs={method: read_cost(path) for method, path in files.items()},
+        costs={method: asdict(run.cost) for method, run in runs.items()},
         examples={example.id: example for example in workspace.read_examples(task)},
         gold=workspace.read_gold(task, params),
-        k=params.top_k(agreement["mean_length"]),
+        k=rationale_k(agreement["mean_length"]),
         positive_rate=agreement["positive_rate"] or 0.0,
-        classifier=Classifier.from_pretrained(workspace.classifier(task), compute),
+        classifier=classifier,
         params=params.evaluate,
         seed=seed,
-        threshold=params.expnet.threshold,
+        thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
     )
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot_data(workspace.plot(spec.name, task), spec, task, metrics)

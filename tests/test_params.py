@@ -41,6 +41,7 @@ class TestDefaults:
         """conf/config.yaml spells out every default; the baselines alone have none."""
         config = yaml.safe_load((repository / "conf" / "config.yaml").read_text(encoding="utf-8"))
         del config["defaults"]
+        assert config.pop("expnet_in_domain") == "${expnet}"
         found = load(tmp_path, {**LEAST, **config})
         assert found.model_copy(update={"baselines": {}}) == load(tmp_path, LEAST)
 
@@ -78,7 +79,7 @@ class TestBadInput:
             ({"sources": {"a": SOURCE}}, "tasks b have no entry under 'sources'"),
             ({"tasks": []}, "tasks: got []; expected: list should have at least 1 item"),
             ({"tasks": ["a", "a"]}, "repeat a name; expected each once"),
-            ({"explainer": "lime"}, "explainer 'lime' is not among expnet, expnet_in_domain"),
+            ({"explainer": "lime"}, "unknown explainer 'lime'; known: expnet, expnet_in_domain"),
             ({"seed": -1}, "seed: got -1"),
             ({"rationale_agreement": 1.5}, "rationale_agreement: got 1.5"),
             ({"evaluate": {"percents": []}}, "evaluate.percents: got []"),
@@ -124,15 +125,37 @@ class TestParams:
         assert found.methods == ["expnet", "random", "rollout", "raw_attention"]
 
     def test_a_task_that_is_not_there(self, tmp_path: Path) -> None:
-        params = load(tmp_path, {**LEAST, "tasks": ["reviews"], "sources": {"reviews": SOURCE}})
+        params = load(tmp_path, {**LEAST, "tasks": ["reviews", "b"], "sources": {"reviews": SOURCE, "b": SOURCE}})
         assert params.check_task("reviews") == "reviews"
         with pytest.raises(UnknownNameError, match=r"unknown task 'review'; did you mean reviews\?"):
             params.check_task("review")
 
-    @pytest.mark.parametrize(("mean", "k"), [(None, 1), (0.2, 1), (2.4, 2), (2.6, 3)])
-    def test_k_is_the_mean_rationale_length_rounded(self, mean: float | None, k: int) -> None:
-        assert Params.top_k(mean) == k
-
     def test_parameters_cannot_be_changed(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="frozen"):
             load(tmp_path, LEAST).seed = 3
+
+
+class TestMethodsAndTasks:
+    """What would otherwise be noticed only after the classifiers are trained."""
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"explainers": ["expnet", "expnett"]}, "unknown explainer 'expnett'; did you mean expnet"),
+            ({"explainers": ["rollout"]}, "explainer 'rollout' is not trained; name it under baselines"),
+            ({"explainers": ["expnet", "expnet"]}, "repeat a name; expected each once"),
+            ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
+            ({"baselines": {"attention": {"rolout": {}}}}, "unknown explainer 'rolout'; did you mean rollout?"),
+            ({"baselines": {"chance": {"rollout": {}}}}, "'rollout' is of the family 'attention'; move it there"),
+            ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),
+            ({"rationales": {"aa": {}}}, "unknown task under 'rationales' 'aa'"),
+            ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "task '../a': expected letters"),
+            ({"finetune": {"learning_rate": float("inf")}}, "finetune.learning_rate: got inf; expected"),
+        ],
+    )
+    def test_is_refused_when_the_parameters_are_read(self, tmp_path: Path, change: Any, words: str) -> None:
+        assert words in complaint(tmp_path, {**LEAST, **change})
+
+    def test_one_task_is_enough_for_what_learns_in_domain(self, tmp_path: Path) -> None:
+        one = {"tasks": ["a"], "explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
+        assert load(tmp_path, {**LEAST, **one}).methods == ["expnet_in_domain"]

@@ -25,6 +25,8 @@ class TestExample:
         ("change", "words"),
         [
             ({"id": ""}, "field 'id' is empty; expected a unique identifier"),
+            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected valid Unicode"),
+            ({"label": "\udfffx"}, "field 'label': got '\\udfffx'; expected valid Unicode"),
             ({"split": "dev"}, "field 'split': got 'dev'; expected one of train, validation, test"),
             ({"words": ()}, "field 'words' is empty; expected at least one word"),
             ({"words": ("a", "")}, "field 'words', word 1: got ''; expected a non-empty string"),
@@ -52,6 +54,7 @@ class TestRationale:
         [
             ("machine", "one", "field 'kind': got 'machine'; expected one of human, llm, author"),
             ("human", "", "field 'annotator' is empty"),
+            ("human", "a\ud800", "field 'annotator': got .*; expected valid Unicode"),
         ],
     )
     def test_bad_values(self, kind: Any, annotator: str, words: str) -> None:

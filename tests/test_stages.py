@@ -226,8 +226,12 @@ class TestOutputs:
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
-        for name in {*methods, "films", "meals"}:
-            assert name in report
+        families = {"learned": ["expnet", "expnet_in_domain"], **BASELINES}
+        for task in ("films", "meals"):
+            leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
+            for family, names in families.items():
+                for name in names:
+                    assert leaderboard.count(f"\n| {family} | {name} | ") == 2  # agreement with words, with the model
 
     def test_no_stage_leaves_half_a_file(self, finished: Path) -> None:
         assert [p for p in finished.rglob(".*") if "partial" in p.name] == []
@@ -324,7 +328,7 @@ class TestBadInput:
 
     def test_a_baseline_in_another_family(self, project: Path) -> None:
         change_params(project, baselines={"chance": {"rollout": {}}})
-        assert "baselines.chance.rollout: rollout belongs under baselines.attention" in complaint(
+        assert "baselines.chance.rollout: 'rollout' is of the family 'attention'; move it there" in complaint(
             project, "attribute", "--task", "films", "--group", "chance"
         )
 
@@ -358,6 +362,7 @@ def test_prepare_reads_a_folder_that_is_laid_out_as_on_the_hub(tmp_path: Path) -
         pq.write_table(pa.Table.from_pylist(rows), path)
     source = {"kind": "hub", "adapter": "sst2", "path": "copy", "splits": {"train": "train", "test": "validation"}}
     params = {"profile": "p", "data_dir": "hub", "tasks": ["sst2"], "sources": {"sst2": source}}
+    params |= {"explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
     succeed(tmp_path, "prepare", "--task", "sst2")
     succeed(tmp_path, "rationalise", "--task", "sst2")

@@ -184,6 +184,22 @@ class TestDamage:
         with pytest.raises(DataError, match=r"j\.json: not valid JSON"):
             read_json(tmp_path / "j.json")
 
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "got lists or objects inside one another beyond"),
+            (b'{"a": ' + b"7" * 5000 + b"}", "got a whole number too long to be read; expected at most 4,300 digits"),
+        ],
+        ids=["deep", "long"],
+    )
+    def test_json_that_python_does_not_read(self, tmp_path: Path, content: bytes, words: str) -> None:
+        (tmp_path / "j.json").write_bytes(content)
+        with pytest.raises(DataError, match=rf"j\.json: {words}"):
+            read_json(tmp_path / "j.json")
+        (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n' + content + b"\n")
+        with pytest.raises(DataError, match=rf"l\.jsonl, row 2: {words}"):
+            list(read_jsonl(tmp_path / "l.jsonl"))
+
     @pytest.mark.parametrize("read", [read_json, read_examples, lambda path: list(read_jsonl(path))])
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path, read: Callable[[Path], object]) -> None:
         with pytest.raises(DataError):

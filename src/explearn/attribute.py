@@ -100,7 +100,7 @@ def write_attributions(
 ) -> None:
     """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
 
-    The metadata holds method, options, classifier (fingerprint), and the fields of Cost.
+    The metadata holds method, options, classifier (fingerprint), threshold, and the fields of Cost.
     Raises DataError when there is no example.
     """
     if not examples:
@@ -110,6 +110,7 @@ def write_attributions(
         "method": explainer.name,
         "options": dict(options),
         "classifier": classifier.fingerprint,
+        "threshold": explainer.threshold,
         **asdict(cost),
     }
     found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
@@ -139,11 +140,21 @@ def group_methods(
     return methods
 
 
-def read_cost(path: Path) -> dict[str, float]:
-    """seconds, forward_seconds, texts and peak_memory_mb of an attribution file; raises DataError where one lacks."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How an attribution file came about: the method's cost and threshold (None without one), the classifier's
+    fingerprint."""
+
+    cost: Cost
+    threshold: float | None
+    classifier: str
+
+
+def read_run(path: Path) -> Run:
+    """Read an attribution file's metadata; raises DataError where they are not those of the stage attribute."""
     metadata = read_metadata(path)
     keys = [field.name for field in fields(Cost)]
-    missing = [key for key in keys if key not in metadata]
+    missing = [key for key in (*keys, "threshold", "classifier") if key not in metadata]
     if missing:
         raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
-    return {key: float(metadata[key]) for key in keys}
+    return Run(Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"])

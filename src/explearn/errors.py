@@ -6,6 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something, else its type: other libraries' errors span many."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 class ExplearnError(Exception):
     """Base of every error that a user can mend; commands print it as one sentence and exit with `exit_code`."""
 

@@ -58,6 +58,8 @@ class Explainer(ABC):
     signed: ClassVar[bool] = False
     name: str = ""
     """Registry name; set by `explearn.registry.get_explainer`."""
+    threshold: float | None = None
+    """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
 
     @abstractmethod
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -16,14 +18,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from explearn.data.records import RationaleKind, Split
 from explearn.errors import ParamsError, UnknownNameError
+from explearn.registry import MethodInfo, get_info
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(ge=1)]
 
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def _known(name: str) -> MethodInfo:
+    try:
+        return get_info(name)
+    except UnknownNameError as error:
+        raise ValueError(str(error)) from error
+
+
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class Columns(Section):
@@ -108,7 +121,7 @@ class FinetuneParams(Section):
     class_weights: Literal["balanced", "none"] = "balanced"
     """balanced: each class weighs n / (C n_c) in the loss."""
     patience: PositiveInt = 2
-    """Epochs without a better validation macro-F1 before training stops."""
+    """Epochs without a better validation metric (see `selection`) before training stops."""
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
 
@@ -180,6 +193,8 @@ class Params(Section):
     explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
     """Learned explainers that are trained and compared."""
     expnet: ExpNetParams = ExpNetParams()
+    expnet_in_domain: ExpNetParams = ExpNetParams()
+    """As `expnet` unless it is given values of its own."""
     baselines: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
     """family -> method -> its options."""
     attribute: AttributeParams = AttributeParams()
@@ -187,14 +202,41 @@ class Params(Section):
     report: ReportParams = ReportParams()
 
     @model_validator(mode="after")
-    def _cross_checks(self) -> Params:
+    def _tasks_have_sources(self) -> Params:
         missing = [task for task in self.tasks if task not in self.sources]
         if missing:
             raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
         if len(set(self.tasks)) != len(self.tasks):
             raise ValueError(f"tasks {self.tasks} repeat a name; expected each once")
-        if self.explainer not in self.explainers and self.explainer not in self.methods:
-            raise ValueError(f"explainer {self.explainer!r} is not among {', '.join(self.methods)}")
+        for task in self.tasks:
+            if not _NAME.fullmatch(task):
+                raise ValueError(f"task {task!r}: expected letters, digits, '_', '-' and '.', for it names files")
+        for task in self.rationales:
+            if task not in self.sources:
+                raise ValueError(str(UnknownNameError("task under 'rationales'", task, self.sources)))
+        return self
+
+    @model_validator(mode="after")
+    def _methods_are_known(self) -> Params:
+        for name in self.explainers:
+            if not _known(name).learned:
+                raise ValueError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
+            leaves_one_out = _known(name).defaults.get("protocol") == "leave_one_task_out"
+            if leaves_one_out and len(self.tasks) < 2:
+                raise ValueError(
+                    f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
+                    "add another, or take one that learns in domain"
+                )
+        if len(set(self.explainers)) != len(self.explainers):
+            raise ValueError(f"explainers {self.explainers} repeat a name; expected each once")
+        for family, methods in self.baselines.items():
+            for name in methods:
+                if _known(name).family != family:
+                    raise ValueError(
+                        f"baselines.{family}.{name}: {name!r} is of the family {_known(name).family!r}; move it there"
+                    )
+        if self.explainer not in self.methods:
+            raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         return self
 
     @property
@@ -207,11 +249,6 @@ class Params(Section):
         if task not in self.tasks:
             raise UnknownNameError("task", task, self.tasks)
         return task
-
-    @staticmethod
-    def top_k(mean_length: float | None) -> int:
-        """K of the top-K rule: the mean rationale length in training, rounded, at least 1 (ExpNet A.4)."""
-        return max(1, round(mean_length or 1))
 
     def rationale_params(self, task: str) -> RationaleParams:
         return self.rationales.get(task, RationaleParams())
@@ -236,6 +273,14 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
         return Params.model_validate(raw)
     except ValidationError as error:
         raise ParamsError("; ".join(f"{path}, {_sentence(problem)}" for problem in error.errors())) from error
+
+
+def check_section(section: type[Section], values: Mapping[str, Any]) -> None:
+    """Raise ParamsError, naming option, value and what was expected, unless the values make a section."""
+    try:
+        section.model_validate(dict(values))
+    except ValidationError as error:
+        raise ParamsError("; ".join(_sentence(problem) for problem in error.errors())) from error
 
 
 def _sentence(problem: Any) -> str:

@@ -35,9 +35,7 @@ class MethodInfo:
         binarisation: its own way to choose words: a threshold on the score, a chance of being chosen equal to the
         training
             rationales' positive rate, or the top K.
-        signed: whether scores below zero are evidence against the target.
         defaults: constructor arguments that this name stands for.
-        section: the section of params.yaml that holds a learned method's parameters.
     """
 
     name: str
@@ -47,9 +45,7 @@ class MethodInfo:
     cost: str
     needs: frozenset[Need] = frozenset()
     binarisation: Binarisation = "top_k"
-    signed: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    section: str = ""
 
     @property
     def learned(self) -> bool:
@@ -68,7 +64,6 @@ _METHODS: dict[str, MethodInfo] = {
             frozenset({"attentions", "training_rationales"}),
             binarisation="threshold",
             defaults={"protocol": "leave_one_task_out"},
-            section="expnet",
         ),
         MethodInfo(
             "expnet_in_domain",
@@ -79,7 +74,6 @@ _METHODS: dict[str, MethodInfo] = {
             frozenset({"attentions", "training_rationales"}),
             binarisation="threshold",
             defaults={"protocol": "in_domain"},
-            section="expnet",
         ),
         MethodInfo(
             "random",
@@ -112,7 +106,6 @@ _METHODS: dict[str, MethodInfo] = {
             "Gradient of the class's output at each word embedding, times the embedding, summed.",
             "one forward and one backward pass",
             frozenset({"gradients"}),
-            signed=True,
         ),
     )
 }
@@ -143,11 +136,13 @@ def accepted_options(name: str) -> list[str]:
 
 
 def learned_options(name: str, params: Params) -> dict[str, Any]:
-    """The options of a learned explainer, from its section of the parameters; raises UnknownNameError, ParamsError."""
-    info = get_info(name)
-    if not info.learned:
+    """The options of a learned explainer, from the section of the parameters that has its name.
+
+    Raises UnknownNameError, and ParamsError for a method that is not trained.
+    """
+    if not get_info(name).learned:
         raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
-    section: dict[str, Any] = getattr(params, info.section).model_dump()
+    section: dict[str, Any] = getattr(params, name).model_dump()
     return section
 
 

@@ -50,7 +50,8 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="Most sub-tokens in a batch, padding included, or auto: by the device and its free memory.",
+                help="Most sub-tokens in a batch of predictions, padding included, or auto: by the device and its free "
+                "memory.",
                 envvar="EXPLEARN_MAX_TOKENS",
                 callback=_max_tokens,
             ),
@@ -62,7 +63,8 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
             bool,
             typer.Option(
                 "--compile/--no-compile",
-                help="Run the classifier's forward pass through torch.compile.",
+                help="Run plain predictions (and training) through torch.compile; passes that look inside the model "
+                "are not compiled.",
                 envvar="EXPLEARN_COMPILE",
             ),
         ],

@@ -73,6 +73,21 @@ class TestTextAndLabel:
         assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
         assert example("imdb", {"text": "fine", "label": 1}).id is None
 
+    @pytest.mark.parametrize("column", ["id", "idx"])
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            ({"a": 1}, "got {'a': 1}; expected a string or a whole number"),
+            (["k1"], "got ['k1']; expected a string or a whole number"),
+            (1.5, "got 1.5; expected a string or a whole number"),
+            (True, "got True; expected a string or a whole number"),
+            ("k\ud800", "got 'k\\ud800'; expected valid Unicode"),
+            (" ", "got ' '; expected a unique identifier"),
+        ],
+    )
+    def test_other_values_are_no_ids(self, column: str, value: object, expected: str) -> None:
+        assert f"field {column!r}: {expected}" in complaint("sst2", {column: value, "text": "fine", "label": 1})
+
     @pytest.mark.parametrize("adapter", ["sst2", "cola"])
     def test_a_test_part_without_labels_is_refused(self, adapter: str) -> None:
         assert "got -1; expected one of 0 (" in complaint(adapter, {"idx": 0, "sentence": "fine", "label": -1})
@@ -81,7 +96,7 @@ class TestTextAndLabel:
         message = complaint("sst2", {"text": "fine", "label": "postive"})
         assert "field 'label': got 'postive'; expected one of negative, positive (did you mean positive?)" in message
 
-    @pytest.mark.parametrize("label", [2, None, 1.0, True, ["positive"]])
+    @pytest.mark.parametrize("label", [2, None, 1.0, True, ["positive"], "\u00b2", "1" * 5000])
     def test_other_values_are_no_labels(self, label: object) -> None:
         assert "field 'label': got" in complaint("sst2", {"text": "fine", "label": label})
 
@@ -364,11 +379,21 @@ class TestCustom:
             ({"t": "fine soup", "label": "good", "m": "[[fine]] food"}, "expected the words of the text"),
             ({"t": "fine soup", "label": "", "m": ""}, "field 'label': got ''"),
             ({"t": "fine soup", "m": ""}, "field 'label': missing"),
+            (
+                {"t": "fine soup", "label": "go\ud800od", "m": ""},
+                "field 'label': got 'go\\ud800od'; expected valid Uni",
+            ),
+            ({"t": "fine soup", "label": ["good"], "m": ""}, "field 'label': got ['good']; expected a label as text"),
             ({"t": "", "label": "good", "m": ""}, "field 't': got ''"),
         ],
     )
     def test_damaged_rows_are_refused(self, values: dict[str, Any], expected: str) -> None:
         assert expected in complaint("custom", values, columns={"text": "t", "marked": "m"})
+
+    @pytest.mark.parametrize("value", [{"a": 1}, ["k1"], "k\ud800", "", None])
+    def test_other_values_are_no_ids(self, value: object) -> None:
+        values = {"n": value, "t": "fine soup", "label": "good"}
+        assert f"field 'n': got {value!r}; expected" in complaint("custom", values, columns={"id": "n", "text": "t"})
 
     @pytest.mark.parametrize(
         ("options", "expected"),

@@ -83,6 +83,25 @@ class TestMetrics:
         assert metrics["annotators"] == 2
         assert metrics["kinds"] == {"human": 3, "llm": 1}
 
+    def test_texts_without_a_marked_word_make_neither_k_nor_rate_smaller(self) -> None:
+        nothing = [
+            Rationale("t4", "ana", "human", mask("00")),
+            # Merged at one half of three annotators, no word of t2 is marked: each has one vote.
+            *(Rationale("t2", name, "human", mask(m)) for name, m in (("b", "100"), ("c", "010"))),
+        ]
+        metrics = agreement_metrics([*RATIONALES, *nothing], EXAMPLES, "train")
+        # Left are t1 1100 and t3 11.
+        assert metrics["mean_length"] == 2.0
+        assert metrics["mean_length_by_split"] == {"train": 2.0, "validation": None, "test": 2.0}
+        assert metrics["positive_rate"] == 0.5
+        assert metrics["positive_rate_by_split"] == {"train": 0.5, "validation": None, "test": 1.0}
+        assert metrics["texts"] == {"train": 2, "validation": 0, "test": 2}
+
+    def test_without_any_marked_word_there_is_no_k(self) -> None:
+        metrics = agreement_metrics([Rationale("t1", "ana", "human", mask("0000"))], EXAMPLES, "train")
+        assert (metrics["mean_length"], metrics["positive_rate"]) == (None, None)
+        assert metrics["texts"] == {"train": 1, "validation": 0, "test": 0}
+
     def test_the_merge_share_is_a_choice(self) -> None:
         assert agreement_metrics(RATIONALES, EXAMPLES, "train", agreement=1.0)["mean_length"] == 1.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ from explearn.data.rationales import import_rationales
 from explearn.data.records import Split
 from explearn.data.sources import TaskData, load_task
 from explearn.errors import DataError, ParamsError
-from explearn.params import Params, RationaleFile, SourceParams
+from explearn.params import Params, RationaleFile, SourceParams, load_params
 
 
 def source(**options: Any) -> SourceParams:
@@ -180,6 +181,26 @@ class TestBadInput:
         message = complaint(tmp_path, source())
         assert message.startswith(f"{second}, row 1, field 'id': got 'x-3'; expected unique ids")
         assert f"{first}, row 4" in message
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected valid Unicode"),
+            ({"id": {"a": 1}}, "field 'id': got {'a': 1}; expected a string or a whole number"),
+            ({"label": "k\ud800"}, "field 'label': got 'k\\ud800'; expected valid Unicode"),
+        ],
+        ids=["surrogate_id", "object_id", "surrogate_label"],
+    )
+    def test_an_id_or_label_that_no_file_takes(self, tmp_path: Path, change: dict[str, Any], expected: str) -> None:
+        path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1, 3)[0], **change}])
+        params = source(adapter="custom", columns={"id": "id", "text": "text"})
+        assert complaint(tmp_path, params) == f"{path}, row 4, {expected}"
+
+    def test_a_line_that_is_nested_too_deeply(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.jsonl", rows(3))
+        with path.open("a", encoding="utf-8") as handle:
+            handle.write('{"id": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+        assert complaint(tmp_path, source()).startswith(f"{path}, row 4: got lists or objects inside one another")
 
     @pytest.mark.parametrize("ending", ["jsonl", "csv"])
     def test_invalid_utf_8(self, tmp_path: Path, ending: str) -> None:
@@ -492,6 +513,18 @@ def test_reading_data_needs_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def composed(root: Path, repository: Path, *overrides: str) -> Params:
+    """The parameters that `dvc exp run` would write from the repository's conf/ and what lies in conf/ under `root`."""
+    from dvc.utils.hydra import compose_and_dump
+
+    for path in (repository / "conf").rglob("*.yaml"):
+        copy = root / path.relative_to(repository)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    compose_and_dump(root / "params.yaml", str(root / "conf"), None, "config", str(root), list(overrides))
+    return load_params(root / "params.yaml")
+
+
 def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path) -> None:
     text = (repository / "docs/data.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL))
@@ -505,7 +538,8 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
 
-    params = Params.model_validate(yaml.safe_load(files["conf/profile/mine.yaml"]))
+    params = composed(tmp_path, repository, "profile=mine")
+    assert params.explainers == ["expnet_in_domain"]  # leaving one task out takes two
     data_dir = tmp_path / params.data_dir
     data = load_task("kitchen", params.sources["kitchen"], data_dir, params.seed)
     assert counts(data) == {"train": 6, "validation": 2, "test": 2}
@@ -521,6 +555,12 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path)
     }
     metrics = agreement_metrics(rationales, data.examples, "test")
     assert metrics["mean_length"] == 2.5  # k9 three words, k10 two
+
+    for seed in range(50):
+        drawn = load_task("kitchen", params.sources["kitchen"], data_dir, seed)
+        marked = {r.example_id for r in rationales if any(r.mask)}
+        left = Counter(e.label for e in drawn.examples if e.split == "train" and e.id in marked)
+        assert left == {"bad": 3, "good": 3}
 
 
 @pytest.mark.parametrize("format", ["mask", "marked", "spans"])

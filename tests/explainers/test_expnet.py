@@ -114,9 +114,12 @@ class TestLearning:
         with pytest.raises(ParamsError, match=r"widths \[8, 24\]; expected classifiers of one architecture"):
             ExpNet().fit([planted(4, seed=1), planted(4, seed=1, width=24)], ENCODER)
 
-    @pytest.mark.parametrize(("option", "value"), [("features", "ful"), ("protocol", "out_of_domain")])
-    def test_an_option_s_bad_value(self, option: str, value: str) -> None:
-        with pytest.raises(ParamsError, match=f"{option}: got '{value}'; expected one of"):
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("features", "ful"), ("protocol", "out_of_domain"), ("hidden", "many"), ("epochs", -1), ("gamma", math.nan)],
+    )
+    def test_an_option_s_bad_value(self, option: str, value: Any) -> None:
+        with pytest.raises(ParamsError, match=f"{option}: got {value!r}; expected"):
             ExpNet(**{option: value})
 
 
@@ -333,6 +336,10 @@ class TestFiles:
         self.refused(tmp_path / "it")
 
 
+IN_DOMAIN = {"explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
+"""For params of one task: those with `expnet` are refused."""
+
+
 def make_params(*tasks: str, **sections: Any) -> Params:
     sources = {task: {"kind": "embedded", "adapter": "corpus"} for task in tasks}
     return Params.model_validate({"profile": "test", "tasks": list(tasks), "sources": sources, **sections})
@@ -385,7 +392,7 @@ class TestProtocols:
 
     def test_a_single_task_cannot_be_left_out(self, workspace: Workspace) -> None:
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNet().fit_task(workspace, make_params("a"), "a", CPU)
+            ExpNet().fit_task(workspace, make_params("a", **IN_DOMAIN), "a", CPU)
 
     def test_a_task_without_marked_words_is_named(self, tmp_path: Path) -> None:
         workspace = Workspace(tmp_path)

@@ -53,7 +53,17 @@ def evaluate(methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=
     classifier = FakeClassifier(random_probability)
     costs = costs or dict.fromkeys(methods, COST)
     return evaluate_task(
-        "t", methods, costs, EXAMPLES, gold, k, positive_rate, classifier, PARAMS, seed=seed, threshold=threshold
+        "t",
+        methods,
+        costs,
+        EXAMPLES,
+        gold,
+        k,
+        positive_rate,
+        classifier,
+        PARAMS,
+        seed=seed,
+        thresholds=dict.fromkeys(methods, threshold),
     )
 
 

@@ -14,7 +14,7 @@ from scipy.stats import bootstrap, rankdata
 from explearn.errors import DataError
 from explearn.metrics import plausibility as p
 
-REFERENCE = Path(__file__).resolve().parents[2].parent / "shared" / "reference" / "metrics.json"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "metrics.json"
 
 scores_lists = st.lists(st.floats(-5, 5, width=32) | st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=30)
 
@@ -197,8 +197,6 @@ def test_bootstrap_in_chunks_still_takes_every_resample(monkeypatch):
     assert p.bootstrap_interval(counts, 2000, 0.95, 7) == pytest.approx(whole, abs=0.02)
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not REFERENCE.is_file(), reason="no reference values beside the checkout")
 def test_macro_f1_is_erasers_token_f1():
     """A key is (annotation, document); ERASER's spans [start, end) become word masks."""
     reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["eraser_rationale"]
@@ -221,3 +219,8 @@ def test_macro_f1_is_erasers_token_f1():
     empty = {key: np.zeros(len(documents[key[1]]), dtype=bool) for key in keys}
     counts = p.rationale_counts([chosen.get(k, empty[k]) for k in keys], [gold.get(k, empty[k]) for k in keys])
     assert p.macro_f1(counts) == pytest.approx(reference["outputs"]["headline"]["token_f1"], abs=1e-12)
+
+
+@pytest.mark.parametrize(("mean", "k"), [(None, 1), (0.2, 1), (2.4, 2), (2.5, 3), (3.5, 4), (2.6, 3)])
+def test_k_is_the_mean_rationale_length_halves_up(mean, k):
+    assert p.rationale_k(mean) == k

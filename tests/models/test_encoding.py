@@ -42,9 +42,6 @@ class TestRemoval:
         assert found.input_ids == (101, 103, 103, 13, 14, 102)
         assert found.word_ids == ENCODING.word_ids
 
-    def test_mask_all_but_masks_the_other_words(self) -> None:
-        assert ENCODING.mask_all_but([0], MASK).input_ids == (101, 11, 12, 103, 14, 102)
-
     def test_segments_stay_with_their_tokens(self) -> None:
         assert PAIR.delete([0, 1]).token_type_ids == (0, 0, 1, 1)
         assert PAIR.delete([0, 1]).input_ids == (101, 102, 13, 102)
@@ -69,7 +66,6 @@ class TestRemoval:
     @given(st.sets(st.integers(0, 2)))
     def test_deleting_words_is_keeping_the_others(self, words: set[int]) -> None:
         assert PAIR.delete(words) == PAIR.keep({0, 1, 2} - words)
-        assert PAIR.mask(words, MASK) == PAIR.mask_all_but({0, 1, 2} - words, MASK)
 
     @given(st.sets(st.integers(0, 2)))
     def test_special_tokens_always_stay(self, words: set[int]) -> None:

@@ -62,10 +62,14 @@ def agreement_metrics(
 ) -> dict[str, object]:
     """Figures on a task's rationales, for DVC's metrics: plain values, and None where one is undefined.
 
+    Length and rate are taken over the texts with at least one marked word after merging, those that explainers are
+    trained on and judged by; a text whose annotators found no evidence, or not the same, would make K smaller.
+
     Keys:
-        mean_length: K, mean number of marked words of the merged masks of `train_split`.
-        mean_length_by_split, positive_rate_by_split, texts: split -> K, share of words marked, texts with a rationale.
-        positive_rate: share of words marked in `train_split`.
+        mean_length: K, mean number of marked words a text in `train_split`.
+        positive_rate: share of the words that are marked in `train_split`.
+        mean_length_by_split, positive_rate_by_split: split -> the same.
+        texts: split -> number of texts with a rationale, those without a marked word included.
         alpha, pairwise_f1: agreement over the texts with two or more annotators, and `alpha_texts`, their number.
         alpha_by_pair: "A and B" -> alpha, pairwise_f1, texts; empty with more than MAX_PAIRS pairs.
         rationales, annotators: their numbers; kinds: kind -> number of rationales.
@@ -88,12 +92,13 @@ def agreement_metrics(
         by_text[rationale.example_id][rationale.annotator] = rationale.mask
     merged = merge_annotators(rationales, agreement)
     per_split = {split: [mask for i, mask in merged.items() if by_id[i].split == split] for split in SPLITS}
+    marked = {split: [mask for mask in masks if any(mask)] for split, masks in per_split.items()}
     shared = [list(masks.values()) for masks in by_text.values() if len(masks) >= 2]
     return {
-        "mean_length": _mean_length(per_split[train_split]),
-        "mean_length_by_split": {split: _mean_length(masks) for split, masks in per_split.items()},
-        "positive_rate": _positive_rate(per_split[train_split]),
-        "positive_rate_by_split": {split: _positive_rate(masks) for split, masks in per_split.items()},
+        "mean_length": _mean_length(marked[train_split]),
+        "mean_length_by_split": {split: _mean_length(masks) for split, masks in marked.items()},
+        "positive_rate": _positive_rate(marked[train_split]),
+        "positive_rate_by_split": {split: _positive_rate(masks) for split, masks in marked.items()},
         "texts": {split: len(masks) for split, masks in per_split.items()},
         "alpha": krippendorff_alpha(shared),
         "alpha_texts": len(shared),

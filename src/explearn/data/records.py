@@ -27,6 +27,11 @@ MAX_WORD_CHARS = 1000
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
 
 
+def is_unicode(text: str) -> bool:
+    """Whether `text` is free of lone surrogates (halves of UTF-16 pairs, stray bytes), which no file format takes."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def check_words(words: tuple[str, ...], field: str = "words") -> None:
     """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long)."""
     if not words:
@@ -40,8 +45,7 @@ def check_words(words: tuple[str, ...], field: str = "words") -> None:
             )
         if len(word.split()) != 1 or word != word.strip():
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a word without white space")
-        if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
-            # A lone surrogate: half of a UTF-16 pair, or a stray byte. No tokenizer or Parquet file takes it.
+        if not is_unicode(word):
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
 
 
@@ -50,7 +54,8 @@ class Example:
     """One labelled text.
 
     `words` are its white-space separated words and `pair` those of the second segment (empty for single texts).
-    Raises DataError when words are missing or unusable, or `split` is not one of SPLITS.
+    Raises DataError when words are missing or unusable, id or label is not valid Unicode, or `split` is not one of
+    SPLITS.
     """
 
     id: str
@@ -63,6 +68,9 @@ class Example:
     def __post_init__(self) -> None:
         if not self.id:
             raise DataError("field 'id' is empty; expected a unique identifier")
+        for field, value in (("id", self.id), ("label", self.label)):
+            if not is_unicode(value):
+                raise DataError(f"field {field!r}: got {value!r}; expected valid Unicode")
         if self.split not in SPLITS:
             raise DataError(f"field 'split': got {self.split!r}; expected one of {', '.join(SPLITS)}")
         check_words(self.words)
@@ -97,6 +105,8 @@ class Rationale:
             raise DataError(f"field 'kind': got {self.kind!r}; expected one of {', '.join(RATIONALE_KINDS)}")
         if not self.annotator:
             raise DataError("field 'annotator' is empty; expected a name")
+        if not is_unicode(self.annotator):
+            raise DataError(f"field 'annotator': got {self.annotator!r}; expected valid Unicode")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -140,12 +141,23 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error})") from error
+    except (RecursionError, ValueError) as error:
+        raise DataError(f"{path}: {_unreadable(error)}") from error
+
+
+def _unreadable(error: RecursionError | ValueError) -> str:
+    """Why Python does not read a document although it is JSON."""
+    if isinstance(error, RecursionError):
+        return "got lists or objects inside one another beyond what can be read; expected a few levels"
+    digits = sys.get_int_max_str_digits()
+    return f"got a whole number too long to be read; expected at most {digits:,} digits"
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, object) for each line that is not blank.
 
-    Raises DataError naming file and row for invalid UTF-8, invalid JSON, or a line that is no JSON object.
+    Raises DataError naming file and row for invalid UTF-8, invalid JSON, JSON nested too deeply or with a number too
+    long to be read, and a line that is no JSON object.
     """
     try:
         handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
@@ -165,6 +177,8 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
                 value = json.loads(line)
             except json.JSONDecodeError as error:
                 raise DataError(f"{path}, row {number}: not valid JSON ({error.msg} at {error.colno})") from error
+            except (RecursionError, ValueError) as error:
+                raise DataError(f"{path}, row {number}: {_unreadable(error)}") from error
             if not isinstance(value, dict):
                 raise DataError(f"{path}, row {number}: got {type(value).__name__}; expected a JSON object")
             yield number, value

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder, read_json, write_json
-from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
+from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.explainer import BatchScores, LearnedExplainer, resolve_targets
 from explearn.models.capture import layer_count
 from explearn.models.classifier import Classifier
@@ -33,7 +33,7 @@ from explearn.models.features import (
     read_feature_metadata,
     read_features,
 )
-from explearn.params import Params
+from explearn.params import ExpNetParams, Params, check_section
 from explearn.workspace import Workspace
 
 FeatureSet = Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"]
@@ -91,7 +91,6 @@ class ExpNet(LearnedExplainer):
         standardize: scale features to zero mean and unit variance over the training tokens.
         protocol: whether it is trained on the other tasks' rationales or on the task's own; `fit` takes what it is
             given, `fit_task` chooses by it.
-            stage train chooses by it.
         seed: of the initial weights and the order of the texts.
     """
 
@@ -112,9 +111,8 @@ class ExpNet(LearnedExplainer):
         protocol: Protocol = "leave_one_task_out",
         seed: int = 13,
     ) -> None:
-        for option, value, known in (("features", features, FeatureSet), ("protocol", protocol, Protocol)):
-            if value not in get_args(known):
-                raise ParamsError(f"{option}: got {value!r}; expected one of {', '.join(get_args(known))}")
+        if protocol not in get_args(Protocol):
+            raise ParamsError(f"protocol: got {protocol!r}; expected one of {', '.join(get_args(Protocol))}")
         self.features: FeatureSet = features
         self.hidden = hidden
         self.alpha = alpha
@@ -126,6 +124,7 @@ class ExpNet(LearnedExplainer):
         self.standardize = standardize
         self.protocol: Protocol = protocol
         self.seed = seed
+        check_section(ExpNetParams, {name: getattr(self, name) for name in ExpNetParams.model_fields})
         self.network: nn.Sequential | None = None
         self.offset: torch.Tensor | None = None
         self.scale: torch.Tensor | None = None
@@ -244,18 +243,27 @@ class ExpNet(LearnedExplainer):
             raise ParamsError(
                 f"leave_one_task_out needs another task than {task!r}; add one to tasks, or use in_domain"
             )
-        data, encoders = [], []
+        data, encoders = [], {}
         for name in tasks:
             split = params.rationale_params(name).train_split
             path = workspace.features(name) / f"{split}.parquet"
-            encoders.append(read_feature_metadata(path))
+            encoders[name] = read_feature_metadata(path)
             labels = {example.id: example.label for example in workspace.read_examples(name, split)}
             gold = workspace.read_gold(name, params)
             try:
                 data.append(self.token_examples(read_features(path, self.needs_hidden), gold, labels))
             except DataError as error:
                 raise DataError(f"task {name!r}, split {split!r}: {error}") from error
-        return self.fit(data, encoders[0], tasks, device, description)
+        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
+        first = encoders[tasks[0]]
+        for name, encoder in encoders.items():
+            if any(encoder[key] != first[key] for key in keys):
+                described = [" ".join(f"{key} {found[key]}" for key in keys) for found in (first, encoder)]
+                raise ParamsError(
+                    f"classifiers of {tasks[0]!r} ({described[0]}) and {name!r} ({described[1]}) differ; "
+                    "expected features of one architecture and layer"
+                )
+        return self.fit(data, first, tasks, device, description)
 
     def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
         network = nn.Sequential(nn.Linear(width, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1))
@@ -308,20 +316,7 @@ class ExpNet(LearnedExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        names = (
-            "features",
-            "hidden",
-            "alpha",
-            "gamma",
-            "learning_rate",
-            "epochs",
-            "batch_size",
-            "threshold",
-            "standardize",
-            "protocol",
-            "seed",
-        )
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*ExpNetParams.model_fields, "protocol", "seed")}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         if self.network is None or self.offset is None or self.scale is None:
@@ -352,7 +347,6 @@ class ExpNet(LearnedExplainer):
             explainer.network = explainer._build(len(explainer.offset))
             explainer.network.load_state_dict(tensors)
         except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ModelError(f"{folder}: not a trained ExpNet ({reason})") from error
+            raise ModelError(f"{folder}: not a trained ExpNet ({first_line(error)})") from error
         explainer.network.requires_grad_(False).eval()
         return explainer

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Number = int | float | None
 MethodMetrics = dict[str, Number]
 
-HEADLINE_METRICS = ("f1", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
+HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
 
 
 def evaluate_task(
@@ -36,7 +36,7 @@ def evaluate_task(
     classifier: Classifier,
     params: EvaluateParams,
     seed: int,
-    threshold: float,
+    thresholds: Mapping[str, float],
 ) -> dict[str, MethodMetrics]:
     """Judge every method of a task on the same texts.
 
@@ -56,7 +56,7 @@ def evaluate_task(
         classifier: the model that was explained.
         params: resamples, confidence, removal and shares.
         seed: of the bootstrap.
-        threshold: score from which a word counts, for methods with that rule.
+        thresholds: method -> score from which a word counts, for methods with that rule.
 
     Returns:
         For each method: f1, f1_low, f1_high, precision, recall, f1_topk, macro_f1, auroc, auprc, comprehensiveness,
@@ -89,7 +89,7 @@ def evaluate_task(
             a for a in texts if a.predicted == examples[a.example_id].label and masks.get(a.example_id, _NOTHING).any()
         ]
         metrics[method] = {
-            **_plausibility(method, judged, masks, k, positive_rate, threshold, params, seed),
+            **_plausibility(method, judged, masks, k, positive_rate, thresholds.get(method), params, seed),
             **faithful[method].means(),
             **_costs(task, method, costs[method]),
             "texts": len(texts),
@@ -104,15 +104,18 @@ def headline(
 ) -> dict[str, Number | str]:
     """The explainer under study in a handful of numbers, for `dvc metrics show` and `dvc exp show`.
 
-    Each of HEADLINE_METRICS is the mean over the tasks where it is defined. Its rivals are compared on the tasks where
-    its own F1 is defined, and only those rivals that have an F1 on all of them: `best_other` among all other
-    methods, `best_baseline` among the baselines alone (no learned ones). `tasks_won_f1` and
-    `tasks_won_f1_baselines` count the tasks on which its F1 is at least that of every such rival.
+    Each of HEADLINE_METRICS is the mean over the tasks where it is defined, and so are random_f1 and random_f1_topk,
+    the floor that every method must clear. Its rivals are compared on the tasks where its own F1 is defined, and only
+    those rivals that have an F1 on all of them: `best_other` among all other methods, `best_baseline` among the
+    baselines alone (no learned ones). `tasks_won_f1` and `tasks_won_f1_baselines` count the tasks on which its F1 is at
+    least that of every such rival.
     """
     own = {task: methods[params.explainer] for task, methods in tasks_metrics.items() if params.explainer in methods}
     result: dict[str, Number | str] = {"explainer": params.explainer, "tasks": len(tasks_metrics)}
     for name in HEADLINE_METRICS:
         result[name] = _mean([metrics.get(name) for metrics in own.values()])
+    for name in ("f1", "f1_topk"):
+        result[f"random_{name}"] = _mean([methods.get("random", {}).get(name) for methods in tasks_metrics.values()])
     f1s = {task: f1 for task, metrics in own.items() if (f1 := metrics.get("f1")) is not None}
     result["tasks_with_f1"] = len(f1s)
     others = sorted({m for task in f1s for m in tasks_metrics[task]} - {params.explainer})
@@ -189,7 +192,7 @@ def _plausibility(
     masks: Mapping[str, NDArray[np.bool_]],
     k: int,
     positive_rate: float,
-    threshold: float,
+    threshold: float | None,
     params: EvaluateParams,
     seed: int,
 ) -> MethodMetrics:

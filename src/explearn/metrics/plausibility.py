@@ -6,6 +6,7 @@ Everything is at word level, on one array a text: `scores` float (n,) and masks 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,11 @@ def select_top_k(scores: ArrayLike, k: int) -> Mask:
     return mask & (values >= 0)
 
 
+def rationale_k(mean_length: float | None) -> int:
+    """K of the top-K rule: the mean rationale length in training, halves rounded up, at least 1 (ExpNet A.4)."""
+    return max(1, math.floor((mean_length or 1.0) + 0.5))
+
+
 def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
     """Words that score at least `threshold`; where there is none, the single best word, the first of equals.
 
@@ -75,7 +81,7 @@ def select_positive_rate(scores: ArrayLike, positive_rate: float) -> Mask:
     return check_scores(scores) >= 1.0 - positive_rate
 
 
-def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float, positive_rate: float) -> Mask:
+def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
     """Choose words by a method's own rule: `top_k`, `threshold` or `positive_rate` (MethodInfo.binarisation).
 
     Raises ValueError for another rule, and as the rule's own function does.
@@ -83,6 +89,8 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float, positive
     if rule == "top_k":
         return select_top_k(scores, k)
     if rule == "threshold":
+        if threshold is None:
+            raise ValueError("binarisation rule 'threshold' without a threshold; expected the method's own")
         return select_threshold(scores, threshold)
     if rule == "positive_rate":
         return select_positive_rate(scores, positive_rate)

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from explearn.compute import ComputeOptions, autocast
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.data.records import Example, check_words
-from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.models.encoding import Batch, Encoding, budget_batches, collate
 
 Text = str | tuple[str, str] | Example
@@ -79,16 +79,20 @@ class Classifier:
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        if not Path(name).is_dir() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
+        parent = Path(name).parent
+        if not Path(name).is_dir() and (
+            name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and parent.is_dir())
+        ):
             raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
         quiet_transformers()
         try:
             model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-                name, output_loading_info=True, dtype=torch.float32
+                name, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
             )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-            raise ModelError(f"{name}: cannot be loaded as a classifier ({_first_line(error)})") from error
+            raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
         missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
         if missing:
             raise ModelError(
@@ -245,10 +249,6 @@ def quiet_transformers() -> None:
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if not sys.stderr.isatty():
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:

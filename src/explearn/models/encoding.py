@@ -68,10 +68,6 @@ class Encoding:
         ids = tuple(mask_token_id if w in masked else t for t, w in zip(self.input_ids, self.word_ids, strict=True))
         return replace(self, input_ids=ids)
 
-    def mask_all_but(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:
-        """With every sub-token of the other words replaced by the mask token."""
-        return self.mask(set(self.word_ids) - set(word_indices), mask_token_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

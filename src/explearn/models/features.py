@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from explearn.data.records import Example
 from explearn.data.storage import check_schema, open_parquet, parquet_writer, read_metadata
-from explearn.errors import DataError
+from explearn.errors import DataError, first_line
 from explearn.models.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, budget_batches
@@ -182,7 +182,7 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
             try:
                 table = file.read_row_group(group, columns=schema.names)
             except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path}: damaged ({str(error).splitlines()[0]}); make it anew") from error
+                raise DataError(f"{path}: damaged ({first_line(error)}); make it anew") from error
             for batch in table.to_batches():
                 yield from _rows(batch, hidden)
 

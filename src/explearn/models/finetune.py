@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from explearn.compute import ComputeOptions, seed_everything
 from explearn.data.records import Example
 from explearn.data.storage import atomic_folder
-from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.models.classifier import Classifier, max_length, quiet_transformers
 from explearn.models.encoder import resolve_encoder
 from explearn.params import FinetuneParams
@@ -90,11 +90,13 @@ def load_encoder(
             # A head trained for other labels gives way to a new one; for the encoder itself, see below.
             ignore_mismatched_sizes=True,
             output_loading_info=True,
+            trust_remote_code=False,
         )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, revision=revision or "main")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            source, revision=revision or "main", trust_remote_code=False
+        )
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(f"encoder {encoder!r} cannot be loaded ({reason})") from error
+        raise ModelError(f"encoder {encoder!r} cannot be loaded ({first_line(error)})") from error
     # mismatched_keys holds (name, found shape, expected shape).
     unloaded = [*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))]
     lost = sorted(k for k in unloaded if k.startswith(f"{model.base_model_prefix}.") and ".pooler." not in k)

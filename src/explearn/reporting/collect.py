@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from explearn.attribute import read_run
 from explearn.data.records import SPLITS, RationaleKind
 from explearn.data.storage import read_attributions, read_json
+from explearn.metrics.plausibility import rationale_k
 from explearn.params import Params
 from explearn.reporting.tables import TaskReport, choose_examples, example_reports
 from explearn.workspace import Workspace
@@ -19,17 +21,17 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     agreement = read_json(workspace.agreement(task))
     classifier = read_json(workspace.metrics("classifier", task))
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
-    attributions = {
-        method: {a.example_id: a for a in read_attributions(path)}
-        for method, path in workspace.attribution_files(params, task).items()
-    }
+    files = workspace.attribution_files(params, task)
+    attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
     gold = workspace.read_gold(task, params)
     kinds: dict[str, set[RationaleKind]] = defaultdict(set)
     for rationale in workspace.read_rationales(task):
         kinds[rationale.example_id].add(rationale.kind)
     explained = set.intersection(*(set(found) for found in attributions.values()))
     candidates = [example for example in by_split["test"] if example.id in explained]
-    k = params.top_k(agreement["mean_length"])
+    runs = {method: read_run(path) for method, path in files.items()}
+    thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
+    k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
     return TaskReport(
         task=task,
@@ -44,9 +46,10 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
             {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
             attributions,
             k=k,
-            threshold=params.expnet.threshold,
+            thresholds=thresholds,
             positive_rate=rate,
         ),
         k=k,
         positive_rate=rate,
+        thresholds=thresholds,
     )

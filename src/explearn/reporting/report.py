@@ -37,7 +37,7 @@ WHOLE_TEXT_WORDS = 60
 
 _RULES = {
     "top_k": "the K highest-scoring words",
-    "threshold": "words scoring {threshold:g} or more, at least one",
+    "threshold": "words scoring {threshold} or more, at least one",
     "positive_rate": "each word at random, as often as training texts are marked",
 }
 
@@ -69,7 +69,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
     text = environment.get_template("report.md.j2").render(
         params=params,
         headline=headline_sentences(params, tasks),
-        methods=[_method_row(name, params) for name in methods],
+        methods=[_method_row(name, tasks) for name in methods],
         sections=sections,
         warned=[s.task.task for s in sections if s.warning],
         plausibility_columns=[Markdown(c.title) for c in PLAUSIBILITY_COLUMNS],
@@ -93,6 +93,17 @@ def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Mark
     count = numbers["tasks_with_f1"]
     over = "1 task" if count == 1 else f"{count} tasks"
     sentences = [f"{name} agrees with the marked words at an F1 of **{f1:.3f}**, the mean over {over}."]
+    chance, topk, chance_topk = numbers["random_f1"], numbers["f1_topk"], numbers["random_f1_topk"]
+    if params.explainer != "random" and isinstance(chance, float):
+        sentences.append(
+            f"Words drawn at random, as often as people mark them, have {chance:.3f}: {name} is "
+            f"{_compared(f1, chance)}."
+        )
+        if isinstance(topk, float) and isinstance(chance_topk, float):
+            sentences.append(
+                f"Where every method chooses its K best words, {name} has {topk:.3f} and random words have "
+                f"{chance_topk:.3f}."
+            )
     for key, won, what in (
         ("best_baseline", "tasks_won_f1_baselines", "baseline"),
         ("best_other", "tasks_won_f1", "other method"),
@@ -247,9 +258,12 @@ def _counted(task: TaskReport) -> Markdown | None:
     return Markdown(sentence)
 
 
-def _method_row(name: str, params: Params) -> list[str]:
+def _method_row(name: str, tasks: Sequence[TaskReport]) -> list[str]:
     info = get_info(name)
-    rule = _RULES.get(info.binarisation, info.binarisation).format(threshold=params.expnet.threshold)
+    thresholds = sorted({task.thresholds[name] for task in tasks if name in task.thresholds})
+    rule = _RULES[info.binarisation].format(
+        threshold=" or ".join(f"{value:g}" for value in thresholds) or "its threshold"
+    )
     return [info.family, name, info.summary, rule, info.cost]
 
 

@@ -57,6 +57,7 @@ class TaskReport:
         examples: texts to show.
         k: words chosen a text by the top-K rule; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
+        thresholds: method -> score from which a word counts, for methods with that rule.
     """
 
     task: str
@@ -68,6 +69,7 @@ class TaskReport:
     examples: Sequence[ExampleReport] = field(default_factory=list)
     k: int | None = None
     positive_rate: float | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def example_reports(
     attributions: Mapping[str, Mapping[str, Attribution]],
     *,
     k: int,
-    threshold: float,
+    thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> list[ExampleReport]:
     """The texts of `choose_examples` with the words each method chose by its own rule.
@@ -200,7 +202,7 @@ def example_reports(
                         attribution.scores,
                         get_info(method).binarisation,
                         k=k,
-                        threshold=threshold,
+                        threshold=thresholds.get(method),
                         positive_rate=positive_rate,
                     )
                     for method, attribution in mine.items()

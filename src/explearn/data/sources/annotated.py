@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from explearn.data.marks import parse_mask
-from explearn.data.records import SPLITS, RationaleKind, Split
+from explearn.data.records import SPLITS, RationaleKind, Split, is_unicode
 from explearn.data.sources.mapping import (
     OWN_NAMES,
     Dropped,
@@ -70,6 +70,8 @@ class CorpusAdapter:
             label = class_label(row, column, label, self.labels, {})
         elif not isinstance(label, str):
             raise row.error(column, label, "a label as text")
+        elif not is_unicode(label):
+            raise row.error(column, label, "valid Unicode")
         return MappedRow(
             words=words,
             label=label,

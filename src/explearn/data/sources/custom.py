@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explearn.data.marks import parse_marked, parse_mask, parse_spans, parse_word_list
-from explearn.data.records import Split
-from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, one_of
+from explearn.data.records import Split, is_unicode
+from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.data.sources.readers import RawRow
 from explearn.errors import DataError, ParamsError
 from explearn.params import SourceParams
@@ -117,7 +117,11 @@ class CustomAdapter:
         column, value = row.value(self.columns.label)
         if value is None or (isinstance(value, str) and not value.strip()):
             raise row.error(column, value, "a label")
+        if isinstance(value, (dict, list)):
+            raise row.error(column, value, "a label as text or a code")
         raw = str(value).strip()
+        if not is_unicode(raw):
+            raise row.error(column, value, "valid Unicode")
         if isinstance(value, bool):
             raw = raw.lower()  # as JSON and YAML write it
         declared = row.class_names.get(column)
@@ -136,7 +140,4 @@ class CustomAdapter:
     def _id(self, row: RawRow) -> str | None:
         if not self.columns.id:
             return None
-        column, value = row.value(self.columns.id)
-        if value is None or not str(value).strip():
-            raise row.error(column, value, "a unique identifier")
-        return str(value)
+        return identifier(row, *row.value(self.columns.id))

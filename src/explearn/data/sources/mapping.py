@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from explearn.data.records import RationaleKind, Split
+from explearn.data.records import RationaleKind, Split, is_unicode
 from explearn.data.sources.readers import RawRow
 
 OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
@@ -16,6 +16,10 @@ OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
     "test": ("test",),
 }
 """File stems where each split has its own name."""
+
+
+MAX_CODE = 20
+"""Longest cell taken for a class's number, in characters; Python refuses to read numbers of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +95,30 @@ class Adapter(Protocol):
 
 
 def row_id(row: RawRow, task: str) -> str | None:
-    """The row's own identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None."""
+    """The row's own identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None.
+
+    Raises DataError as `identifier` does.
+    """
     own = row.values.get("id")
     if own is not None:
-        return str(own)
+        return identifier(row, "id", own)
     running = row.values.get("idx")
-    return None if running is None else f"{task}-{row.stem}-{running}"
+    return None if running is None else f"{task}-{row.stem}-{identifier(row, 'idx', running)}"
+
+
+def identifier(row: RawRow, column: str, value: object) -> str:
+    """A cell that identifies its row, as text.
+
+    Raises DataError for anything but a whole number or a string of valid Unicode that is not blank.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise row.error(column, value, "a unique identifier")
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise row.error(column, value, "a string or a whole number")
+    text = str(value)
+    if not is_unicode(text):
+        raise row.error(column, value, "valid Unicode")
+    return text
 
 
 def one_of(value: str, labels: Sequence[str]) -> str:
@@ -116,7 +138,7 @@ def class_label(
     another. Raises DataError, with near names, for anything else.
     """
     name = value
-    if isinstance(value, str) and value.strip().isdigit() and value.strip() not in labels:
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_CODE and value.strip() not in labels:
         name = int(value)
     if isinstance(name, int) and not isinstance(name, bool):
         declared = row.class_names.get(path or column, tuple(labels))
