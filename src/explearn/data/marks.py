@@ -188,7 +188,7 @@ _RAISE = object()
 def _json(value: str, default: object = _RAISE) -> object:
     try:
         return json.loads(value)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # not JSON, a number of thousands of digits, nested too deeply
         if default is not _RAISE:
             return default
-        raise DataError(f"got {value!r}; expected a list written as JSON") from error
+        raise DataError(f"got {value[:80]!r}; expected a list written as JSON") from error
