@@ -26,8 +26,8 @@ SHARD_TEXTS = 512
 WARM_UP_TEXTS = 8
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
 
-COST_TEXTS = 64
-COST_RUNS = 5
+COST_TEXTS = 32
+COST_RUNS = 3
 COST_SECONDS = 3.0
 """Texts, pairs of runs and the run length up to which runs are repeated when a method is timed."""
 
