@@ -186,7 +186,7 @@ class TestRegistry:
     @pytest.mark.parametrize("name", explearn.list_explainers())
     def test_what_is_listed_can_be_made_and_is_as_described(self, name: str) -> None:
         method, info = explearn.get_explainer(name), explearn.get_info(name)
-        assert (method.name, info.name, method.signed) == (name, name, info.signed)
+        assert (method.name, info.name) == (name, name)
         assert isinstance(method, module.LearnedExplainer) == info.learned
         assert info.summary.endswith(".")
 
