@@ -33,8 +33,7 @@ class MethodInfo:
         cost: model passes for one text, in words.
         needs: what it needs beyond the classifier's predictions.
         binarisation: its own way to choose words: a threshold on the score, a chance of being chosen equal to the
-        training
-            rationales' positive rate, or the top K.
+            training rationales' positive rate, or the top K.
         defaults: constructor arguments that this name stands for.
     """
 
