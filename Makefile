@@ -87,9 +87,9 @@ lock: install ## rewrite requirements.lock after a change of dependencies (UPGRA
 	fi
 	@mv $(LOCK).new $(LOCK)
 
-bench: install ## run benchmarks/*.py, one after the other
-	@ls benchmarks/*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
-	@for script in benchmarks/*.py; do echo "==> $$script"; python $$script || exit $$?; done
+bench: install ## run the scripts of benchmarks/, one after the other
+	@ls benchmarks/[!_]*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
+	@for script in benchmarks/[!_]*.py; do echo "==> $$script"; python $$script || exit $$?; done
 
 hooks: install ## run the linters before each commit (pre-commit)
 	pre-commit install

@@ -13,17 +13,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import transformers
 
+from _timing import load_classifier, seconds
 from explearn.explainers.expnet import ExpNet, TokenExamples
-from explearn.models.classifier import Classifier, quiet_transformers
-from explearn.models.finetune import load_encoder
+from explearn.models.classifier import Classifier
 
 LIMITS = {128: 1.05, 512: 1.12}
 """Sub-tokens a text -> largest ratio allowed."""
@@ -56,21 +53,6 @@ def untrained_expnet(classifier: Classifier) -> ExpNet:
     return ExpNet(epochs=1).fit([tokens], shape)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def embedded_classifier() -> Classifier:
-    """The embedded encoder with a new head: as fast as a trained one."""
-    with tempfile.TemporaryDirectory() as folder:
-        model, tokenizer = load_encoder("embedded", ["no", "yes"], limit=512)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return Classifier.from_pretrained(folder, device="cpu")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--classifier", type=Path, help="folder of a classifier (default: the embedded encoder)")
@@ -78,12 +60,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=16)
     parser.add_argument("--runs", type=int, default=15)
     options = parser.parse_args()
-    quiet_transformers()
-    classifier = (
-        Classifier.from_pretrained(options.classifier, device=options.device)
-        if options.classifier
-        else embedded_classifier()
-    )
+    classifier = load_classifier(options.classifier, options.device)
     expnet = untrained_expnet(classifier)
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "

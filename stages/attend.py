@@ -10,7 +10,7 @@ from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
 
-@stage
+@stage()
 def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, head by head.
 

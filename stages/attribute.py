@@ -1,10 +1,10 @@
-"""Stage attribute: word scores of a task's test texts, by one family of baselines or one learned explainer."""
+"""Stage attribute: word scores of a task's test texts, by the quick baselines, a costly one or a learned explainer."""
 
 from typing import Annotated
 
 import typer
 
-from explearn.attribute import group_methods, texts_to_explain, write_attributions
+from explearn.attribute import classification_seconds, group_methods, texts_to_explain, write_attributions
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder
 from explearn.models.classifier import Classifier
@@ -14,11 +14,11 @@ from explearn.workspace import Workspace
 
 GroupOption = Annotated[
     str,
-    typer.Option(help="A family of baselines, or a learned explainer's name.", envvar="EXPLEARN_GROUP"),
+    typer.Option(help="`quick`, or the name of a costly baseline or a learned explainer.", envvar="EXPLEARN_GROUP"),
 ]
 
 
-@stage
+@stage()
 def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method of a group.
 
@@ -29,9 +29,12 @@ def attribute(task: TaskOption, group: GroupOption, params: Params, compute: Com
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
+    forward_seconds = classification_seconds(classifier, examples)
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
-            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+            write_attributions(
+                folder / f"{method.name}.parquet", method, classifier, examples, options, forward_seconds
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
 
-@stage
+@stage()
 def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
 

@@ -13,12 +13,15 @@ from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
 
-@stage
+@stage(precision="auto")
 def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
 
     Writes data/classifiers/TASK/ as save_pretrained does, reports/metrics/classifier/TASK.json (accuracy, macro-F1 and
     MCC on validation and test) and the training curve reports/plots/finetune/TASK.csv.
+
+    Training is in mixed precision where the device has it (--precision auto): weights stay in fp32, and the classifier
+    is judged and explained in fp32.
     """
     workspace = Workspace()
     examples = workspace.read_examples(task)
@@ -27,7 +30,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     history = finetune(
         folder, examples, labels, params.encoder, params.finetune, compute, seed, params.encoder_revision
     )
-    classifier = Classifier.from_pretrained(folder, compute)
+    classifier = Classifier.from_pretrained(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):
         rows = [example for example in examples if example.split == split]

@@ -8,7 +8,7 @@ from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
 
-@stage
+@stage()
 def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 

@@ -14,7 +14,7 @@ HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 """What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
 
 
-@stage
+@stage()
 def rationalise(task: TaskOption, params: Params) -> None:
     """Collect the rationales that came with a task's texts and those in files named under `rationales`.
 

@@ -9,7 +9,7 @@ from explearn.staging import stage
 from explearn.workspace import Workspace
 
 
-@stage
+@stage()
 def report(params: Params, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ for people, metrics.json for programs, and
     headline.json for `dvc metrics` and `dvc exp show`.

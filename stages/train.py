@@ -14,7 +14,7 @@ from explearn.workspace import Workspace
 ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
 
 
-@stage
+@stage()
 def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Train a learned explainer for a task, on what its protocol allows.
 

@@ -50,6 +50,13 @@ class TestMethods:
             assert name in result.stdout
             assert explearn.get_info(name).summary in result.stdout
 
+    def test_tells_all_about_one(self) -> None:
+        result = run("methods", "raw_attention")
+        assert result.exit_code == 0
+        assert "mean_h A[l, h, CLS, j]" in result.stdout
+        assert "Defaults: layer=-1" in result.stdout
+        assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
+
     def test_needs_no_torch(self, run_python: Any) -> None:
         run_python("import sys, explearn.cli; assert 'torch' not in sys.modules")
 

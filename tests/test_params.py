@@ -38,12 +38,12 @@ class TestDefaults:
         assert (found.epochs, found.batch_size, found.threshold, found.features) == (50, 32, 0.5, "full")
 
     def test_conf_says_the_same_as_the_code(self, tmp_path: Path, repository: Path) -> None:
-        """conf/config.yaml spells out every default; the baselines alone have none."""
+        """conf/config.yaml spells out every default; the baselines come from conf/roster."""
         config = yaml.safe_load((repository / "conf" / "config.yaml").read_text(encoding="utf-8"))
         del config["defaults"]
         assert config.pop("expnet_in_domain") == "${expnet}"
         found = load(tmp_path, {**LEAST, **config})
-        assert found.model_copy(update={"baselines": {}}) == load(tmp_path, LEAST)
+        assert found == load(tmp_path, LEAST)
 
     @pytest.mark.parametrize("name", ["embedded", "local", "papers", "smoke"])
     def test_every_profile_composes_to_valid_parameters(self, tmp_path: Path, repository: Path, name: str) -> None:
@@ -120,9 +120,19 @@ class TestBadInput:
 
 class TestParams:
     def test_methods_are_the_learned_ones_then_the_baselines(self, tmp_path: Path) -> None:
-        baselines = {"chance": {"random": {}}, "attention": {"rollout": {}, "raw_attention": {"layer": 0}}}
+        baselines = {"quick": {"random": {}, "raw_attention": {"layer": 0}}, "costly": {"lime": {"samples": 5}}}
         found = load(tmp_path, {**LEAST, "explainers": ["expnet"], "baselines": baselines})
-        assert found.methods == ["expnet", "random", "rollout", "raw_attention"]
+        assert found.methods == ["expnet", "random", "raw_attention", "lime"]
+
+    def test_a_costly_baseline_is_a_group_of_its_own(self, tmp_path: Path) -> None:
+        baselines = {"quick": {"random": {}, "rollout": {}}, "costly": {"lime": {"samples": 5}, "occlusion": {}}}
+        found = load(tmp_path, {**LEAST, "baselines": baselines}).baseline_groups
+        assert found == {
+            "quick": {"random": {}, "rollout": {}},
+            "lime": {"lime": {"samples": 5}},
+            "occlusion": {"occlusion": {}},
+        }
+        assert load(tmp_path, LEAST).baseline_groups == {}
 
     def test_a_task_that_is_not_there(self, tmp_path: Path) -> None:
         params = load(tmp_path, {**LEAST, "tasks": ["reviews", "b"], "sources": {"reviews": SOURCE, "b": SOURCE}})
@@ -145,8 +155,11 @@ class TestMethodsAndTasks:
             ({"explainers": ["rollout"]}, "explainer 'rollout' is not trained; name it under baselines"),
             ({"explainers": ["expnet", "expnet"]}, "repeat a name; expected each once"),
             ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
-            ({"baselines": {"attention": {"rolout": {}}}}, "unknown explainer 'rolout'; did you mean rollout?"),
-            ({"baselines": {"chance": {"rollout": {}}}}, "'rollout' is of the family 'attention'; move it there"),
+            ({"baselines": {"quick": {"rolout": {}}}}, "unknown explainer 'rolout'; did you mean rollout?"),
+            ({"baselines": {"quick": {"lime": {}}}}, "baselines.quick.lime: 'lime' is a costly method; move it there"),
+            ({"baselines": {"costly": {"rollout": {}}}}, "'rollout' is a quick method; move it there"),
+            ({"baselines": {"quick": {"expnet": {}}}}, "'expnet' is trained; name it under explainers"),
+            ({"baselines": {"attention": {"rollout": {}}}}, "baselines.attention: no such parameter"),
             ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),
             ({"rationales": {"aa": {}}}, "unknown task under 'rationales' 'aa'"),
             ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "task '../a': expected letters"),

@@ -17,12 +17,17 @@ import yaml
 from typer.testing import CliRunner
 
 import tiny
+from explearn.attribute import read_run
 from explearn.data.storage import read_examples, read_rationales
+from explearn.registry import get_info
 from explearn.staging import COMPUTE_OPTIONS
 
 STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "report")
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-BASELINES = {"chance": ["random"], "attention": ["raw_attention", "rollout"], "gradient": ["input_x_gradient"]}
+BASELINES: dict[str, dict[str, dict[str, Any]]] = {
+    "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
+    "costly": {"occlusion": {}},
+}
 
 
 def command(name: str) -> typer.Typer:
@@ -99,7 +104,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "expnet": {"epochs": 3},
-        "baselines": {family: {name: {} for name in names} for family, names in BASELINES.items()},
+        "baselines": BASELINES,
         "evaluate": {"bootstrap_samples": 100},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
@@ -109,7 +114,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in ("films", "meals"):
         for name in ("expnet", "expnet_in_domain"):
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in ("expnet", "expnet_in_domain", *BASELINES):
+        for group in ("expnet", "expnet_in_domain", "quick", *BASELINES["costly"]):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
     succeed(folder, "report")
@@ -132,7 +137,7 @@ def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
     if stage == "report":
         return []
-    return ["--task", task, *{"train": ["--explainer", "expnet"], "attribute": ["--group", "chance"]}.get(stage, [])]
+    return ["--task", task, *{"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}.get(stage, [])]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -217,21 +222,31 @@ class TestOutputs:
         found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
-        assert found == {**BASELINES, "expnet": ["expnet"], "expnet_in_domain": ["expnet_in_domain"]}
+        alone = {name: [name] for name in ("expnet", "expnet_in_domain", *BASELINES["costly"])}
+        assert found == {**alone, "quick": sorted(BASELINES["quick"])}
+
+    def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
+        folder = finished / "data" / "attributions" / "films"
+        passes = {path.stem: read_run(path).cost for path in folder.glob("*/*.parquet")}
+        for name in ("random", "raw_attention", "rollout", "expnet"):
+            assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
+        assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
+        # Six or seven words, each masked once, and the whole text.
+        assert 7 <= passes["occlusion"].forward_passes <= 8
+        assert all(cost.seconds > 0 and cost.forward_seconds > 0 and cost.texts == 8 for cost in passes.values())
 
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
-        methods = {"expnet", "expnet_in_domain", *(name for names in BASELINES.values() for name in names)}
+        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
-        families = {"learned": ["expnet", "expnet_in_domain"], **BASELINES}
         for task in ("films", "meals"):
             leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
-            for family, names in families.items():
-                for name in names:
-                    assert leaderboard.count(f"\n| {family} | {name} | ") == 2  # agreement with words, with the model
+            for name in methods:
+                # Agreement with the words, agreement with the model, cost.
+                assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 3
 
     def test_no_stage_leaves_half_a_file(self, finished: Path) -> None:
         assert [p for p in finished.rglob(".*") if "partial" in p.name] == []
@@ -284,13 +299,13 @@ class TestBadInput:
             ("data/classifiers/films/model.safetensors", "attend", []),
             ("data/features/meals/train.parquet", "train", ["--explainer", "expnet"]),
             ("data/rationales/meals.parquet", "train", ["--explainer", "expnet"]),
-            ("data/classifiers/films/model.safetensors", "attribute", ["--group", "attention"]),
+            ("data/classifiers/films/model.safetensors", "attribute", ["--group", "quick"]),
             ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "expnet"]),
-            ("data/attributions/films/chance/random.parquet", "evaluate", []),
+            ("data/attributions/films/quick/random.parquet", "evaluate", []),
             ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),
             ("reports/metrics/explanations/films.json", "report", None),
-            ("data/attributions/films/chance/random.parquet", "report", None),
+            ("data/attributions/films/quick/random.parquet", "report", None),
         ],
     )
     @pytest.mark.parametrize("keep", [None, 0.5], ids=["missing", "cut_in_half"])
@@ -322,14 +337,14 @@ class TestBadInput:
         )
 
     def test_a_group_that_is_not_there(self, project: Path) -> None:
-        assert "unknown group 'atention'; did you mean attention" in complaint(
-            project, "attribute", "--task", "films", "--group", "atention"
+        assert "unknown group 'quik'; did you mean quick" in complaint(
+            project, "attribute", "--task", "films", "--group", "quik"
         )
 
-    def test_a_baseline_in_another_family(self, project: Path) -> None:
-        change_params(project, baselines={"chance": {"rollout": {}}})
-        assert "baselines.chance.rollout: 'rollout' is of the family 'attention'; move it there" in complaint(
-            project, "attribute", "--task", "films", "--group", "chance"
+    def test_a_costly_baseline_among_the_quick_ones(self, project: Path) -> None:
+        change_params(project, baselines={"quick": {"occlusion": {}}})
+        assert "baselines.quick.occlusion: 'occlusion' is a costly method; move it there" in complaint(
+            project, "attribute", "--task", "films", "--group", "quick"
         )
 
     def test_an_encoder_that_cannot_be_loaded(self, project: Path) -> None:

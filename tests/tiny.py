@@ -63,18 +63,20 @@ _MODELS: dict[str, tuple[type, type]] = {
 
 @functools.cache
 def _word_pieces() -> dict[str, int]:
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    """Words of CORPUS, long ones in two pieces. Written down, not trained: WordPiece training breaks ties at random.
+
+    Every printable ASCII character is a piece, at the start of a word and inside, so that no ASCII word is unknown.
+    """
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    words = [word for text in CORPUS for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+    halves = [
+        piece
+        for word in words
+        for piece in ((word,) if len(word) <= 8 else (word[: len(word) // 2], f"##{word[len(word) // 2 :]}"))
+    ]
+    letters = [chr(code) for code in range(33, 127)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    ascii_letters = [chr(code) for code in range(33, 127)]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=320, special_tokens=special, initial_alphabet=ascii_letters, show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    vocabulary = list(dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])))
-    # Every printable ASCII character is a piece, at the start of a word and inside, so that no ASCII word is unknown.
-    pieces = dict.fromkeys([*vocabulary, *ascii_letters, *(f"##{letter}" for letter in ascii_letters)])
+    pieces = dict.fromkeys([*special, *halves, *letters, *(f"##{letter}" for letter in letters)])
     return {piece: index for index, piece in enumerate(pieces)}
 
 
@@ -107,8 +109,10 @@ def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedT
             initial_alphabet=[chr(code) for code in range(33, 127)],
         )
         unigram.train_from_iterator(CORPUS, trainer)
-        pieces = json.loads(unigram.to_str())["model"]["vocab"]
-        return transformers.AlbertTokenizerFast(vocab=[(piece, score) for piece, score in pieces], **limits)
+        pieces = {piece for piece, _ in json.loads(unigram.to_str())["model"]["vocab"]} - set(special)
+        # Training finds the same pieces every time, but not their scores to the last digit.
+        scored = [(piece, 0.1 * len(piece) - 3) for piece in sorted(pieces)]
+        return transformers.AlbertTokenizerFast(vocab=[*((name, 0.0) for name in special), *scored], **limits)
     cls = {
         "bert": transformers.BertTokenizerFast,
         "distilbert": transformers.DistilBertTokenizerFast,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -14,22 +15,20 @@ import pyarrow as pa
 from explearn.compute import peak_memory_mb
 from explearn.data.records import Example
 from explearn.data.sources.splits import hash_order
-from explearn.data.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata
-from explearn.errors import DataError, ParamsError, UnknownNameError
+from explearn.data.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
+from explearn.errors import DataError, UnknownNameError
 from explearn.explainer import Explainer
 from explearn.models.classifier import Classifier
+from explearn.models.passes import count_passes
 from explearn.params import Params
-from explearn.registry import accepted_options, get_explainer, get_info, learned_options
+from explearn.registry import accepted_options, get_explainer, learned_options
 from explearn.workspace import Workspace
 
 SHARD_TEXTS = 512
-WARM_UP_TEXTS = 8
+WARM_UP_TEXTS = 2
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
 
-COST_TEXTS = 32
-COST_RUNS = 3
-COST_SECONDS = 3.0
-"""Texts, pairs of runs and the run length up to which runs are repeated when a method is timed."""
+CLASSIFY_RUNS = 3
 
 
 def texts_to_explain(
@@ -51,44 +50,30 @@ def texts_to_explain(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a method costs on the texts it was timed on.
+    """What a method costs on the texts it explained.
 
     texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included.
-    peak_memory_mb: of the process, or of the device, so far; methods of one family share a process.
+    peak_memory_mb: of the process, or of the device, so far; methods of one group share a process.
+    forward_passes, backward_passes: through the model, for one text on average.
     """
 
     texts: int
     seconds: float
     forward_seconds: float
     peak_memory_mb: float
+    forward_passes: float
+    backward_passes: float
 
 
-def measure_cost(explainer: Explainer, classifier: Classifier, examples: Sequence[Example]) -> Cost:
-    """Time a method against plain classification on the same texts, in pairs of runs, after a warm-up.
-
-    Uses at most COST_TEXTS texts, and COST_RUNS pairs, or one where a run takes longer than COST_SECONDS. The pair with
-    the median ratio is returned: a pause of the machine in one run does not count.
-    """
-    texts = examples[:COST_TEXTS]
-
-    def classify() -> float:
+def classification_seconds(classifier: Classifier, examples: Sequence[Example]) -> float:
+    """Median time of CLASSIFY_RUNS classifications of all examples, tokenisation included, after a warm-up."""
+    classifier.predict_proba(classifier.encode(examples[:WARM_UP_TEXTS]))
+    seconds = []
+    for _ in range(CLASSIFY_RUNS):
         start = time.perf_counter()
-        classifier.predict_proba(classifier.encode(texts))
-        return time.perf_counter() - start
-
-    def explain() -> float:
-        start = time.perf_counter()
-        for _ in explainer.explain(classifier, texts):
-            pass
-        return time.perf_counter() - start
-
-    list(explainer.explain(classifier, texts[:WARM_UP_TEXTS]))
-    classify()
-    pairs = [(classify(), explain())]
-    while pairs[0][1] < COST_SECONDS and len(pairs) < COST_RUNS:
-        pairs.append((classify(), explain()))
-    forward, seconds = sorted(pairs, key=lambda pair: pair[1] / pair[0])[len(pairs) // 2]
-    return Cost(len(texts), seconds, forward, peak_memory_mb(classifier.device))
+        classifier.predict_proba(classifier.encode(examples))
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
 
 
 def write_attributions(
@@ -97,45 +82,69 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
+    forward_seconds: float,
 ) -> None:
     """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
 
-    The metadata holds method, options, classifier (fingerprint), threshold, and the fields of Cost.
+    The metadata holds method, options, classifier (fingerprint), threshold, and the fields of Cost, measured on this
+    very run after a warm-up.
+
+    Args:
+        forward_seconds: `classification_seconds` of the same examples.
+
     Raises DataError when there is no example.
     """
     if not examples:
         raise DataError(f"{target}: there is no text to explain; expected at least one test example")
-    cost = measure_cost(explainer, classifier, examples)
-    metadata = {
-        "method": explainer.name,
-        "options": dict(options),
-        "classifier": classifier.fingerprint,
-        "threshold": explainer.threshold,
-        **asdict(cost),
-    }
-    found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
-    with parquet_writer(target, ATTRIBUTION_SCHEMA, metadata) as writer:
-        while rows := [attribution_row(attribution) for attribution in islice(found, SHARD_TEXTS)]:
+    list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
+    seconds = 0.0
+    with (
+        count_passes(classifier.model) as passes,
+        parquet_writer(target, ATTRIBUTION_SCHEMA) as writer,
+    ):
+        found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
+        while True:
+            start = time.perf_counter()
+            attributions = list(islice(found, SHARD_TEXTS))
+            seconds += time.perf_counter() - start
+            if not attributions:
+                break
+            rows = [attribution_row(attribution) for attribution in attributions]
             writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
+        cost = Cost(
+            texts=len(examples),
+            seconds=seconds,
+            forward_seconds=forward_seconds,
+            peak_memory_mb=peak_memory_mb(classifier.device),
+            forward_passes=passes.forward / len(examples),
+            backward_passes=passes.backward / len(examples),
+        )
+        metadata = {
+            "method": explainer.name,
+            "options": dict(options),
+            "classifier": classifier.fingerprint,
+            "threshold": explainer.threshold,
+            **asdict(cost),
+        }
+        set_metadata(writer, metadata)
 
 
 def group_methods(
     group: str, task: str, params: Params, workspace: Workspace, seed: int
 ) -> list[tuple[Explainer, dict[str, Any]]]:
-    """The methods of a group with their options: a family's baselines, or the one learned explainer, as trained.
+    """The methods of a group with their options.
 
-    Methods that draw at random take `seed` where their options name none.
-    Raises UnknownNameError for a group that is neither, ModelError for an explainer that was not trained.
+    A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
+    one learned explainer, as trained. Methods that draw at random take `seed` where their options name none.
+    Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
     if group in params.explainers:
         return [(get_explainer(group, path=str(workspace.explainer(task, group))), learned_options(group, params))]
-    if group not in params.baselines:
-        raise UnknownNameError("group", group, [*params.explainers, *params.baselines])
+    if group not in params.baseline_groups:
+        raise UnknownNameError("group", group, [*params.explainers, *params.baseline_groups])
     methods = []
-    for name, given in params.baselines[group].items():
-        if get_info(name).family != group:
-            raise ParamsError(f"baselines.{group}.{name}: {name} belongs under baselines.{get_info(name).family}")
-        options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **(given or {})}
+    for name, given in params.baseline_groups[group].items():
+        options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
         methods.append((get_explainer(name, **options), options))
     return methods
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from explearn.data.records import Attribution
 from explearn.errors import DataError, ParamsError
-from explearn.registry import accepted_options, get_explainer, get_info, list_explainers
+from explearn.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
 from explearn.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
 app = typer.Typer(
@@ -29,9 +30,17 @@ _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, 
 
 
 @app.command()
-def methods() -> None:
-    """List all methods, with their family, their cost for one text and what they need."""
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="A method, for its definition, sources and options.", show_default=False)
+    ] = None,
+) -> None:
+    """List all methods, with their family, their cost for one text and what they need; or tell all about one."""
     console = Console(highlight=False)
+    if name is not None:
+        with user_errors():
+            _describe(console, name)
+        return
     family = ""
     for name in list_explainers():
         info = get_info(name)
@@ -41,6 +50,15 @@ def methods() -> None:
         needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
         console.print(f"  [bold cyan]{name}[/bold cyan] ({info.cost}{needs})")
         console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+
+
+def _describe(console: Console, name: str) -> None:
+    info = get_info(name)
+    console.print(f"[bold cyan]{name}[/bold cyan] ({info.family}; {info.cost})\n")
+    console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
+    options = inspect.signature(explainer_class(name)).parameters.values()
+    defaults = [f"{option.name}={info.defaults.get(option.name, option.default)}" for option in options]
+    console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"))
 
 
 @app.command()

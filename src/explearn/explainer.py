@@ -1,7 +1,8 @@
 """The one interface of every method: (classifier, texts, targets) -> attributions.
 
-A method says how to score the sub-tokens of one batch; this base class does the rest, the same for all: encoding,
-batches of similar length within the token budget, targets, word scores from sub-token scores, timing and progress.
+A method says how to score the sub-tokens of some texts; the base class does the rest, the same for all: encoding,
+targets, word scores from sub-token scores and progress. Most methods score one batch at a time (BatchExplainer) and
+get batches of similar length within the token budget.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -23,10 +24,13 @@ from explearn.compute import ComputeOptions
 from explearn.data.alignment import NO_WORD
 from explearn.data.records import Aggregation, Attribution
 from explearn.errors import ExplearnError, ParamsError
-from explearn.models.classifier import Classifier, Text
 from explearn.models.encoding import Batch, Encoding, budget_batches
 from explearn.params import Params
 from explearn.workspace import Workspace
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and not every stage needs it.
+    from explearn.models.classifier import Classifier, Text
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
@@ -39,11 +43,30 @@ class BatchScores:
     scores: (batch, tokens), one number a position; those of special tokens and padding are ignored.
     logits: (batch, C), of the same forward pass, so that classification is not paid twice.
     targets: int64, (batch,), the classes explained.
+    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
+        The scores of special tokens count towards the sum. None where the method makes no such promise.
     """
 
     scores: torch.Tensor
     logits: torch.Tensor
     targets: torch.Tensor
+    completeness_error: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """What a method returns for one text.
+
+    scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
+    logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
+    completeness_error: as in BatchScores.
+    """
+
+    scores: NDArray[Any]
+    logits: NDArray[Any]
+    target: int
+    seconds: float
+    completeness_error: float | None = None
 
 
 class Explainer(ABC):
@@ -62,8 +85,13 @@ class Explainer(ABC):
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
 
     @abstractmethod
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        """Score every sub-token of some texts, for `targets` or, if None, for the predicted classes; in order.
+
+        `encodings` holds up to CHUNK_TEXTS texts; batches within `classifier.max_tokens` are the method's own affair.
+        """
 
     def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
@@ -110,33 +138,13 @@ class Explainer(ABC):
     def _explain_chunk(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[Attribution]:
-        results: dict[int, Attribution] = {}
-        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
-            start = time.perf_counter()
-            batch = classifier.batch([encodings[i] for i in indices])
-            wanted = None
-            if targets is not None:
-                wanted = torch.tensor([targets[i] for i in indices], device=classifier.device)
-            scored = self.score_batch(classifier, batch, wanted)
-            scores = scored.scores.detach().float().cpu().numpy()
-            probabilities = scored.logits.detach().double().softmax(-1).cpu().numpy()
-            chosen = scored.targets.tolist()
-            seconds = (time.perf_counter() - start) / len(indices)
-            for row, index in enumerate(indices):
-                results[index] = self._attribution(
-                    classifier, encodings[index], scores[row], chosen[row], probabilities[row], seconds
-                )
-        return [results[i] for i in range(len(encodings))]
+        found = self.score_texts(classifier, encodings, targets)
+        return [self._attribution(classifier, e, scored) for e, scored in zip(encodings, found, strict=True)]
 
-    def _attribution(
-        self,
-        classifier: Classifier,
-        encoding: Encoding,
-        scores: NDArray[np.float32],
-        target: int,
-        probabilities: NDArray[np.float64],
-        seconds: float,
-    ) -> Attribution:
+    def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
+        scores = np.asarray(scored.scores, dtype=np.float32)
+        probabilities = torch.as_tensor(scored.logits, dtype=torch.float64).softmax(-1)
+        target = scored.target
         word_scores, unaligned = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
         return Attribution(
             words=encoding.words,
@@ -150,9 +158,43 @@ class Explainer(ABC):
             aggregation=self.aggregation,
             signed=self.signed,
             unaligned=unaligned,
-            seconds=seconds,
+            seconds=scored.seconds,
+            completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
         )
+
+
+class BatchExplainer(Explainer):
+    """Base of methods that score the sub-tokens of a batch from passes over that batch, as most do."""
+
+    passes: ClassVar[int] = 1
+    """Copies of the text that a method holds in memory at once; the batches are smaller by this factor."""
+
+    @abstractmethod
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
+
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        results: dict[int, TextScores] = {}
+        for indices in budget_batches([len(e) for e in encodings], max(1, classifier.max_tokens // self.passes)):
+            start = time.perf_counter()
+            batch = classifier.batch([encodings[i] for i in indices])
+            wanted = None
+            if targets is not None:
+                wanted = torch.tensor([targets[i] for i in indices], device=classifier.device)
+            scored = self.score_batch(classifier, batch, wanted)
+            scores = scored.scores.detach().float().cpu().numpy()
+            logits = scored.logits.detach().double().cpu().numpy()
+            chosen = scored.targets.tolist()
+            errors = [None] * len(indices)
+            if scored.completeness_error is not None:
+                errors = scored.completeness_error.detach().double().cpu().tolist()
+            seconds = (time.perf_counter() - start) / len(indices)
+            for row, index in enumerate(indices):
+                results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row])
+        return [results[i] for i in range(len(encodings))]
 
 
 class LearnedExplainer(Explainer):

@@ -151,6 +151,15 @@ class ExpNetParams(Section):
     """Scale features to zero mean and unit variance over the training tokens. The paper feeds raw attention weights."""
 
 
+class BaselineParams(Section):
+    """Baselines to compare: method -> its options."""
+
+    quick: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those of a few model passes a text; one process a task runs them all."""
+    costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
+
+
 class AttributeParams(Section):
     max_texts: PositiveInt | None = None
     """Most test texts explained a task; those with a rationale come first, then others by seed."""
@@ -195,8 +204,9 @@ class Params(Section):
     expnet: ExpNetParams = ExpNetParams()
     expnet_in_domain: ExpNetParams = ExpNetParams()
     """As `expnet` unless it is given values of its own."""
-    baselines: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
-    """family -> method -> its options."""
+    roster: str = "none"
+    """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `baselines`."""
+    baselines: BaselineParams = BaselineParams()
     attribute: AttributeParams = AttributeParams()
     evaluate: EvaluateParams = EvaluateParams()
     report: ReportParams = ReportParams()
@@ -229,20 +239,28 @@ class Params(Section):
                 )
         if len(set(self.explainers)) != len(self.explainers):
             raise ValueError(f"explainers {self.explainers} repeat a name; expected each once")
-        for family, methods in self.baselines.items():
+        for section, methods in (("quick", self.baselines.quick), ("costly", self.baselines.costly)):
             for name in methods:
-                if _known(name).family != family:
-                    raise ValueError(
-                        f"baselines.{family}.{name}: {name!r} is of the family {_known(name).family!r}; move it there"
-                    )
+                info = _known(name)
+                if info.learned:
+                    raise ValueError(f"baselines.{section}.{name}: {name!r} is trained; name it under explainers")
+                if info.costly != (section == "costly"):
+                    right = "costly" if info.costly else "quick"
+                    raise ValueError(f"baselines.{section}.{name}: {name!r} is a {right} method; move it there")
         if self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         return self
 
     @property
     def methods(self) -> list[str]:
-        """Names of all methods compared: learned first, then the baselines by family."""
-        return [*self.explainers, *(name for family in self.baselines.values() for name in family)]
+        """Names of all methods compared: learned first, then the baselines."""
+        return [*self.explainers, *self.baselines.quick, *self.baselines.costly]
+
+    @property
+    def baseline_groups(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Group -> method -> options: all quick baselines together, each costly one by itself."""
+        groups = {name: {name: options} for name, options in self.baselines.costly.items()}
+        return {"quick": self.baselines.quick, **groups} if self.baselines.quick else groups
 
     def check_task(self, task: str) -> str:
         """Return `task`; raises UnknownNameError, with near names, if the profile has no such task."""

@@ -106,37 +106,45 @@ def user_errors() -> Iterator[None]:
         raise SystemExit(130) from None
 
 
-def stage(function: Callable[..., None]) -> Callable[[], None]:
+def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], Callable[[], None]]:
     """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
+
+    Args:
+        precision: this stage's default of the option --precision.
 
     Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
     compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
     tasks. All others are options of the stage itself. The docstring is the help.
     """
-    arguments = inspect.signature(function).parameters
-    own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
-    @functools.wraps(function)
-    def command(**options: Any) -> None:
-        with user_errors():
-            params = load_params(options.pop("params_file"))
-            seed = options.pop("seed")
-            compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
-            if "task" in options:
-                params.check_task(options["task"])
-            filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
-            function(**options, **{name: value for name, value in filled.items() if name in arguments})
+    def decorate(function: Callable[..., None]) -> Callable[[], None]:
+        arguments = inspect.signature(function).parameters
+        own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
-    hints = get_type_hints(function, include_extras=True)
-    signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
-    signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
-    for name, (annotation, default) in COMPUTE_OPTIONS.items():
-        signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
-    command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in signature}
-    del command.__wrapped__
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(command)
-    return cast(Callable[[], None], app)
+        @functools.wraps(function)
+        def command(**options: Any) -> None:
+            with user_errors():
+                params = load_params(options.pop("params_file"))
+                seed = options.pop("seed")
+                compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
+                if "task" in options:
+                    params.check_task(options["task"])
+                filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+                function(**options, **{name: value for name, value in filled.items() if name in arguments})
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
+        hints = get_type_hints(function, include_extras=True)
+        signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+        signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
+        for name, (annotation, default) in COMPUTE_OPTIONS.items():
+            default = precision if name == "precision" else default
+            signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+        command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in signature}
+        del command.__wrapped__
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command()(command)
+        return cast(Callable[[], None], app)
+
+    return decorate

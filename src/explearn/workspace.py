@@ -41,7 +41,7 @@ class Workspace:
         return self.root / "data" / "explainers" / task / name
 
     def attributions(self, task: str, group: str) -> Path:
-        """Folder of METHOD.parquet files; the group is a family of baselines or the name of a learned explainer."""
+        """Folder of METHOD.parquet files; groups: see `explearn.attribute.group_methods`."""
         return self.root / "data" / "attributions" / task / group
 
     def metrics(self, kind: str, task: str) -> Path:
@@ -79,6 +79,6 @@ class Workspace:
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Method -> its file, for every method of the run."""
         files = {name: self.attributions(task, name) / f"{name}.parquet" for name in params.explainers}
-        for family, methods in params.baselines.items():
-            files.update({name: self.attributions(task, family) / f"{name}.parquet" for name in methods})
+        for group, methods in params.baseline_groups.items():
+            files.update({name: self.attributions(task, group) / f"{name}.parquet" for name in methods})
         return files

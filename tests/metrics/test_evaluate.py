@@ -19,7 +19,14 @@ from explearn.params import EvaluateParams, Params
 from .fakes import FakeClassifier, attribution, random_probability
 
 PARAMS = EvaluateParams(bootstrap_samples=100)
-COST = {"seconds": 2.0, "forward_seconds": 1.0, "texts": 4, "peak_memory_mb": 300.0}
+COST = {
+    "seconds": 2.0,
+    "forward_seconds": 1.0,
+    "texts": 4,
+    "peak_memory_mb": 300.0,
+    "forward_passes": 3.5,
+    "backward_passes": 1.0,
+}
 
 
 def example(i: str, text: str, label: str = "yes") -> Example:
@@ -156,7 +163,7 @@ def params(**changes) -> Params:
             "profile": "test",
             "tasks": ["one", "two", "three"],
             "sources": dict.fromkeys(("one", "two", "three"), source),
-            "baselines": {"chance": {"random": {}}, "attention": {"rollout": {}, "raw_attention": {}}},
+            "baselines": {"quick": {"random": {}, "rollout": {}, "raw_attention": {}}},
             **changes,
         }
     )

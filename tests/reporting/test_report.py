@@ -16,6 +16,7 @@ from explearn.params import Params
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import chance_warning, fenced, headline_sentences, render_report, write_report
 from explearn.reporting.tables import (
+    COST_COLUMNS,
     FAITHFULNESS_COLUMNS,
     PLAUSIBILITY_COLUMNS,
     TaskReport,
@@ -36,13 +37,13 @@ def params(*tasks: str) -> Params:
             "profile": "test",
             "tasks": names,
             "sources": dict.fromkeys(names, SOURCE),
-            "baselines": {"chance": {"random": {}}, "attention": {"rollout": {}}},
+            "baselines": {"quick": {"random": {}, "rollout": {}}},
         }
     )
 
 
 def metrics(f1=0.5, low=None, high=None, **others):
-    row = {column.metric: 0.25 for column in (*PLAUSIBILITY_COLUMNS, *FAITHFULNESS_COLUMNS)}
+    row = {column.metric: 0.25 for column in (*PLAUSIBILITY_COLUMNS, *FAITHFULNESS_COLUMNS, *COST_COLUMNS)}
     return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
@@ -185,7 +186,7 @@ def test_report_has_every_part_in_whole_tables():
         assert len(table) > 1 and len({len(row) for row in table}) == 1
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<p>|" not in rendered and "<b>" not in rendered
-    assert rendered.count("<img") == 2
+    assert rendered.count("<img") == 3
     for fact in ("bad, good", "train 1,200", "author 1,234", "over 4 texts", "0.750", "2.50", "0.900", "0.700"):
         assert fact in text
 
@@ -251,7 +252,7 @@ def test_files_are_the_same_every_time_and_keep_their_text(tmp_path):
     tasks = [task(name, {"expnet": metrics(0.5, 0.4, 0.6), "rollout": metrics(None)}) for name in ("films", "a$b$<c>")]
     for run in ("first", "second"):
         write_report(tmp_path / run, params("films"), tasks)
-    names = ("report.md", "figures/f1.svg", "figures/auroc.svg")
+    names = ("report.md", "figures/f1.svg", "figures/auroc.svg", "figures/pareto.svg")
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     svg = (tmp_path / "first" / "figures" / "f1.svg").read_text(encoding="utf-8")

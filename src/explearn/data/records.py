@@ -127,6 +127,8 @@ class Attribution:
         signed: whether scores below zero mean evidence against the target.
         unaligned: number of words without a sub-token.
         seconds: time spent on this text (its share of the batch), classification included.
+        completeness_error: for methods whose scores should add up to a known number (special tokens included), by how
+            much they miss it; None for others.
         example_id: id of the example, empty for free text.
     """
 
@@ -142,6 +144,7 @@ class Attribution:
     signed: bool
     unaligned: int = 0
     seconds: float = 0.0
+    completeness_error: float | None = None
     example_id: str = ""
 
     def to_record(self) -> dict[str, object]:
@@ -160,6 +163,7 @@ class Attribution:
             "signed": self.signed,
             "unaligned": self.unaligned,
             "seconds": self.seconds,
+            "completeness_error": self.completeness_error,
         }
 
     def __str__(self) -> str:

@@ -56,6 +56,7 @@ ATTRIBUTION_SCHEMA = pa.schema(
         pa.field("signed", pa.bool_(), nullable=False),
         pa.field("unaligned", pa.int32(), nullable=False),
         pa.field("seconds", pa.float64(), nullable=False),
+        pa.field("completeness_error", pa.float64()),
     ]
 )
 
@@ -193,6 +194,11 @@ def parquet_writer(
         schema = schema.with_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
     with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         yield writer
+
+
+def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
+    """Add the JSON document that `read_metadata` gives back, for what is known only once the rows are written."""
+    writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(metadata, sort_keys=True)})
 
 
 def write_table(
@@ -368,6 +374,7 @@ __all__ = [
     "read_rationales",
     "read_table",
     "read_task_examples",
+    "set_metadata",
     "write_examples",
     "write_json",
     "write_rationales",

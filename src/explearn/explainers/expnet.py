@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
@@ -22,9 +22,8 @@ from tqdm.auto import tqdm
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder, read_json, write_json
 from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.explainer import BatchScores, LearnedExplainer, resolve_targets
+from explearn.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.models.capture import layer_count
-from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.features import (
     ExampleFeatures,
@@ -35,6 +34,9 @@ from explearn.models.features import (
 )
 from explearn.params import ExpNetParams, Params, check_section
 from explearn.workspace import Workspace
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
 
 FeatureSet = Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"]
 Protocol = Literal["leave_one_task_out", "in_domain"]
@@ -75,7 +77,7 @@ class TokenExamples:
         return len(self.starts) - 1
 
 
-class ExpNet(LearnedExplainer):
+class ExpNet(LearnedExplainer, BatchExplainer):
     """Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
 
     width is 2H for `full` (ExpNet eq. 1), H for `task_to_token` ([CLS] to token) and `token_to_task` (token to [CLS]),

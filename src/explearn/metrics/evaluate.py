@@ -47,8 +47,9 @@ def evaluate_task(
     Args:
         task: name, for errors.
         attributions: by method; all methods must explain the same examples, in any order.
-        costs: by method: `seconds` (classification included), `forward_seconds` (classification alone, same texts),
-            `texts`, `peak_memory_mb`.
+        costs: by method, the fields of `explearn.attribute.Cost`: `seconds` (classification included),
+            `forward_seconds` (classification alone, same texts), `texts`, `peak_memory_mb`, `forward_passes`,
+            `backward_passes`.
         examples: by id, those explained among them.
         gold: by id, marked words, bool (n,) over `Example.all_words`. Texts nobody marked may be missing or all False.
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
@@ -61,8 +62,10 @@ def evaluate_task(
     Returns:
         For each method: f1, f1_low, f1_high, precision, recall, f1_topk, macro_f1, auroc, auprc, comprehensiveness,
         sufficiency, log_odds, aopc_comprehensiveness, aopc_sufficiency, throughput (texts a second),
-        relative_throughput (plain forward seconds / the method's seconds), peak_memory_mb, texts, plausibility_texts,
-        unaligned_words (words without a sub-token). None where a value is undefined, never NaN.
+        relative_throughput (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and
+        backward_passes (for one text), completeness_error (mean over the texts, for methods whose scores should add
+        up), texts, plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined,
+        never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
@@ -92,6 +95,7 @@ def evaluate_task(
             **_plausibility(method, judged, masks, k, positive_rate, thresholds.get(method), params, seed),
             **faithful[method].means(),
             **_costs(task, method, costs[method]),
+            "completeness_error": _mean([a.completeness_error for a in texts]),
             "texts": len(texts),
             "plausibility_texts": len(judged),
             "unaligned_words": sum(a.unaligned for a in texts),
@@ -119,7 +123,7 @@ def headline(
     f1s = {task: f1 for task, metrics in own.items() if (f1 := metrics.get("f1")) is not None}
     result["tasks_with_f1"] = len(f1s)
     others = sorted({m for task in f1s for m in tasks_metrics[task]} - {params.explainer})
-    baselines = {name for family in params.baselines.values() for name in family}
+    baselines = {*params.baselines.quick, *params.baselines.costly}
     for suffix, label, rivals in (
         ("", "best_other", others),
         ("_baselines", "best_baseline", [name for name in others if name in baselines]),
@@ -218,7 +222,7 @@ def _plausibility(
 
 
 def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
-    for name in ("seconds", "forward_seconds", "texts", "peak_memory_mb"):
+    for name in ("seconds", "forward_seconds", "texts", "peak_memory_mb", "forward_passes", "backward_passes"):
         if name not in cost:
             raise DataError(f"task {task!r}, method {method!r}: cost {name!r} is missing; got {', '.join(cost)}")
     seconds = cost["seconds"]
@@ -226,6 +230,8 @@ def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
         "throughput": cost["texts"] / seconds if seconds > 0 else None,
         "relative_throughput": cost["forward_seconds"] / seconds if seconds > 0 else None,
         "peak_memory_mb": cost["peak_memory_mb"],
+        "forward_passes": cost["forward_passes"],
+        "backward_passes": cost["backward_passes"],
     }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ from explearn.data.records import Example
 from explearn.data.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.errors import DataError, first_line
 from explearn.models.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
-from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, budget_batches
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
 
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""
@@ -48,10 +51,25 @@ def batch_features(classifier: Classifier, batch: Batch, layer: int, hidden: boo
     exist.
     """
     index = resolve_layer(classifier.model, layer)
-    with capture_attention(classifier.model, cls_row_and_column, [index]) as captured, classifier.autocast():
-        output = classifier.model(**batch.model_inputs(), output_hidden_states=hidden)
-    states = output.hidden_states[-1].float() if hidden else None
-    return TokenFeatures(captured.of(index), states, output.logits.float())
+    states: list[torch.Tensor] = []
+    with (
+        capture_attention(classifier.model, cls_row_and_column, [index]) as captured,
+        _last_states(classifier.model, states),
+        classifier.autocast(),
+    ):
+        logits = classifier.model(**batch.model_inputs()).logits.float()
+    return TokenFeatures(captured.of(index), states[0].float() if hidden else None, logits)
+
+
+@contextmanager
+def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
+    """Append the encoder's output of each pass to `found`. (output_hidden_states would leave hooks on the model.)"""
+    encoder = getattr(model, model.base_model_prefix)
+    handle = encoder.register_forward_hook(lambda _module, _args, output: found.append(output[0]))
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @dataclass(frozen=True, slots=True)

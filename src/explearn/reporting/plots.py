@@ -36,6 +36,17 @@ _STYLES = {
 }
 _OTHER_STYLE = ("#000000", "*")
 
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "explearn",
+    # Names of tasks and methods are no mathematics, even with a dollar sign.
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+"""matplotlib's settings for every figure."""
+
 _COLUMNS = 4
 
 # In inches.
@@ -69,23 +80,14 @@ def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confiden
     """
     methods = _by_mean(spec, tasks)
     families = {method: get_info(method).family for method in methods}
-    styles = _styles(list(families.values()))
+    styles = family_styles(list(families.values()))
     columns = max(1, min(_COLUMNS, len(tasks)))
     rows = max(1, ceil(len(tasks) / columns))
     # One panel alone still has to leave room for the legend.
     width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
     # Heading, axis and legend take 1.1 inches besides the rows of methods.
     height = rows * (0.65 + _ROW_HEIGHT * max(3, len(methods))) + 0.55
-    settings: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "explearn",
-        # Names of tasks and methods are no mathematics, even with a dollar sign.
-        "text.parse_math": False,
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -111,10 +113,15 @@ def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confiden
             ncols=max(1, min(len(shown), 2 * columns + 2)),
             frameon=False,
         )
-        with atomic_path(path) as partial:
-            # The partial file's name ends otherwise, so the format is said.
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(partial, format=path.suffix[1:], metadata=metadata, facecolor="white", dpi=110)
+        save_figure(figure, path)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's suffix, without a date."""
+    with atomic_path(path) as partial:
+        # The partial file's name ends otherwise, so the format is said.
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(partial, format=path.suffix[1:], metadata=metadata, facecolor="white", dpi=110)
 
 
 def write_plot_data(path: Path, spec: PlotSpec, task: str, methods: Mapping[str, Mapping[str, Number]]) -> None:
@@ -183,5 +190,6 @@ def _limits(spec: PlotSpec, tasks: Sequence[TaskReport]) -> tuple[float, float]:
     return max(0.0, min([*values, spec.chance]) - 0.05), min(1.0, max([*values, spec.chance]) + 0.05)
 
 
-def _styles(families: Sequence[str]) -> dict[str, tuple[str, str]]:
+def family_styles(families: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each family; those not known share one."""
     return _STYLES | dict.fromkeys(sorted(set(families) - set(_STYLES)), _OTHER_STYLE)

@@ -18,8 +18,10 @@ from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.registry import get_info
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
+from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.tables import (
+    COST_COLUMNS,
     FAITHFULNESS_COLUMNS,
     PLAUSIBILITY_COLUMNS,
     ExampleReport,
@@ -43,13 +45,14 @@ _RULES = {
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
-    """Write report.md, figures/f1.svg and figures/auroc.svg into `folder`.
+    """Write report.md, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
     """
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
+    write_pareto(folder / "figures" / "pareto.svg", tasks)
     write_text(folder / "report.md", render_report(params, tasks))
 
 
@@ -74,6 +77,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
         warned=[s.task.task for s in sections if s.warning],
         plausibility_columns=[Markdown(c.title) for c in PLAUSIBILITY_COLUMNS],
         faithfulness_columns=[Markdown(c.title) for c in FAITHFULNESS_COLUMNS],
+        cost_columns=[Markdown(c.title) for c in COST_COLUMNS],
         percents=Markdown(", ".join(str(p) for p in params.evaluate.percents)),
         confidence=Markdown(f"{100 * params.evaluate.confidence:g}"),
         whole_text_words=WHOLE_TEXT_WORDS,
@@ -183,6 +187,7 @@ class _Section:
     classifier: list[list[Markdown]]
     plausibility: list[list[Markdown]]
     faithfulness: list[list[Markdown]]
+    cost: list[list[Markdown]]
     counted: Markdown | None
     texts: list[_Text]
 
@@ -202,6 +207,7 @@ def _section(task: TaskReport, params: Params) -> _Section:
         ],
         plausibility=leaderboard(task.methods, PLAUSIBILITY_COLUMNS),
         faithfulness=leaderboard(task.methods, FAITHFULNESS_COLUMNS),
+        cost=leaderboard(task.methods, COST_COLUMNS),
         counted=_counted(task),
         texts=[_text(example) for example in task.examples],
     )

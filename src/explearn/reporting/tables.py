@@ -74,20 +74,21 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the leaderboard: metric, heading, and whether a larger value is better."""
+    """A column of the leaderboard: metric, heading, whether a larger value is better, and the decimals shown."""
 
     metric: str
     heading: str
     larger_is_better: bool
     suffix: str = ""
+    decimals: int = 3
 
     @property
     def title(self) -> str:
         return f"{self.heading} {'↑' if self.larger_is_better else '↓'}"
 
     def text(self, value: Number) -> str:
-        """The value as shown: three decimals, a plain 0.000 for values that round to zero."""
-        return "–" if value is None else f"{round(value, 3) + 0.0:.3f}{self.suffix}"
+        """The value as shown; a plain 0.000 for values that round to zero."""
+        return "–" if value is None else f"{round(value, self.decimals) + 0.0:,.{self.decimals}f}{self.suffix}"
 
 
 PLAUSIBILITY_COLUMNS = (
@@ -105,7 +106,14 @@ FAITHFULNESS_COLUMNS = (
     Column("log_odds", "Log-odds", False),
     Column("aopc_comprehensiveness", "AOPC compr.", True),
     Column("aopc_sufficiency", "AOPC suff.", False),
+)
+COST_COLUMNS = (
+    Column("throughput", "Texts a second", True, decimals=1),
     Column("relative_throughput", "Speed", True, "×"),
+    Column("forward_passes", "Forward passes", False, decimals=1),
+    Column("backward_passes", "Backward passes", False, decimals=1),
+    Column("peak_memory_mb", "Memory, MiB", False, decimals=0),
+    Column("completeness_error", "Completeness error", False),
 )
 
 

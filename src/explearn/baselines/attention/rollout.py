@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from explearn.explainer import BatchScores, Explainer, resolve_targets
+from explearn.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.capture import capture_attention, head_mean, layer_count
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
 
-class Rollout(Explainer):
+class Rollout(BatchExplainer):
     """Attention rollout (Abnar and Zuidema, 2020, section 3).
 
     B_l = rows of (mean_h A[l, h] + I) brought to sum 1; J = B_L ... B_1; the score of token j is J[CLS, j]. The row is

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from explearn.data.alignment import NO_WORD
-from explearn.explainer import BatchScores, Explainer, resolve_targets
+from explearn.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 
 
-class Random(Explainer):
+class Random(BatchExplainer):
     """Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
 
     Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of

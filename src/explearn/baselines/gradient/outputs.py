@@ -6,15 +6,14 @@ from typing import Literal, get_args
 
 import torch
 
-from explearn.errors import ParamsError
+from explearn.baselines.gradient.options import check_choice
 
 Output = Literal["logit", "probability", "log_probability"]
 
 
 def check_output(output: str) -> None:
     """Raise ParamsError unless `output` is one of Output."""
-    if output not in get_args(Output):
-        raise ParamsError(f"output: got {output!r}; expected one of {', '.join(get_args(Output))}")
+    check_choice("output", output, get_args(Output))
 
 
 def select_output(logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Methods that look at how predictions change when words are left out."""

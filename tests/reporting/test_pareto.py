@@ -1,0 +1,45 @@
+"""The figure of what methods give against what they cost."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from tests.reporting.test_report import metrics, task
+
+from explearn.reporting.pareto import PANELS, Panel, Point, pareto_front, points, write_pareto
+
+F1, SUFFICIENCY = Panel("f1", "F1", True), Panel("aopc_sufficiency", "sufficiency", False)
+
+
+def test_the_front_holds_what_nothing_beats_at_its_price() -> None:
+    found = [Point("a", 1, 0.2), Point("b", 2, 0.1), Point("c", 3, 0.4), Point("d", 3, 0.3), Point("e", 9, 0.4)]
+    assert [p.method for p in pareto_front(found, True)] == ["a", "c"]
+    assert [p.method for p in pareto_front(found, False)] == ["a", "b"]
+    assert pareto_front([], True) == []
+
+
+def test_points_are_means_over_the_tasks_that_have_the_measure() -> None:
+    tasks = [
+        task("one", {"rollout": metrics(0.2, relative_throughput=0.5), "random": metrics(0.1)}),
+        task("two", {"rollout": metrics(0.4, relative_throughput=0.25), "random": metrics(None)}),
+        task("three", {"rollout": metrics(None), "random": metrics(None)}),
+    ]
+    (point,) = points(F1, tasks)
+    assert (point.method, point.cost, point.value) == ("rollout", 3.0, pytest.approx(0.3))
+
+
+def test_the_figure_names_every_method_and_is_the_same_every_time(tmp_path) -> None:
+    methods = {name: metrics(0.3, relative_throughput=0.5) for name in ("expnet", "rollout", "random")}
+    for run in ("first.svg", "second.svg"):
+        write_pareto(tmp_path / run, [task(methods=methods)])
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+    root = ElementTree.fromstring((tmp_path / "first.svg").read_text(encoding="utf-8"))
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    for name in methods:
+        assert texts.count(name) == len(PANELS)
+
+
+def test_nothing_measured_is_said(tmp_path) -> None:
+    write_pareto(tmp_path / "f.svg", [task(methods={"rollout": metrics(None)})])
+    assert "nothing measured" in (tmp_path / "f.svg").read_text(encoding="utf-8")
