@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,6 +67,9 @@ class KernelShap(PerturbationExplainer):
 
     def check(self, classifier: Classifier) -> None:
         check_mask_token(classifier, self.removal)
+
+    def prepare(self) -> None:
+        importlib.import_module("shap")
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from shap import KernelExplainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,6 +72,9 @@ class Lime(PerturbationExplainer):
 
     def check(self, classifier: Classifier) -> None:
         check_mask_token(classifier, self.removal)
+
+    def prepare(self) -> None:
+        importlib.import_module("lime.lime_text")
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from lime.lime_text import LimeTextExplainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,19 +57,25 @@ class PerturbationExplainer(Explainer):
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not take; called before anything is computed."""
 
+    def prepare(self) -> None:
+        """Import and compile what takes seconds once a process; it is not counted in the time of any text."""
+
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
+        self.prepare()
+        start = time.perf_counter()
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:
             self.check_text(text)
         predict = Predictor(classifier)
         logits = [rows[0] for rows in predict([text.full() for text in texts])]
         chosen = [int(row.argmax()) for row in logits] if targets is None else targets
+        classified = (time.perf_counter() - start) / max(1, len(texts))
         jobs = [partial(self._score, classifier, text, target) for text, target in zip(texts, chosen, strict=True)]
         finished = run_together(jobs, predict, WINDOW_BATCHES * classifier.max_tokens, self.seed)
         return [
-            TextScores(job.result.scores, row, target, job.seconds, job.result.completeness_error)
+            TextScores(job.result.scores, row, target, classified + job.seconds, job.result.completeness_error)
             for job, row, target in zip(finished, logits, chosen, strict=True)
         ]
 

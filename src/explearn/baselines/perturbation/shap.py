@@ -98,55 +98,78 @@ class Shap(PerturbationExplainer):
     def check(self, classifier: Classifier) -> None:
         check_mask_token(classifier, "mask")
 
+    def prepare(self) -> None:
+        compile_library(self.algorithm)
+
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
         of its tokens within `max_evals` and `algorithm` is `permutation`."""
         found = None if self.level == "word" else token_masker(classifier, text.encoding)
         if found is not None:
-            masker, string = found
-            players = len(text.encoding.positions)
+            self._check_budget(len(text.encoding.positions))
             read = Reader(classifier)
-
-            def of_strings(copies: NDArray[Any]) -> NDArray[np.float64]:
-                return outputs(ask(read(copies.tolist())), self.output)
-
-            scores, base = self._values(of_strings, masker, [string], players, target)
+            masker, string = found
+            values, bases = self._values(lambda copies: read(copies.tolist()), masker, [string], ask)
+            scores = values[:, target]
         elif self.level == "token":
             raise UnsupportedError(
                 f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
                 "it is written out and tokenised anew; use level=auto or level=word"
             )
         else:
-
-            def of_words(kept: NDArray[Any]) -> NDArray[np.float64]:
-                return outputs(ask(text.masked(kept)), self.output)
-
-            players = len(text)
-            values, base = self._values(of_words, WordMasker(text), np.ones((1, players)), players, target)
-            scores = text.on_pieces(values / text.pieces())
+            self._check_budget(len(text))
+            masker = WordMasker(segments(text))
+            values, bases = self._values(text.masked, masker, np.ones((1, len(text))), ask)
+            scores = text.on_pieces(values[:, target] / text.pieces())
         whole = outputs(ask(text.full()), self.output)[0, target]
-        return Scored(scores, abs(float(scores.sum() + base - whole)))
+        return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
-    def _values(
-        self, function: Values, masker: Any, data: Any, players: int, target: int
-    ) -> tuple[NDArray[np.float64], float]:
-        """One value for each position of the masker, and the base."""
-        import shap
-
-        if self.algorithm == "permutation" and self.max_evals < 2 * players + 1:
+    def _check_budget(self, players: int) -> None:
+        least = 2 * players + 1
+        if self.algorithm == "permutation" and self.max_evals < least:
             raise UnsupportedError(
-                f"shap: a text of {players} tokens or words takes max_evals={2 * players + 1} at least for "
-                f"algorithm=permutation, which has {self.max_evals}; raise it, or use algorithm=partition"
+                f"shap: a text of {players} tokens or words takes max_evals={least} at least for algorithm=permutation, "
+                f"got {self.max_evals}; raise it, or use algorithm=partition"
             )
 
-        def run(function: Values) -> Any:
-            explainer = shap.Explainer(function, masker, algorithm=self.algorithm, seed=self.seed)
-            return explainer(data, max_evals=self.max_evals, batch_size=self.batch_size or "auto", silent=True)
+    def _values(
+        self, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
+
+        def run(function: Function) -> Any:
+            return run_library(function, masker, data, self.algorithm, self.max_evals, self.batch_size, self.seed)
+
+        def function(copies: NDArray[Any]) -> NDArray[np.float64]:
+            return outputs(ask(read(copies)), self.output)
 
         found = run(function) if self.algorithm == "partition" else asked_at_once(run, function, self.seed)
-        return np.asarray(found.values[0][:, target]), float(found.base_values[0][target])
+        return np.asarray(found.values[0]), np.asarray(found.base_values[0])
 
 
+def run_library(
+    function: Function, masker: Any, data: Any, algorithm: Algorithm, max_evals: int, batch_size: int | None, seed: int
+) -> Any:
+    """shap's explanation of one row of data."""
+    import shap
+
+    explainer = shap.Explainer(function, masker, algorithm=algorithm, seed=seed)
+    return explainer(data, max_evals=max_evals, batch_size=batch_size or "auto", silent=True)
+
+
+@functools.cache
+def compile_library(algorithm: Algorithm) -> None:
+    """Have numba compile the library's loops, by explaining two words."""
+
+    def function(copies: NDArray[Any]) -> NDArray[np.float64]:
+        return np.zeros((len(copies), 2))
+
+    def run(function: Function) -> Any:
+        return run_library(function, WordMasker([["a", "b"]]), np.ones((1, 2)), algorithm, 6, None, 0)
+
+    if algorithm == "partition":
+        run_together([lambda ask: run(function)]
+    
 def asked_at_once(run: Callable[[Values], Any], function: Values, seed: int) -> Any:
     """Run an algorithm whose questions do not depend on the answers: first for the questions, then with the answers.
 
