@@ -276,7 +276,7 @@ _METHODS: dict[str, MethodInfo] = {
             "perturbation",
             "explearn.baselines.perturbation.kernel_shap:KernelShap",
             "Shapley values of words, estimated by a weighted linear model.",
-            "one forward pass a sample, duplicates once",
+            "one forward pass a sample (2 x words + 256 samples), duplicates once",
             costly=True,
         ),
         MethodInfo(
@@ -293,7 +293,7 @@ _METHODS: dict[str, MethodInfo] = {
             "perturbation",
             "explearn.baselines.perturbation.solvex:Solvex",
             "Beam search for the order of words that scores best on a faithfulness metric.",
-            "some beam size x words^2 / 2 forward passes, duplicates once",
+            "up to beam size (5) x words^2 forward passes, duplicates once",
             costly=True,
         ),
         MethodInfo(

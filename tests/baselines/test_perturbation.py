@@ -17,6 +17,7 @@ from explearn.baselines.perturbation.inputs import Inputs, PerturbedText
 from explearn.baselines.perturbation.pool import Ask, run_together
 from explearn.baselines.perturbation.predictor import Logits, Predictor
 from explearn.errors import ModelError, ParamsError, UnsupportedError
+from explearn.models.anatomy import dissect
 from explearn.models.passes import count_passes
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
@@ -128,6 +129,39 @@ class TestPredictor:
         handle.remove()
         assert max(sizes) <= 40
         assert len(sizes) < 30
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_the_last_feed_forward_part_runs_on_the_first_token_alone(self, kind: str) -> None:
+        """It takes two thirds of a block's products; the head reads the first token."""
+        of = tiny.make_classifier(kind)
+        lengths = []
+        contract = dissect(of.model).blocks[-1].contract
+        handle = contract.register_forward_hook(lambda _module, _inputs, output: lengths.append(output.shape[1]))
+        of_text = perturbed(of, "lazy dog")
+        Predictor(of)([of_text.full()])
+        # ALBERT's blocks are one module.
+        assert lengths == ([len(of_text.encoding)] * (tiny.LAYERS - 1) if kind == "albert" else []) + [1]
+        handle.remove()
+        assert tiny.hooks(of.model) == 0
+
+    def test_nothing_is_left_on_a_model_that_fails(self) -> None:
+        of = tiny.make_classifier("bert")
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError("out of memory")
+
+        handle = of.model.classifier.register_forward_hook(fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            list(explearn.get_explainer("occlusion").explain(of, ["lazy dog"]))
+        handle.remove()
+        assert tiny.hooks(of.model) == 0
+
+    def test_a_model_that_cannot_be_taken_apart_runs_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert")
+        of_text = perturbed(of, "lazy dog")
+        (expected,) = Predictor(of)([of_text.full()])
+        monkeypatch.setattr(of.model.config, "model_type", "novel")
+        np.testing.assert_allclose(Predictor(of)([of_text.full()])[0], expected, atol=1e-6)
 
     def test_nothing_to_predict(self) -> None:
         of = tiny.classifier("bert", 3)

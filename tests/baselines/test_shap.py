@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,17 @@ class TestBudget:
         method = explearn.get_explainer("shap", algorithm="permutation", max_evals=8, level=level)
         with pytest.raises(UnsupportedError, match=f"a text of {players} tokens or words takes max_evals=9 at least"):
             list(method.explain(tiny.classifier("bert"), ["the quick brown fox"]))
+
+
+def test_compiling_is_not_counted_in_a_text_s_time(run_python: Callable[[str], str]) -> None:
+    """In a process of its own, where numba has yet to compile the library's loops, which takes seconds."""
+    tests = str(Path(tiny.__file__).parent)
+    seconds = run_python(
+        f"import sys; sys.path.insert(0, {tests!r}); import explearn, tiny; "
+        "(found,) = explearn.get_explainer('shap', max_evals=10).explain(tiny.classifier('bert'), ['lazy dog']); "
+        "print(found.seconds)"
+    )
+    assert float(seconds) < 1
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

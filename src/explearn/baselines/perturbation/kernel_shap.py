@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -67,6 +67,8 @@ def run_together(
                 if not job.over:
                     waiting.append(job)
                     open_tokens += job.question.tokens
+            if not waiting:
+                continue
             questions = [job.question for job in waiting]
             start = time.perf_counter()
             answers = answer(questions)

@@ -19,7 +19,7 @@ from explearn.baselines.perturbation.method import (
     check_seed,
     outputs,
 )
-from explearn.baselines.perturbation.pool import Ask
+from explearn.baselines.perturbation.pool import Ask, run_together
 from explearn.errors import UnsupportedError
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
@@ -27,17 +27,18 @@ from explearn.models.encoding import Encoding
 Algorithm = Literal["partition", "permutation"]
 Level = Literal["auto", "token", "word"]
 
-Values = Callable[[NDArray[Any]], NDArray[np.float64]]
+Function = Callable[[NDArray[Any]], NDArray[np.float64]]
 """The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
 
 
 class Shap(PerturbationExplainer):
     """SHAP with the library's text masker (Lundberg and Lee, 2017; shap.Explainer with shap.maskers.Text).
 
-    `partition` gives Owen values: Shapley values within a hierarchy of neighbouring tokens, of which as much is opened
-    as `max_evals` allows. `permutation` gives Shapley values, estimated along random orders of the tokens forwards and
-    backwards. The base is f of the text with all tokens masked. Signed, and additive over pieces: values of tokens,
-    special ones included, add up to f(text) - base, and `completeness_error` is by how much they miss it.
+    Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together. `partition` opens
+    the hierarchy as far as `max_evals` allows, groups of large values first; `permutation` adds and removes one token
+    at a time along random orders that keep groups together. The base is f of the text with all tokens masked. Signed,
+    and additive over pieces: values of tokens, special ones included, add up to f(text) - base, and
+    `completeness_error` is by how much they miss it.
 
     The partition algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws
     from numpy's global generator; permutation draws from numba's. Both start at the seed for each text. (The library's
@@ -128,8 +129,8 @@ class Shap(PerturbationExplainer):
         least = 2 * players + 1
         if self.algorithm == "permutation" and self.max_evals < least:
             raise UnsupportedError(
-                f"shap: a text of {players} tokens or words takes max_evals={least} at least for algorithm=permutation, "
-                f"got {self.max_evals}; raise it, or use algorithm=partition"
+                f"shap: a text of {players} tokens or words takes max_evals={least} at least for "
+                f"algorithm=permutation, got {self.max_evals}; raise it, or use algorithm=partition"
             )
 
     def _values(
@@ -167,10 +168,17 @@ def compile_library(algorithm: Algorithm) -> None:
     def run(function: Function) -> Any:
         return run_library(function, WordMasker([["a", "b"]]), np.ones((1, 2)), algorithm, 6, None, 0)
 
-    if algorithm == "partition":
-        run_together([lambda ask: run(function)]
-    
-def asked_at_once(run: Callable[[Values], Any], function: Values, seed: int) -> Any:
+    def job(_ask: Ask) -> None:
+        if algorithm == "partition":
+            run(function)
+        else:
+            asked_at_once(run, function, 0)
+
+    # A job has a state of numpy's global generator to itself.
+    run_together([job], lambda _questions: [], window_tokens=1)
+
+
+def asked_at_once(run: Callable[[Function], Any], function: Function, seed: int) -> Any:
     """Run an algorithm whose questions do not depend on the answers: first for the questions, then with the answers.
 
     The permutation explainer shuffles a hierarchy in code compiled by numba, which has a random generator of its own,
@@ -201,12 +209,12 @@ def _numba_seed() -> Callable[[int], None]:
 
 
 def seed_numba(seed: int) -> None:
-    """Seed the random generator of code compiled by numba; it is not numpy's."""
+    """Seed the random generator of code compiled by numba: not numpy's, and its state cannot be put back."""
     _numba_seed()(seed)
 
 
 class WordMasker:
-    """A masker, as shap calls it, of words: a mask of the words that are left is all that the function needs.
+    """A masker, as shap calls it, of the words of some segments: the function gets masks of the words that are left.
 
     Attributes:
         clustering: hierarchy of the words as scipy writes linkages, (w - 1, 4).
@@ -214,8 +222,8 @@ class WordMasker:
 
     immutable_outputs = True
 
-    def __init__(self, text: PerturbedText) -> None:
-        self.clustering = segment_trees(segments(text))
+    def __init__(self, words: Sequence[Sequence[str]]) -> None:
+        self.clustering = segment_trees(words)
 
     def __call__(self, mask: NDArray[np.bool_], _words: object) -> tuple[NDArray[np.bool_]]:
         return (mask[None].copy(),)
