@@ -90,6 +90,7 @@ def test_an_attribution_becomes_json() -> None:
         "signed": False,
         "unaligned": 0,
         "seconds": 0.0,
+        "completeness_error": None,
     }
 
 

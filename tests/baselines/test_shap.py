@@ -201,6 +201,7 @@ class TestBudget:
             list(method.explain(tiny.classifier("bert"), ["the quick brown fox"]))
 
 
+@pytest.mark.slow
 def test_compiling_is_not_counted_in_a_text_s_time(run_python: Callable[[str], str]) -> None:
     """In a process of its own, where numba has yet to compile the library's loops, which takes seconds."""
     tests = str(Path(tiny.__file__).parent)
