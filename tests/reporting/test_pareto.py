@@ -5,9 +5,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from tests.reporting.test_report import metrics, task
 
 from explearn.reporting.pareto import PANELS, Panel, Point, pareto_front, points, write_pareto
+from task_reports import metrics, task
 
 F1, SUFFICIENCY = Panel("f1", "F1", True), Panel("aopc_sufficiency", "sufficiency", False)
 

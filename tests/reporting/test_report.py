@@ -16,15 +16,14 @@ from explearn.params import Params
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import chance_warning, fenced, headline_sentences, render_report, write_report
 from explearn.reporting.tables import (
-    COST_COLUMNS,
     FAITHFULNESS_COLUMNS,
     PLAUSIBILITY_COLUMNS,
-    TaskReport,
     choose_examples,
     example_reports,
     leaderboard,
     leaderboard_order,
 )
+from task_reports import metrics, task
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 
@@ -40,11 +39,6 @@ def params(*tasks: str) -> Params:
             "baselines": {"quick": {"random": {}, "rollout": {}}},
         }
     )
-
-
-def metrics(f1=0.5, low=None, high=None, **others):
-    row = {column.metric: 0.25 for column in (*PLAUSIBILITY_COLUMNS, *FAITHFULNESS_COLUMNS, *COST_COLUMNS)}
-    return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
 def example(i: str, words: str, label: str = "good") -> Example:
@@ -65,27 +59,6 @@ def attributed(e: Example, scores, method: str) -> Attribution:
         signed=False,
         example_id=e.id,
     )
-
-
-def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
-    fields = {
-        "task": name,
-        "labels": ["bad", "good"],
-        "split_counts": {"train": 1200, "validation": 90, "test": 4},
-        "agreement": {
-            "alpha": 0.75,
-            "alpha_texts": 4,
-            "mean_length": 2.5,
-            "pairwise_f1": None,
-            "kinds": {"author": 1234},
-        },
-        "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
-        "methods": methods if methods is not None else {"expnet": metrics(), "rollout": metrics(0.25)},
-        "examples": list(examples),
-        "k": 2,
-        "positive_rate": 0.2,
-    }
-    return TaskReport(**{**fields, **changes})
 
 
 def test_leaderboard_goes_by_family():
