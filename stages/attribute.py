@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.attribute import classification_seconds, group_methods, texts_to_explain, write_attributions
+from explearn.attribute import ForwardClock, group_methods, texts_to_explain, write_attributions
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder
 from explearn.models.classifier import Classifier
@@ -29,12 +29,10 @@ def attribute(task: TaskOption, group: GroupOption, params: Params, compute: Com
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
-    forward_seconds = classification_seconds(classifier, examples)
+    forward = ForwardClock(classifier, examples)
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
-            write_attributions(
-                folder / f"{method.name}.parquet", method, classifier, examples, options, forward_seconds
-            )
+            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options, forward)
 
 
 if __name__ == "__main__":

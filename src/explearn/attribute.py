@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +26,6 @@ from explearn.workspace import Workspace
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
-
-CLASSIFY_RUNS = 3
 
 
 def texts_to_explain(
@@ -52,7 +49,8 @@ def texts_to_explain(
 class Cost:
     """What a method costs on the texts it explained.
 
-    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included.
+    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included,
+    taken just before and just after.
     peak_memory_mb: of the process, or of the device, so far; methods of one group share a process.
     forward_passes, backward_passes: through the model, for one text on average.
     """
@@ -65,15 +63,26 @@ class Cost:
     backward_passes: float
 
 
-def classification_seconds(classifier: Classifier, examples: Sequence[Example]) -> float:
-    """Median time of CLASSIFY_RUNS classifications of all examples, tokenisation included, after a warm-up."""
-    classifier.predict_proba(classifier.encode(examples[:WARM_UP_TEXTS]))
-    seconds = []
-    for _ in range(CLASSIFY_RUNS):
+class ForwardClock:
+    """Times the plain classification of some texts, tokenisation included, round about what it is compared with.
+
+    A computer is not equally fast all the time, so a ratio of two durations is taken close together.
+    """
+
+    def __init__(self, classifier: Classifier, examples: Sequence[Example]) -> None:
+        self._classifier, self._examples = classifier, examples
+        self._run()  # first calls load kernels and allocate buffers
+        self._last = self._run()
+
+    def seconds(self) -> float:
+        """Mean of one classification of all texts now and the one timed last, before the call or in the constructor."""
+        before, self._last = self._last, self._run()
+        return (before + self._last) / 2
+
+    def _run(self) -> float:
         start = time.perf_counter()
-        classifier.predict_proba(classifier.encode(examples))
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
+        self._classifier.predict_proba(self._classifier.encode(self._examples))
+        return time.perf_counter() - start
 
 
 def write_attributions(
@@ -82,7 +91,7 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
-    forward_seconds: float,
+    forward: ForwardClock,
 ) -> None:
     """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
 
@@ -90,7 +99,7 @@ def write_attributions(
     very run after a warm-up.
 
     Args:
-        forward_seconds: `classification_seconds` of the same examples.
+        forward: of the same classifier and examples.
 
     Raises DataError when there is no example.
     """
@@ -98,23 +107,21 @@ def write_attributions(
         raise DataError(f"{target}: there is no text to explain; expected at least one test example")
     list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
     seconds = 0.0
-    with (
-        count_passes(classifier.model) as passes,
-        parquet_writer(target, ATTRIBUTION_SCHEMA) as writer,
-    ):
-        found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
-        while True:
-            start = time.perf_counter()
-            attributions = list(islice(found, SHARD_TEXTS))
-            seconds += time.perf_counter() - start
-            if not attributions:
-                break
-            rows = [attribution_row(attribution) for attribution in attributions]
-            writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
+    with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
+        with count_passes(classifier.model) as passes:
+            found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
+            while True:
+                start = time.perf_counter()
+                attributions = list(islice(found, SHARD_TEXTS))
+                seconds += time.perf_counter() - start
+                if not attributions:
+                    break
+                rows = [attribution_row(attribution) for attribution in attributions]
+                writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
         cost = Cost(
             texts=len(examples),
             seconds=seconds,
-            forward_seconds=forward_seconds,
+            forward_seconds=forward.seconds(),
             peak_memory_mb=peak_memory_mb(classifier.device),
             forward_passes=passes.forward / len(examples),
             backward_passes=passes.backward / len(examples),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import nn
 
 from explearn.baselines.decomposition.mixing import deviation, linear_norm, slices
-from explearn.errors import ParamsError
+from explearn.baselines.options import check_choice
 from explearn.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.models.anatomy import Activation, Block, BlockTrace, dissect, trace_block
 from explearn.models.classifier import Classifier
@@ -64,10 +64,10 @@ class DecompX(BatchExplainer):
         first_layer_bias: FirstLayerBias = "owner",
     ) -> None:
         """Raises ParamsError for a value that is not among those above."""
-        _check_choice("bias", bias, Bias)
-        _check_choice("activation", activation, Rule)
-        _check_choice("head_activation", head_activation, Rule)
-        _check_choice("first_layer_bias", first_layer_bias, FirstLayerBias)
+        check_choice("bias", bias, get_args(Bias))
+        check_choice("activation", activation, get_args(Rule))
+        check_choice("head_activation", head_activation, get_args(Rule))
+        check_choice("first_layer_bias", first_layer_bias, get_args(FirstLayerBias))
         self.bias = bias
         self.activation = activation
         self.head_activation = head_activation
@@ -189,8 +189,3 @@ def _derivative(function: Activation, points: torch.Tensor) -> torch.Tensor:
         points = points.clone().requires_grad_(True)
         (derivative,) = torch.autograd.grad(function(points).sum(), points)
     return derivative
-
-
-def _check_choice(name: str, value: str, choices: Any) -> None:
-    if value not in get_args(choices):
-        raise ParamsError(f"{name}: got {value!r}; expected one of {', '.join(get_args(choices))}")

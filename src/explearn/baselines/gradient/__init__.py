@@ -5,7 +5,6 @@ from explearn.baselines.gradient.gradient import Gradient
 from explearn.baselines.gradient.gradient_shap import GradientShap
 from explearn.baselines.gradient.input_x_gradient import InputXGradient
 from explearn.baselines.gradient.integrated_gradients import IntegratedGradients
-from explearn.baselines.gradient.outputs import select_output
 from explearn.baselines.gradient.sequential_ig import SequentialIG
 
 __all__ = [
@@ -15,5 +14,4 @@ __all__ = [
     "InputXGradient",
     "IntegratedGradients",
     "SequentialIG",
-    "select_output",
 ]

@@ -11,8 +11,8 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import nn
 
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.outputs import Output, check_output
 from explearn.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.baselines.outputs import Output, check_output
 from explearn.errors import UnsupportedError
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier

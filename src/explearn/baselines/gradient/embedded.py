@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from explearn.baselines.gradient.outputs import Output, select_output
+from explearn.baselines.outputs import Output, select_output
 from explearn.explainer import resolve_targets
 from explearn.models.classifier import Classifier
 

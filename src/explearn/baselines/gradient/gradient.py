@@ -6,7 +6,7 @@ import torch
 from captum.attr import Saliency
 
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.outputs import Output, check_output
+from explearn.baselines.outputs import Output, check_output
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

@@ -9,9 +9,9 @@ import torch
 from captum import attr
 
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.options import check_choice, check_count
-from explearn.baselines.gradient.outputs import Output, check_output
 from explearn.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.baselines.options import check_choice, check_count
+from explearn.baselines.outputs import Output, check_output
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from explearn.baselines.gradient.options import check_choice
+from explearn.baselines.options import check_choice
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.gradients import content_mask
 
 Baseline = Literal["pad", "mask", "zero"]
 """Embedding of the padding token, of the mask token (the unknown token where there is no mask), or zeros."""
@@ -29,14 +30,6 @@ def text_seed(seed: int, encoding: Encoding) -> int:
     """A seed below 2^32 that depends on `seed` and on what the model sees of a text alone."""
     digest = hashlib.sha256(repr((seed, encoding.key)).encode()).digest()
     return int.from_bytes(digest[:4])
-
-
-def content_mask(batch: Batch) -> torch.Tensor:
-    """bool, (batch, tokens): True at sub-tokens of the text, False at special tokens and padding."""
-    mask = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
-    for row, encoding in enumerate(batch.encodings):
-        mask[row, encoding.positions] = True
-    return mask.to(batch.input_ids.device)
 
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:

@@ -6,9 +6,9 @@ import torch
 
 from explearn.baselines.gradient.deep_lift import check_rescale, rescale
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.options import check_count
-from explearn.baselines.gradient.outputs import Output, check_output
 from explearn.baselines.gradient.references import reference_embeddings
+from explearn.baselines.options import check_count
+from explearn.baselines.outputs import Output, check_output
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

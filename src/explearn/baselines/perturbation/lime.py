@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.baselines.gradient.options import check_count
-from explearn.baselines.gradient.outputs import Output, check_output
+from explearn.baselines.options import check_count
+from explearn.baselines.outputs import Output, check_output
 from explearn.baselines.perturbation.inputs import PerturbedText, Removal
 from explearn.baselines.perturbation.method import (
     PerturbationExplainer,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from explearn.baselines.gradient.options import check_choice
-from explearn.baselines.gradient.outputs import Output
+from explearn.baselines.options import check_choice
+from explearn.baselines.outputs import Output
 from explearn.baselines.perturbation.inputs import PerturbedText, Removal
 from explearn.baselines.perturbation.pool import Ask, run_together
 from explearn.baselines.perturbation.predictor import Logits, Predictor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.baselines.gradient.outputs import Output, check_output
+from explearn.baselines.outputs import Output, check_output
 from explearn.baselines.perturbation.inputs import PerturbedText, Removal
 from explearn.baselines.perturbation.method import (
     PerturbationExplainer,

@@ -9,8 +9,8 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.baselines.gradient.options import check_choice, check_count
-from explearn.baselines.gradient.outputs import Output, check_output
+from explearn.baselines.options import check_choice, check_count
+from explearn.baselines.outputs import Output, check_output
 from explearn.baselines.perturbation.inputs import Inputs, PerturbedText
 from explearn.baselines.perturbation.method import (
     PerturbationExplainer,

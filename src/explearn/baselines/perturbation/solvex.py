@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.baselines.gradient.options import check_choice, check_count
+from explearn.baselines.options import check_choice, check_count
 from explearn.baselines.perturbation.inputs import PerturbedText, Removal
 from explearn.baselines.perturbation.method import (
     PerturbationExplainer,

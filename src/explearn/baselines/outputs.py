@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import torch
 
-from explearn.baselines.gradient.options import check_choice
+from explearn.baselines.options import check_choice
 
 Output = Literal["logit", "probability", "log_probability"]
 
