@@ -1,11 +1,9 @@
-"""Stage rationalise: a task's rationales, native and imported, with the agreement of their annotators."""
+"""Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from pathlib import Path
-
+from explearn.annotation import options
+from explearn.annotation.task import read_task
 from explearn.data.agreement import agreement_metrics
-from explearn.data.rationales import import_rationales
-from explearn.data.storage import read_rationales, write_json, write_rationales
-from explearn.errors import DataError
+from explearn.data.storage import write_json, write_rationales
 from explearn.params import Params
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
@@ -13,34 +11,51 @@ from explearn.workspace import Workspace
 HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 """What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
 
+AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
+"""Figures on what the annotators marked, before anybody decided between them."""
+
 
 @stage()
-def rationalise(task: TaskOption, params: Params) -> None:
-    """Collect the rationales that came with a task's texts and those in files named under `rationales`.
+def rationalise(
+    task: TaskOption,
+    params: Params,
+    seed: int,
+    concurrency: options.Concurrency = 8,
+    timeout: options.Timeout = 60.0,
+    attempts: options.Attempts = 6,
+    budget_requests: options.BudgetRequests = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_money: options.BudgetMoney = None,
+    price: options.Prices = None,
+) -> None:
+    """Collect the rationales that came with a task's texts, those in files named under `rationales`, those of people in
+    data/annotations/TASK, and, with `llm` under `rationales`, those of a language model for the texts left.
 
-    Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length), and
-    reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of words marked). Runs
-    no model: the compute options play no part.
+    Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length, and what became of the
+    model's answers), and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of
+    words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all of
+    them there no server is needed. Of the compute options only the seed plays a part.
     """
     workspace = Workspace()
     settings = params.rationale_params(task)
-    examples = workspace.read_examples(task)
-    rationales = read_rationales(workspace.examples(task) / "native.parquet", examples)
-    unused = set(workspace.read_task(task)["unused_ids"])
-    for file in settings.files:
-        path = Path(params.data_dir) / file.path
-        imported = import_rationales(path, file, examples, unused)
-        known = {(r.example_id, r.annotator) for r in rationales}
-        for rationale in imported:
-            if (rationale.example_id, rationale.annotator) in known:
-                raise DataError(
-                    f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source "
-                    "too; expected one rationale for each annotator and text"
-                )
-        rationales.extend(imported)
-    found = agreement_metrics(rationales, examples, settings.train_split, params.rationale_agreement)
-    write_rationales(workspace.rationales(task), rationales)
-    write_json(workspace.agreement(task), found)
+    marks = read_task(task, params, workspace)
+    rationales, figures = list(marks.rationales), {}
+    if settings.llm is not None:
+        # The client of the language model takes a second to import.
+        from explearn.annotation.collecting import to_rationales
+        from explearn.annotation.running import Bounds, annotate
+
+        bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+        annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
+        rationales += to_rationales(annotated, model)
+        figures["llm"] = summary.to_record() if summary else None
+    settled = marks.settled(rationales)
+    found = agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)
+    if marks.adjudicated:
+        before = agreement_metrics(rationales, marks.examples, settings.train_split, params.rationale_agreement)
+        found.update({key: before[key] for key in AGREEMENT}, adjudicated=len(marks.adjudicated))
+    write_rationales(workspace.rationales(task), settled)
+    write_json(workspace.agreement(task), {**found, **figures})
     write_json(workspace.metrics("agreement", task), {key: found[key] for key in HEADLINE})
 
 

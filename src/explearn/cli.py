@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `explearn methods`."""
+"""The command line: `explearn explain`, `explearn methods`, `explearn annotate`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from explearn.annotation.cli import app as annotate
 from explearn.data.records import Attribution
 from explearn.errors import DataError, ParamsError
 from explearn.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
@@ -25,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Say why a text classifier gave a text its label.",
 )
+app.add_typer(annotate, name="annotate")
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 

@@ -23,6 +23,10 @@ class Workspace:
         task.json."""
         return self.root / "data" / "examples" / task
 
+    def annotations(self, task: str) -> Path:
+        """Folder of what people and language models add (see `explearn.annotation.store`)."""
+        return self.root / "data" / "annotations" / task
+
     def rationales(self, task: str) -> Path:
         return self.root / "data" / "rationales" / f"{task}.parquet"
 
