@@ -236,7 +236,7 @@ def estimate(
         worst += found.cost(worst_input_tokens(messages, question.prompt.schema), question.prompt.max_tokens)
     return Estimate(
         texts=len(questions),
-        known=len(questions) - len(new),
+        known=sum(question.key in known for question in questions),
         requests=len(new),
         input_tokens=inputs,
         output_tokens=outputs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +13,6 @@ from rich.table import Table
 from explearn.annotation.asking import Estimate, Question, estimate
 from explearn.annotation.budget import Meter
 from explearn.annotation.cache import CachedAnswer, read_answers
-from explearn.annotation.calibrate import Candidate, judge, pick
 from explearn.annotation.collecting import (
     FATES,
     Summary,
@@ -38,6 +37,9 @@ from explearn.data.storage import write_json
 from explearn.errors import DataError, ParamsError, UnknownNameError
 from explearn.params import LLMParams, Params, check_section, load_params
 from explearn.workspace import Workspace
+
+if TYPE_CHECKING:
+    from explearn.annotation.calibrate import Candidate
 
 BoundOptions = tuple[int, float, int, int | None, int | None, float | None, Sequence[str] | None]
 
@@ -96,6 +98,9 @@ def calibrate(
     params_file: Path,
     bound_options: BoundOptions,
 ) -> None:
+    # scikit-learn, which the other commands do without, takes seconds to import.
+    from explearn.annotation.calibrate import judge, pick
+
     params, marks = _open(task, params_file)
     settings = _changed(marks.llm, shots=shots)
     if split not in SPLITS:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pydantic import SecretStr
@@ -81,23 +82,19 @@ class Endpoint:
     def redacted_logs(self) -> Iterator[None]:
         """Black the key out of what the HTTP libraries log, at any level: a server may send it back in a header."""
 
-        def redact(record: logging.LogRecord) -> bool:
-            record.msg, record.args = self.redact(record.getMessage()), ()
-            return True
+        make = logging.getLogRecordFactory()
 
-        # A filter holds for the records of its own logger, not for those of the loggers below it.
-        loggers = [
-            logging.getLogger(name)
-            for name in list(logging.root.manager.loggerDict)
-            if name.partition(".")[0].startswith(_LOGGERS)
-        ]
-        for logger in loggers:
-            logger.addFilter(redact)
+        def redacted(*values: Any, **named: Any) -> logging.LogRecord:
+            record = make(*values, **named)
+            if record.name.startswith(_LOGGERS):
+                record.msg, record.args = self.redact(record.getMessage()), ()
+            return record
+
+        logging.setLogRecordFactory(redacted)
         try:
             yield
         finally:
-            for logger in loggers:
-                logger.removeFilter(redact)
+            logging.setLogRecordFactory(make)
 
 
 def environment_model(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
-from explearn.errors import ParamsError
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.anatomy import dissect
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
-from explearn.models.gradients import content_mask, differentiate
+from explearn.models.gradients import differentiate
 
 HeadRule = Literal["specialised", "gradient"]
 

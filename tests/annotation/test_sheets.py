@@ -1,0 +1,457 @@
+"""What people fill in: sheets, exports of tools, and what becomes of it."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chat_server import ChatServer, Reply, answer_json
+from explearn.annotation.imports import import_marks
+from explearn.annotation.sheets import SheetRow, read_sheet, write_sheet
+from explearn.data.records import Example, Rationale
+from explearn.errors import DataError, ParamsError
+
+from .conftest import TEXTS, Project, example, mask
+
+HOSTILE = [
+    example(20, "<script>alert(1)</script> & \"quoted\" <img src=x onerror=alert(2)> 'x' {{ 7*7 }}", "positive"),
+    example(21, "=cmd|'/c calc'!A1 +1 @sum -2", "negative"),
+    example(22, "[[bracketed]] words ]] here", "negative"),
+    example(23, "\u202eright to left\u202c \u05e9\u05dc\u05d5\u05dd \U0001f600 \u0000nul", "positive"),
+    Example('p, "1"\n', ("it", "rains"), "positive", "train", "films", pair=("wet", "day")),
+]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def fill(path: Path, **changes: dict[str, str]) -> Path:
+    """Fill in a table as a person would: id -> column -> value."""
+    found = rows(path)
+    for row in found:
+        row.update(changes.get(row["id"].replace("-", "_"), {}))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+class TestPage:
+    def written(self, path: Path, kind: Any, *sheet_rows: SheetRow) -> str:
+        write_sheet(path / "sheet.html", kind, "A <title>", sheet_rows)
+        return (path / "sheet.html").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("kind", ["check", "mark", "adjudicate"])
+    def test_whatever_a_text_holds_is_shown_as_text(self, tmp_path: Path, kind: str) -> None:
+        full = [(True,) * len(item.all_words) for item in HOSTILE]
+        page = self.written(
+            tmp_path,
+            kind,
+            *[
+                SheetRow(e, m, "<script>reason()</script>", {"<b>ana</b>": m})
+                for e, m in zip(HOSTILE, full, strict=True)
+            ],
+        )
+        body = page.partition("<main>")[2].partition("</main>")[0]
+        assert "<script" not in body
+        assert "<img" not in body
+        assert "<b>" not in page
+        assert page.count("<script>") == 1
+        tags = set(re.findall(r"<([a-z]+)", body))
+        assert tags <= {"article", "div", "span", "button", "label", "input", "mark"}
+        for item in HOSTILE:
+            words = [html.unescape(word) for word in re.findall(r"<button[^>]*>([^<]*)</button>", body)]
+            assert all(word in words for word in item.all_words)
+        assert "&lt;script&gt;reason()&lt;/script&gt;" in body
+        assert "7*7" in body
+
+    def test_nothing_is_loaded_from_elsewhere(self, tmp_path: Path) -> None:
+        page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010")))
+        assert "default-src 'none'" in page
+        assert not re.search(
+            r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
+        )
+
+    def test_marks_are_shown_as_pressed(self, tmp_path: Path) -> None:
+        page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010"), "It praises."))
+        assert re.findall(r'aria-pressed="(\w+)">([^<]+)<', page) == [
+            ("false", "a"),
+            ("true", "warm"),
+            ("false", "and"),
+            ("true", "funny"),
+            ("false", "film"),
+        ]
+        assert 'data-shown="0 1 0 1 0"' in page
+
+    def test_another_ending_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
+            write_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
+
+
+class TestTable:
+    def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
+        write_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in HOSTILE])
+        for row in rows(tmp_path / "s.csv"):
+            assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
+
+    @pytest.mark.parametrize("item", [*HOSTILE, *TEXTS], ids=lambda item: repr(item.id))
+    def test_marks_come_back_whatever_the_words_hold(self, tmp_path: Path, item: Example) -> None:
+        marks = tuple(n % 2 == 0 for n in range(len(item.all_words)))
+        write_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
+        found = rows(tmp_path / "s.csv")
+        found[0] |= {"verdict": "accept", "annotator": "ana"}
+        with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(found[0]))
+            writer.writeheader()
+            writer.writerows(found)
+        assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
+
+    word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1).filter(lambda w: len(w.split()) == 1)
+    words = st.lists(word | st.sampled_from(["=1", "'", "'=", "[[", "]]", "[", ",", '"', "+"]), min_size=1, max_size=6)
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(words, st.data())
+    def test_any_words_and_marks_come_back(self, tmp_path: Path, words: list[str], data: st.DataObject) -> None:
+        marks = tuple(data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words))))
+        item = Example("x", tuple(words), "positive", "train", "films")
+        write_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(item, marks)])
+        fill(tmp_path / "s.csv", x={"verdict": "accept"})
+        assert read_sheet(tmp_path / "s.csv", [item], "ana").rationales == [Rationale("x", "ana", "human", marks)]
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"verdict": "maybe"}, "row 1, field 'verdict': got 'maybe'; expected accept, reject, or nothing"),
+            ({"id": "f-77"}, "row 1, field 'id': got 'f-77'; expected the id of a text of this task"),
+            ({"sheet": "x"}, "row 1, field 'sheet': got 'x'; expected check or mark or adjudicate"),
+            ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'hot'; expected 'warm' as word 1"),
+            ({"text": "a [[warm]]"}, "row 1, field 'text': got '2 words'; expected the 5 of text 'f-0'"),
+            ({"text": "a [[warm and funny film"}, "never closed"),
+            ({"rationale": "0 1"}, "field 'rationale': got 2 entries; expected 5"),
+            ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "beside changed marks"),
+            ({"verdict": "accept", "annotator": ""}, "field 'annotator': got ''; expected a name"),
+        ],
+    )
+    def test_what_cannot_be_read_is_named(self, tmp_path: Path, change: dict[str, str], words: str) -> None:
+        write_sheet(tmp_path / "s.csv", "check", "t", [SheetRow(TEXTS[0], mask("01010"))])
+        fill(tmp_path / "s.csv", f_0={"annotator": "ana", **change})
+        with pytest.raises(DataError) as caught:
+            read_sheet(tmp_path / "s.csv", TEXTS, None)
+        assert f"{tmp_path / 's.csv'}, row 1" in str(caught.value)
+        assert words in str(caught.value)
+
+
+ANSWERS = {
+    TEXTS[0].text: answer_json("positive", "warm", reason="<i>It</i> praises."),
+    TEXTS[1].text: answer_json("negative", "slow"),
+    TEXTS[9].text: answer_json("positive", "cast"),
+}
+
+
+@pytest.fixture
+def annotated(films: Project) -> Project:
+    """Three texts with a model's rationales; f-7 has the words of f-0."""
+    with ChatServer(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive")))) as server:
+        films.succeed("run", server=server)
+    return films
+
+
+def kept(project: Project) -> dict[str, str]:
+    out = project.root / "kept.jsonl"
+    project.succeed("run", "--out", out)
+    return {row["id"]: "".join(map(str, row["rationale"])) for row in project.rows(str(out))}
+
+
+class TestSpotCheck:
+    def test_a_sample_of_what_was_kept_is_written(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        assert "4 texts" in annotated.succeed("sheet", "--out", out)
+        found = {row["id"]: row for row in rows(out)}
+        assert set(found) == {"f-0", "f-1", "f-7", "f-9"}
+        assert found["f-0"]["text"] == "a [[warm]] and funny film"
+        assert found["f-0"]["reason"] == "<i>It</i> praises."
+        annotated.succeed("sheet", "--out", out, "--texts", "2")
+        assert sorted(row["label"] for row in rows(out)) == ["negative", "positive"]
+
+    def test_verdicts_decide_what_stays(self, annotated: Project) -> None:
+        """f-0 accepted, f-1 rejected, f-9 corrected, f-7 not looked at."""
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        fill(
+            out,
+            f_0={"verdict": "accept", "comment": "fine"},
+            f_1={"verdict": " Reject "},
+            f_9={"text": "the cast is [[excellent]]"},
+        )
+        printed = annotated.succeed("import", out, "--annotator", "ana")
+        assert "2 verdicts, 1 of them reject" in printed
+        assert "human.jsonl: 1 marks" in printed
+        assert "1 texts that nobody has touched are left out" in printed
+        verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
+        assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
+        (corrected,) = annotated.rows("human.jsonl")
+        assert (corrected["id"], corrected["annotator"], corrected["rationale"]) == ("f-9", "ana", [0, 0, 0, 1])
+        # f-9 is a person's now, f-1 is out.
+        assert kept(annotated) == {"f-0": "01000", "f-7": "01000"}
+        # What is judged is not drawn again.
+        annotated.succeed("sheet", "--out", out)
+        assert [row["id"] for row in rows(out)] == ["f-7"]
+
+    def test_a_verdict_is_about_the_marks_it_was_given_on(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
+        assert "f-1" not in kept(annotated)
+        other = answer_json("negative", "dull")
+        with ChatServer(lambda _: Reply(other)) as server:
+            annotated.succeed("run", "--model", "n", "--out", annotated.root / "n.jsonl", server=server)
+        assert "f-1" in {row["id"] for row in annotated.rows(str(annotated.root / "n.jsonl"))}
+
+    def test_a_later_import_takes_an_earlier_one_s_place(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
+        assert "1 in the place of earlier ones" in annotated.succeed(
+            "import", fill(out, f_1={"verdict": "accept"}), "--annotator", "ana"
+        )
+        assert len(annotated.rows("verdicts.jsonl")) == 1
+        assert "f-1" in kept(annotated)
+
+    def test_without_rationales_there_is_nothing_to_check(self, films: Project) -> None:
+        assert "run `explearn annotate run` first" in films.complaint("sheet", "--out", films.root / "s.csv")
+        assert "unknown kind of sheet 'chek'" in films.complaint("sheet", "--out", "s.csv", "--kind", "chek")
+
+
+class TestMarking:
+    def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:
+        out = films.root / "blank.csv"
+        films.succeed("sheet", "--out", out, "--kind", "mark", "--texts", "4")
+        found = rows(out)
+        assert sorted(row["label"] for row in found) == ["negative"] * 2 + ["positive"] * 2
+        assert all("[[" not in row["text"] for row in found)
+        first, second, *_ = (row["id"] for row in found)
+        words = {row["id"]: row["text"].split() for row in found}
+        change = {
+            first.replace("-", "_"): {"text": " ".join([f"[[{words[first][0]}]]", *words[first][1:]])},
+            second.replace("-", "_"): {"verdict": "accept"},
+        }
+        printed = films.succeed("import", fill(out, **change), "--annotator", "ana", "--seeds")
+        assert "seeds.jsonl: 2 marks" in printed
+        assert "2 texts that nobody has touched" in printed
+        seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
+        assert seeds == {first: 1, second: 0}
+
+    def test_one_annotator_marks_a_text_once(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        write_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
+        fill(out, f_10={"verdict": "accept"})
+        message = films.complaint("import", out, "--annotator", "ana")
+        assert "annotator 'ana' has marked 'f-10' in another source too" in message
+        films.succeed("import", out, "--annotator", "cleo")
+
+
+class TestAgreement:
+    def test_alpha_is_given_for_the_task_and_for_each_pair(self, films: Project) -> None:
+        """f-10: 10101 and 10100; f-11: 10001 and 00101. Of ten words 3 + 3 against 1 + 1 marked alike, 3 not.
+
+        Nominal alpha from coincidences: 20 values, 5 + 4 = 9 marked; observed disagreement 3 words of 10;
+        expected 2 * 9 * 11 / (20 * 19); 1 - 0.3 / (198 / 380) = 0.42424.
+        """
+        printed = films.succeed("agreement", task=False)
+        line = next(line for line in printed.splitlines() if "ana and ben" in line)
+        assert "0.424" in line
+        # f-10: 2 * 2 / (3 + 2); f-11: 2 * 1 / (2 + 2).
+        assert "0.650" in line
+        assert any("films" in line and "all 2" in line and "0.424" in line for line in printed.splitlines())
+
+    def test_imported_marks_count(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        write_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000")), SheetRow(TEXTS[11], mask("00000"))])
+        films.succeed(
+            "import", fill(out, f_10={"rationale": "1 0 1 0 1"}, f_11={"rationale": "1 0 0 0 1"}), "--annotator", "cy"
+        )
+        printed = films.succeed("agreement")
+        line = next(line for line in printed.splitlines() if "ana and cy" in line)
+        assert "1.000" in line
+        assert "all 3" in printed
+
+    def test_differences_are_decided(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        films.succeed("adjudicate", "--out", out)
+        found = {row["id"]: row for row in rows(out)}
+        assert found["f-10"]["text"] == "[[warm]] and [[bright]] and [[kind]]"
+        assert found["f-10"]["reason"] == "ana: 1 0 1 0 1; ben: 1 0 1 0 0"
+        films.succeed("adjudicate", "--out", films.root / "s.html")
+        page = (films.root / "s.html").read_text(encoding="utf-8")
+        assert "<mark>kind</mark>" in page
+        fill(out, f_10={"text": "[[warm]] and [[bright]] and kind"})
+        assert "adjudicated.jsonl: 1 decisions" in films.succeed("import", out, "--annotator", "judge")
+        films.succeed("adjudicate", "--out", out)
+        assert [row["id"] for row in rows(out)] == ["f-11"]
+        films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
+        assert "all of them are decided" in films.complaint("adjudicate", "--out", out)
+
+
+def label_studio(text: str, *spans: tuple[int, int, str], **more: Any) -> dict[str, Any]:
+    def region(start: int, end: int, label: str) -> dict[str, Any]:
+        # Offsets of the browser, in units of UTF-16.
+        units = [len(text[:offset].encode("utf-16-le")) // 2 for offset in (start, end)]
+        value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": [label]}
+        return {"type": "labels", "from_name": "label", "to_name": "text", "value": value}
+
+    regions = [region(*span) for span in spans]
+    choice = {"type": "choices", "value": {"choices": ["positive"]}}
+    return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}], **more}
+
+
+def at(text: str, *words: str) -> list[tuple[int, int, str]]:
+    return [(text.index(word), text.index(word) + len(word), "EVIDENCE") for word in words]
+
+
+EMOJI = TEXTS[2].text  # the emoji and the words after it are where offsets differ
+
+
+class TestTools:
+    def write(self, path: Path, value: object, lines: bool = False) -> Path:
+        if lines:
+            assert isinstance(value, list)
+            path.write_text("".join(json.dumps(row) + "\n" for row in value), encoding="utf-8")
+        else:
+            path.write_text(json.dumps(value), encoding="utf-8")
+        return path
+
+    def marks(self, path: Path, tool: str, **more: Any) -> dict[tuple[str, str], str]:
+        found = import_marks(path, tool, TEXTS, **more).rationales
+        return {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in found}
+
+    def test_label_studio(self, tmp_path: Path) -> None:
+        tasks = [
+            label_studio(EMOJI, *at(EMOJI, "harming", "\u6620\u753b \U0001f600 !")),
+            label_studio(TEXTS[1].text),
+            {"id": 3, "data": {"text": TEXTS[4].text}, "annotations": []},
+            {
+                "data": {"text": "a  warm and\nfunny film", "id": "f-7"},
+                "annotations": [
+                    {"completed_by": {"id": 9, "email": "a@b.c"}, "result": []},
+                    {"completed_by": 4, "was_cancelled": True, "result": []},
+                ],
+            },
+        ]
+        assert self.marks(self.write(tmp_path / "e.json", tasks), "label-studio") == {
+            ("f-2", "annotator-3"): "00100111",
+            ("f-1", "annotator-3"): "0000000",
+            ("f-7", "a@b.c"): "00000",
+        }
+
+    def test_label_studio_s_short_form(self, tmp_path: Path) -> None:
+        text = TEXTS[1].text
+        spans = [
+            {"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")
+        ]
+        spans[1]["labels"] = ["TOPIC"]
+        rows = [{"id": 1, "text": text, "annotator": 2, "label": spans, "sentiment": "negative"}]
+        path = self.write(tmp_path / "min.json", rows)
+        assert self.marks(path, "label-studio") == {("f-1", "annotator-2"): "0000011"}
+        assert self.marks(path, "label-studio", evidence=["EVIDENCE"]) == {("f-1", "annotator-2"): "0000010"}
+
+    def test_doccano(self, tmp_path: Path) -> None:
+        span = {"id": 5, "start_offset": 2, "end_offset": 6, "label": "EVIDENCE"}
+        rows = [
+            {"id": 1, "text": EMOJI, "label": [list(item) for item in at(EMOJI, "!")], "Comments": []},
+            {"id": 2, "text": TEXTS[0].text, "entities": [span], "relations": [], "example_id": "f-0"},
+            {"id": 3, "text": TEXTS[1].text, "label": []},
+        ]
+        path = self.write(tmp_path / "ana.jsonl", rows, lines=True)
+        assert self.marks(path, "doccano") == {("f-2", "ana"): "00000001", ("f-0", "ana"): "01000"}
+        assert import_marks(path, "doccano", TEXTS).untouched == 1
+        assert self.marks(path, "doccano", with_empty=True, annotator="ben")["f-1", "ben"] == "0000000"
+
+    def test_brat(self, tmp_path: Path) -> None:
+        folder = tmp_path / "ben"
+        folder.mkdir()
+        (folder / "f-7.txt").write_text("a warm\nand funny film\n", encoding="utf-8")
+        lines = ["T1\tEvidence 2 6;11 16\twarm funny", "T2\tTopic 17 21\tfilm", "#1\tAnnotatorNotes T1\tsure", "R1\tx"]
+        (folder / "f-7.ann").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "f-1.txt").write_text(TEXTS[1].text, encoding="utf-8")
+        (folder / "f-1.ann").write_text("", encoding="utf-8")
+        assert self.marks(folder, "brat", evidence=["Evidence"]) == {("f-7", "ben"): "01010"}
+        assert self.marks(folder, "brat") == {("f-7", "ben"): "01011"}
+        assert self.marks(folder / "f-7.ann", "brat", annotator="x") == {("f-7", "x"): "01011"}
+
+    @pytest.mark.parametrize(
+        ("value", "words"),
+        [
+            ({"a": 1}, "got dict; expected the list of tasks"),
+            ([3], "task 1: got 3; expected a JSON object"),
+            ([{"data": {}}], "task 1, field 'text': got None; expected the text"),
+            ([label_studio("another text")], "expected the words of a text of this task"),
+            (
+                [label_studio(TEXTS[0].text)],
+                "2 texts of this task read 'a warm and funny film'; expected the id of one",
+            ),
+            ([label_studio(TEXTS[1].text)] * 2, "'annotator-3' has marked 'f-1' in"),
+        ],
+    )
+    def test_label_studio_exports_that_do_not_fit(self, tmp_path: Path, value: Any, words: str) -> None:
+        with pytest.raises(DataError) as caught:
+            self.marks(self.write(tmp_path / "e.json", value), "label-studio")
+        assert str(caught.value).startswith(str(tmp_path / "e.json"))
+        assert words in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("label", "words"),
+        [
+            ([[0, 99, "E"]], "row 1: got the span [0, 99); expected one within the text's 25 characters"),
+            ([[3, 3, "E"]], "got the span [3, 3)"),
+            ([[1, 2, "E"]], "expected one with a word in it"),
+            ([["0", "1", "E"]], "expected [start, end, label]"),
+            (["E"], "got the span 'E'"),
+        ],
+    )
+    def test_doccano_spans_that_cannot_be(self, tmp_path: Path, label: Any, words: str) -> None:
+        path = self.write(tmp_path / "d.jsonl", [{"text": TEXTS[1].text, "label": label}], lines=True)
+        with pytest.raises(DataError) as caught:
+            self.marks(path, "doccano")
+        assert words in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("T1\tEvidence 0 1\twarm", "f-1.ann, line 1: got the words 'warm'; expected 'a', as in the text"),
+            ("T1\tEvidence x y\twarm", "expected ID<tab>TYPE START END<tab>WORDS"),
+            ("T1", "expected ID<tab>TYPE START END<tab>WORDS"),
+        ],
+    )
+    def test_brat_lines_that_cannot_be(self, tmp_path: Path, line: str, words: str) -> None:
+        (tmp_path / "f-1.txt").write_text(TEXTS[1].text, encoding="utf-8")
+        (tmp_path / "f-1.ann").write_text(line, encoding="utf-8")
+        with pytest.raises(DataError) as caught:
+            self.marks(tmp_path, "brat")
+        assert words in str(caught.value)
+
+    def test_files_that_are_not_there(self, tmp_path: Path, films: Project) -> None:
+        with pytest.raises(DataError, match="no .ann file"):
+            self.marks(tmp_path, "brat")
+        (tmp_path / "f-1.ann").write_text("", encoding="utf-8")
+        with pytest.raises(DataError, match="f-1.txt: no such file"):
+            self.marks(tmp_path / "f-1.ann", "brat")
+        assert "none.json: no such file" in films.complaint("import", "none.json", "--format", "label-studio")
+        assert "none.csv: no such file" in films.complaint("import", "none.csv")
+        assert "unknown format 'docano'; did you mean doccano?" in films.complaint("import", "x", "--format", "docano")
+
+    def test_the_command_files_them_as_human_marks(self, films: Project) -> None:
+        path = self.write(films.root / "e.json", [label_studio(EMOJI, *at(EMOJI, "charming"))])
+        assert "human.jsonl: 1 marks" in films.succeed("import", path, "--format", "label-studio")
+        (row,) = films.rows("human.jsonl")
+        assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
