@@ -28,12 +28,12 @@ def rationalise(
     budget_money: options.BudgetMoney = None,
     price: options.Prices = None,
 ) -> None:
-    """Collect the rationales that came with a task's texts, those in files named under `rationales`, those of people in
-    data/annotations/TASK, and, with `llm` under `rationales`, those of a language model for the texts left.
+    """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
-    Writes data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length, and what became of the
-    model's answers), and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share of
-    words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all of
+    Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
+    data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length, and what became of the
+    model's answers), and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share
+    of words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all of
     them there no server is needed. Of the compute options only the seed plays a part.
     """
     workspace = Workspace()

@@ -315,7 +315,7 @@ class TestCalibrate:
     def test_the_shipped_marks_replayed_give_the_figures_computed_directly(
         self, new_project: Callable[..., Project], task: str, texts: int, alpha: float
     ) -> None:
-        """The corpus's `reader` in the part of the model, its `author` in that of people; also data/corpus/README.md."""
+        """The corpus's `reader` as the model, its `author` as people; the alphas are those of data/corpus/README.md."""
         labels, examples, marks = corpus_task(task)
         both = [e for e in examples if {"author", "reader"} <= marks[e.id].keys()]
         native = [Rationale(e.id, "author", "human", marks[e.id]["author"]) for e in both]
@@ -338,7 +338,7 @@ class TestCalibrate:
         assert (found["label_accuracy"], found["invalid_rate"], found["hallucination_rate"]) == (1.0, 0.0, 0.0)
 
     def test_compares_models_and_prompts_and_says_why_one_is_picked(self, films: Project) -> None:
-        """At least one of two people marks warm, bright, kind; cold, grey, mean. One model finds five, one two, one none."""
+        """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
 
         def answer(request: Request) -> Reply:
             good = request.text.startswith("warm")
@@ -395,6 +395,7 @@ class TestCalibrate:
 KILLS = 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.timeout(240)
 def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(

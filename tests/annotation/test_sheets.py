@@ -441,10 +441,10 @@ class TestTools:
         assert words in str(caught.value)
 
     def test_files_that_are_not_there(self, tmp_path: Path, films: Project) -> None:
-        with pytest.raises(DataError, match="no .ann file"):
+        with pytest.raises(DataError, match=r"no \.ann file"):
             self.marks(tmp_path, "brat")
         (tmp_path / "f-1.ann").write_text("", encoding="utf-8")
-        with pytest.raises(DataError, match="f-1.txt: no such file"):
+        with pytest.raises(DataError, match=r"f-1\.txt: no such file"):
             self.marks(tmp_path / "f-1.ann", "brat")
         assert "none.json: no such file" in films.complaint("import", "none.json", "--format", "label-studio")
         assert "none.csv: no such file" in films.complaint("import", "none.csv")

@@ -19,10 +19,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import openai
 import tenacity
+from openai.types.chat import ChatCompletion
 
 from explearn.annotation.budget import Meter, Spent
 from explearn.annotation.endpoint import API_KEY, BASE_URL, Endpoint
@@ -216,10 +217,12 @@ class ChatClient:
         actual = worst
         failure: Exception | None = None
         try:
-            reply = await self._client.chat.completions.create(
-                model=self.model,
-                messages=cast(Any, messages),
-                **options,
+            # What `chat.completions.create` comes to, less a walk through its typed parameters, which takes as long as
+            # sending them.
+            reply = await self._client.post(
+                "/chat/completions",
+                cast_to=ChatCompletion,
+                body={"model": self.model, "messages": messages, **options},
             )
             content, finish, used = _read_reply(reply)
             if used is not None:
