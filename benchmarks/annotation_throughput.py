@@ -2,9 +2,9 @@
 
     python benchmarks/annotation_throughput.py [--texts 10000] [--concurrency 32] [--kills 5]
 
-The server is a process of its own, with answers ready, so that the client is what is timed: requests, checks, answers on
-disk. Three figures, each with its limit: answers a second; growth of the client's resident memory from the first tenth
-of the run to its end; and after several kills at random moments and a last run to the end, answers lost, answers
+The server is a process of its own, with answers ready, so that the client is what is timed: requests, checks, answers
+on disk. Three figures, each with its limit: answers a second; growth of the client's resident memory from the first
+tenth of the run to its end; and after several kills at random moments and a last run to the end, answers lost, answers
 doubled, and texts asked again although their answer was on disk. Exits with 1 where a limit is missed.
 """
 
@@ -41,8 +41,8 @@ MOST_GROWTH_MB = 20.0
 
 
 def texts(count: int) -> list[Example]:
-    filler = "was a warm and funny evening that nobody of us had expected of the place".split()
-    return [Example(f"t-{n}", (f"visit{n}", *filler), "positive", "train", "visits") for n in range(count)]
+    rest = "was a warm and funny evening that nobody of us had expected of the place"
+    return [Example(f"t-{n}", tuple(f"visit{n} {rest}".split()), "positive", "train", "visits") for n in range(count)]
 
 
 def serve(pipe: Any) -> None:

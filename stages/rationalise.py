@@ -33,8 +33,8 @@ def rationalise(
     Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
     data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length, and what became of the
     model's answers), and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share
-    of words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all of
-    them there no server is needed. Of the compute options only the seed plays a part.
+    of words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all
+    of them there no server is needed. Of the compute options only the seed plays a part.
     """
     workspace = Workspace()
     settings = params.rationale_params(task)

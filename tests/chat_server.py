@@ -27,7 +27,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back. `raw` takes the place of the protocol's body; `drop` closes the connection half-way."""
+    """What goes back. `raw` takes the place of the protocol's body; `drop` closes the connection half-way,
+    `drip` sends ten pieces with so many seconds between."""
 
     content: str | None = None
     status: int = 200
@@ -39,6 +40,7 @@ class Reply:
     delay: float = 0.0
     raw: bytes | None = None
     drop: bool = False
+    drip: float = 0.0
 
     def payload(self) -> bytes:
         if self.raw is not None:
@@ -123,7 +125,12 @@ class ChatServer:
         lines = [f"HTTP/1.1 {reply.status} Status", "content-type: application/json", f"content-length: {len(payload)}"]
         lines += [f"{name}: {value}" for name, value in reply.headers.items()]
         written = "\r\n".join([*lines, "", ""]).encode() + payload
-        writer.write(written[: len(written) // 2] if reply.drop else written)
+        for piece in range(10) if reply.drip else ():
+            start = piece * len(written) // 10
+            writer.write(written[start : (piece + 1) * len(written) // 10])
+            await asyncio.sleep(reply.drip)
+        if not reply.drip:
+            writer.write(written[: len(written) // 2] if reply.drop else written)
         await writer.drain()
         return not reply.drop
 

@@ -88,6 +88,7 @@ def test_a_request_is_what_the_protocol_asks_for() -> None:
         Reply(status=408, error="late"),
         Reply(GOOD, drop=True),
         Reply(GOOD, delay=5.0),
+        Reply(GOOD, drip=0.2),
         Reply(raw=b'{"choices": [{"mess'),
         Reply(raw=b"<html>a proxy's page</html>"),
         Reply(raw=b'{"choices": []}'),
@@ -95,7 +96,9 @@ def test_a_request_is_what_the_protocol_asks_for() -> None:
         Reply(raw=b'{"error": "in a reply of status 200"}'),
         Reply(raw=b'{"choices": [{"index": 0, "message": {"content": [1]}}]}'),
     ],
-    ids=lambda reply: f"{reply.status}-{reply.error or reply.raw or ('drop' if reply.drop else 'timeout')}",
+    ids=lambda reply: (
+        f"{reply.status}-{reply.error or reply.raw or ('drop' if reply.drop else 'drip' if reply.drip else 'timeout')}"
+    ),
 )
 class TestPassingFaults:
     def test_are_asked_again(self, fault: Reply) -> None:

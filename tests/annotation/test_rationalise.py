@@ -81,7 +81,12 @@ class TestStage:
         assert figures["kinds"] == {"human": 4, "llm": 9}
         assert figures["mean_length"] == 1.0
         llm = figures["llm"]
-        assert (llm["texts"], llm["fates"]["kept"], llm["fates"]["all_words"], llm["prompt"]) == (10, 9, 1, "evidence-1")
+        assert (llm["texts"], llm["fates"]["kept"], llm["fates"]["all_words"], llm["prompt"]) == (
+            10,
+            9,
+            1,
+            "evidence-1",
+        )
 
     def test_with_all_answers_there_no_server_is_needed_and_nothing_changes(self, films: Project) -> None:
         with ChatServer(first_word) as server:
@@ -138,7 +143,10 @@ class TestStage:
     @pytest.mark.parametrize(
         ("row", "words"),
         [
-            ({"id": "f-0", "annotator": "a", "rationale": [1, 0]}, "row 1, field 'rationale': got 2 entries; expected 5"),
+            (
+                {"id": "f-0", "annotator": "a", "rationale": [1, 0]},
+                "row 1, field 'rationale': got 2 entries; expected 5",
+            ),
             ({"id": "f-777", "annotator": "a", "rationale": [1]}, "row 1, field 'id': got 'f-777'"),
             ({"id": "f-0", "rationale": [1, 0, 0, 0, 0]}, "row 1, field 'annotator'"),
         ],

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import html
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 from chat_server import ChatServer, Reply, answer_json
 from explearn.annotation.imports import import_marks
 from explearn.annotation.sheets import SheetRow, read_sheet, write_sheet
+from explearn.annotation.store import Verdict
 from explearn.data.records import Example, Rationale
 from explearn.errors import DataError, ParamsError
 
@@ -97,6 +102,46 @@ class TestPage:
     def test_another_ending_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
             write_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
+
+
+FILL_IN = """<pre id="out"></pre><script>
+URL.createObjectURL = blob => {
+  blob.text().then(text => { document.getElementById("out").textContent = btoa(encodeURIComponent(text)); });
+  return "#";
+};
+const [first, second, third] = document.querySelectorAll("article");
+document.getElementById("annotator").value = "=ana";
+first.querySelector('input[value="accept"]').click();
+second.querySelectorAll(".words button")[1].click();
+third.querySelector('input[value="reject"]').click();
+third.querySelector(".comment").value = 'no, "really"';
+document.getElementById("save").click();
+</script></body>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+@pytest.mark.timeout(120)
+def test_what_the_page_saves_is_read_back(tmp_path: Path) -> None:
+    """In a real browser: the first accepted, a word of the second clicked, the third rejected, the fourth left."""
+    shown = [*HOSTILE[:3], HOSTILE[4]]
+    write_sheet(tmp_path / "s.html", "check", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in shown])
+    page = (tmp_path / "s.html").read_text(encoding="utf-8").replace("</body>", FILL_IN)
+    (tmp_path / "s.html").write_text(page, encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "s.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    encoded = re.search(r'<pre id="out">([^<]+)</pre>', done.stdout)
+    assert encoded is not None
+    saved = unquote(base64.b64decode(encoded[1]).decode())
+    (tmp_path / "saved.csv").write_text(saved, encoding="utf-8", newline="")
+    found = read_sheet(tmp_path / "saved.csv", HOSTILE, None)
+    nothing = [(False,) * len(e.all_words) for e in shown]
+    assert found.verdicts == [
+        Verdict("f-20", "=ana", "accept", nothing[0]),
+        Verdict("f-22", "=ana", "reject", nothing[2], 'no, "really"'),
+    ]
+    assert found.rationales == [Rationale("f-21", "=ana", "human", (False, True, *nothing[1][2:]))]
+    assert found.untouched == 1
 
 
 class TestTable:

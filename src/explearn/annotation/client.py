@@ -128,7 +128,7 @@ class ChatClient:
         self, endpoint: Endpoint, model: str, meter: Meter, *, timeout: float = 60.0, attempts: int = 6
     ) -> None:
         self.endpoint, self.model, self.meter = endpoint, model, meter
-        self.attempts = attempts
+        self.timeout, self.attempts = timeout, attempts
         self.form = Form()
         self._settled = False
         self._negotiation = asyncio.Lock()
@@ -219,15 +219,14 @@ class ChatClient:
         try:
             # What `chat.completions.create` comes to, less a walk through its typed parameters, which takes as long as
             # sending them.
-            reply = await self._client.post(
-                "/chat/completions",
-                cast_to=ChatCompletion,
-                body={"model": self.model, "messages": messages, **options},
-            )
+            body = {"model": self.model, "messages": messages, **options}
+            # The library's own bound starts anew with every piece that a slow server sends.
+            async with asyncio.timeout(self.timeout):
+                reply = await self._client.post("/chat/completions", cast_to=ChatCompletion, body=body)
             content, finish, used = _read_reply(reply)
             if used is not None:
                 actual = Spent(1, *used, self.meter.cost(self.model, *used))
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             failure = _TransientError("timed out")
         except openai.APIStatusError as error:
             actual, failure = Spent(1), self._failure(error)
