@@ -46,7 +46,7 @@ def texts(count: int) -> list[Example]:
 
 
 def serve(pipe: Any) -> None:
-    """Answer until told to stop; then send how often each text was asked about."""
+    """Answer until told to stop; on request send how often texts were asked about, each (`texts`) or all (`total`)."""
     asked: Counter[str] = Counter()
     reply = Reply(answer_json("positive", "warm and funny"))
 
@@ -56,8 +56,8 @@ def serve(pipe: Any) -> None:
 
     with ChatServer(answer, keep=False) as server:
         pipe.send(server.url)
-        while pipe.recv() == "count":
-            pipe.send(asked)
+        while (wanted := pipe.recv()) != "stop":
+            pipe.send(Counter(dict(asked)) if wanted == "texts" else server.served)
 
 
 def resident_mb() -> float:
@@ -98,7 +98,7 @@ def killed_runs(url: str, folder: Path, options: argparse.Namespace, pipe: Any) 
         before = count_asked(pipe)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             goal = sum(before.values()) + generator.randint(100, max(101, options.texts // (options.kills + 1)))
-            while kill < options.kills and process.poll() is None and sum(count_asked(pipe).values()) < goal:
+            while kill < options.kills and process.poll() is None and count_total(pipe) < goal:
                 time.sleep(0.02)
             if kill < options.kills:
                 process.send_signal(signal.SIGKILL)
@@ -108,14 +108,19 @@ def killed_runs(url: str, folder: Path, options: argparse.Namespace, pipe: Any) 
         "lost": options.texts - len(set(ids)),
         "doubled": len(ids) - len(set(ids)),
         "asked again": again,
-        "in flight at a kill": sum(count_asked(pipe).values()) - options.texts,
+        "in flight at a kill": count_total(pipe) - options.texts,
     }
 
 
 def count_asked(pipe: Any) -> Counter[str]:
-    pipe.send("count")
+    pipe.send("texts")
     found: Counter[str] = pipe.recv()
     return found
+
+
+def count_total(pipe: Any) -> int:
+    pipe.send("total")
+    return int(pipe.recv())
 
 
 def with_server(use: Any) -> Any:
