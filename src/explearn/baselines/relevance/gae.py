@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
 
 import torch
 
+from explearn.errors import ParamsError
 from explearn.explainer import BatchExplainer, BatchScores
 from explearn.models.anatomy import dissect
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
-from explearn.models.gradients import differentiate
+from explearn.models.gradients import content_mask, differentiate
 
 HeadRule = Literal["specialised", "gradient"]
 
