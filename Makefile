@@ -61,8 +61,8 @@ params.yaml:
 params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
 	python scripts/compose_params.py $(ARGS)
 
-test: install ## run all tests (ARGS="-k rollout" for some)
-	pytest $(ARGS)
+test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
+	pytest --numprocesses=auto --dist=loadfile $(ARGS)
 
 lint: install ## check style, format, types, and that params.yaml is what conf/ composes
 	ruff check .

@@ -14,6 +14,10 @@ from hypothesis import settings
 # Before any import of the hub's client: no test reaches the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# Tests that run side by side share the cores; with more threads each they would wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A time limit an example would fail by chance on a machine that does other work besides.
 settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
