@@ -40,7 +40,7 @@ def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None)
 def assert_same(found: list[Attribution], expected: list[Attribution]) -> None:
     for a, b in zip(found, expected, strict=True):
         assert (a.words, a.tokens, a.target, a.predicted) == (b.words, b.tokens, b.target, b.predicted)
-        size = max(1.0, float(np.abs(b.token_scores).max()))
+        size = max(0.1, float(np.abs(b.token_scores).max()))
         np.testing.assert_allclose(a.scores, b.scores, atol=TOLERANCE * size)
         np.testing.assert_allclose(a.token_scores, b.token_scores, atol=TOLERANCE * size)
         assert a.probability == pytest.approx(b.probability, abs=TOLERANCE)
