@@ -190,9 +190,10 @@ class Classifier:
         return autocast(self.device, self.dtype)
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        """float32 logits, shape (batch, C)."""
+        """Logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
-            return cast(torch.Tensor, self._forward(**batch.model_inputs()).logits).float()
+            logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
+        return logits if logits.dtype == torch.float64 else logits.float()
 
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
