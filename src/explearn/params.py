@@ -170,7 +170,7 @@ class SimulatabilityParams(Section):
     """Train the students; the costliest metric."""
     dimensions: PositiveInt = 32
     """Principal components of the classifier's word embeddings that the student reads."""
-    steps: PositiveInt = 100
+    steps: PositiveInt = 50
     """Steps of Adam, each on all training texts."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.05
     weight: Annotated[float, Field(ge=0)] = 1.0

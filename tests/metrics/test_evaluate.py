@@ -71,7 +71,7 @@ def evaluate(methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=
         PARAMS,
         seed=seed,
         thresholds=dict.fromkeys(methods, threshold),
-    )
+    ).metrics
 
 
 def test_each_method_chooses_by_its_own_rule_and_all_by_top_k():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +44,7 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
     spans: list[Span] = []
     for start, end in zip(np.flatnonzero(change == 1).tolist(), np.flatnonzero(change == -1).tolist(), strict=True):
         cuts = [start, boundary, end] if boundary is not None and start < boundary < end else [start, end]
-        spans.extend(zip(cuts[:-1], cuts[1:], strict=True))
+        spans.extend(pairwise(cuts))
     return spans
 
 
@@ -98,9 +99,9 @@ def token_f1(predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]]
         chosen, marked = _words(guesses), _words(truths)
         if chosen or marked:
             both = len(chosen & marked)
-            rows.append((both / max(1, len(chosen)), both / max(1, len(marked)), 2 * both / (len(chosen) + len(marked))))
-    precision, recall, f1 = np.mean(rows, axis=0).tolist() if rows else (0.0, 0.0, 0.0)
-    return PrecisionRecallF1(precision, recall, f1)
+            precision, recall = both / max(1, len(chosen)), both / max(1, len(marked))
+            rows.append((precision, recall, 2 * both / (len(chosen) + len(marked))))
+    return PrecisionRecallF1(*(np.mean(rows, axis=0).tolist() if rows else (0.0, 0.0, 0.0)))
 
 
 def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float | None:

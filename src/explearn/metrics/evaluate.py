@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.metrics import plausibility
+from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.infidelity import infidelity
+from explearn.metrics.judge import judge_plausibility
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.significance import Comparison, Counts, bootstrap_counts, compare, mean_interval
+from explearn.metrics.stability import (
+    levels,
+    lexical_similarity,
+    nearest,
+    semantic_similarity,
+    stability,
+)
 from explearn.params import EvaluateParams, Params
 from explearn.registry import get_info
 
@@ -21,8 +37,30 @@ if TYPE_CHECKING:
 
 Number = int | float | None
 MethodMetrics = dict[str, Number]
+Array = NDArray[np.float64]
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskEvaluation:
+    """How the methods of a task did.
+
+    Attributes:
+        metrics: by method, its figures; see `evaluate_task`.
+        example_ids: the n texts.
+        by_text: metric -> method -> value on each text, (n,), NaN where undefined. Names are those of
+            `explearn.metrics.catalogue.Metric.by_text`, and confidence_* and entropy_*.
+        comparisons: by metric of the catalogue, the paired tests, the best and who ties with them.
+        agreement: rank_agreement, top_overlap and prediction_overlap of every two methods, in the order of `metrics`,
+            (methods, methods); see `explearn.metrics.agreement`.
+    """
+
+    metrics: dict[str, MethodMetrics]
+    example_ids: tuple[str, ...]
+    by_text: dict[str, dict[str, Array]]
+    comparisons: dict[str, Comparison]
+    agreement: dict[str, Array]
 
 
 def evaluate_task(
@@ -37,11 +75,13 @@ def evaluate_task(
     params: EvaluateParams,
     seed: int,
     thresholds: Mapping[str, float],
-) -> dict[str, MethodMetrics]:
+    states: Mapping[str, ArrayLike] | None = None,
+    embeddings: Mapping[str, ArrayLike] | None = None,
+) -> TaskEvaluation:
     """Judge every method of a task on the same texts.
 
     Plausibility is taken over the texts that have at least one marked word and that the classifier gets right;
-    faithfulness over all texts. `f1`, its interval, precision, recall and macro_f1 choose words by the method's own
+    all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1 choose words by the method's own
     rule (MethodInfo.binarisation), `f1_topk` by the top K for every method, so that no method gains from the rule.
 
     Args:
@@ -55,24 +95,28 @@ def evaluate_task(
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
         positive_rate: share of marked words in training, in [0, 1].
         classifier: the model that was explained.
-        params: resamples, confidence, removal and shares.
-        seed: of the bootstrap.
+        params: of all metrics.
+        seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
         thresholds: method -> score from which a word counts, for methods with that rule.
+        states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
+            None (`explearn.models.representations.aggregate_states`).
+        embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
+            (`explearn.models.representations.word_embeddings`).
 
     Returns:
-        For each method: f1, f1_low, f1_high, precision, recall, f1_topk, macro_f1, auroc, auprc, comprehensiveness,
-        sufficiency, log_odds, aopc_comprehensiveness, aopc_sufficiency, throughput (texts a second),
-        relative_throughput (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and
-        backward_passes (for one text), completeness_error (mean over the texts, for methods whose scores should add
-        up), texts, plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined,
-        never NaN.
+        Its `metrics` hold for each method: every metric of `explearn.metrics.catalogue.METRICS`, with its interval as
+        NAME_low and NAME_high; precision and recall; confidence_* and entropy_* (of the classifier on the inputs that
+        faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
+        (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
+        text); completeness_error (mean over the texts, for methods whose scores should add up); texts,
+        plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined, never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
             of another length than the example, scores that are not finite, costs that are missing.
     """
     if not attributions:
-        return {}
+        return TaskEvaluation({}, (), {}, {}, {})
     if k < 1:
         raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
     by_id = {method: _by_id(task, method, texts) for method, texts in attributions.items()}
@@ -83,24 +127,82 @@ def evaluate_task(
             _check(task, method, attribution, examples)
         if method not in costs:
             raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected seconds and memory")
-    masks = {i: _gold_mask(task, i, gold[i], examples[i]) for i in ids if i in gold}
+    masks = [_gold_mask(task, i, gold[i], examples[i]) if i in gold else _NOTHING for i in ids]
+    chosen = {
+        method: [
+            plausibility.binarise(
+                text.scores,
+                get_info(method).binarisation,
+                k=k,
+                threshold=thresholds.get(method),
+                positive_rate=positive_rate,
+            )
+            for text in texts
+        ]
+        for method, texts in ordered.items()
+    }
+    columns = _Columns(
+        by_text=defaultdict(dict),
+        means=defaultdict(dict),
+        counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed),
+    )
+    for method, texts in ordered.items():
+        judged = np.array(
+            [a.predicted == examples[a.example_id].label and mask.any() for a, mask in zip(texts, masks, strict=True)]
+        )
+        boundaries = [len(examples[i].words) or None for i in ids]
+        found = judge_plausibility(texts, chosen[method], masks, judged, boundaries, k, params, seed)
+        columns.means[method] |= found.metrics | {"plausibility_texts": int(judged.sum())}
+        for name, values in found.by_text.items():
+            columns.by_text[name][method] = values
+
+    predictions = Predictions(classifier)
     encodings = dict(zip(ids, classifier.encode([examples[i] for i in ids]), strict=True))
-    faithful = faithfulness(classifier, encodings, ordered, params)
+    rationales = {method: dict(zip(ids, masks_, strict=True)) for method, masks_ in chosen.items()}
+    faithful = faithfulness(classifier, encodings, ordered, params, rationales, predictions)
+    for method, result in faithful.items():
+        columns.add_all(method, result.values())
+    if params.infidelity_samples:
+        found_infidelity = infidelity(classifier, encodings, ordered, params.infidelity_samples, seed, predictions)
+        for method, values in found_infidelity.items():
+            columns.add(method, "infidelity", values)
+    _add_stability(columns, ordered, [examples[i].all_words for i in ids], _stacked(states, ids), params)
+    _add_consistency(columns, ordered, _stacked(states, ids), params, seed)
+    if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
+        _add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
+
     metrics: dict[str, MethodMetrics] = {}
     for method, texts in ordered.items():
-        judged = [
-            a for a in texts if a.predicted == examples[a.example_id].label and masks.get(a.example_id, _NOTHING).any()
-        ]
         metrics[method] = {
-            **_plausibility(method, judged, masks, k, positive_rate, thresholds.get(method), params, seed),
-            **faithful[method].means(),
+            **dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")),
+            **columns.means[method],
+            **columns.figures(method, params.confidence),
             **_costs(task, method, costs[method]),
             "completeness_error": _mean([a.completeness_error for a in texts]),
             "texts": len(texts),
-            "plausibility_texts": len(judged),
             "unaligned_words": sum(a.unaligned for a in texts),
         }
-    return metrics
+    scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
+    return TaskEvaluation(
+        metrics=metrics,
+        example_ids=tuple(ids),
+        by_text={name: dict(values) for name, values in columns.by_text.items()},
+        comparisons={
+            metric.name: compare(
+                metric.name,
+                {method: figures[metric.name] for method, figures in metrics.items()},
+                columns.by_text[metric.by_text],
+                metric.larger_is_better,
+                params.significance,
+            )
+            for metric in METRICS.values()
+        },
+        agreement={
+            "rank_agreement": rank_agreement(scores),
+            "top_overlap": top_overlap(scores, params.headline_percent),
+            "prediction_overlap": prediction_overlap({m: result.prediction for m, result in faithful.items()}),
+        },
+    )
 
 
 def headline(
@@ -190,35 +292,111 @@ def _gold_mask(task: str, example_id: str, mask: ArrayLike, example: Example) ->
     return array
 
 
-def _plausibility(
-    method: str,
-    judged: Sequence[Attribution],
-    masks: Mapping[str, NDArray[np.bool_]],
-    k: int,
-    positive_rate: float,
-    threshold: float | None,
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Values by text and figures as they come in; `counts`: resamples of all texts, (samples, texts)."""
+
+    by_text: defaultdict[str, dict[str, Array]]
+    means: defaultdict[str, MethodMetrics]
+    counts: Counts
+
+    def add(self, method: str, metric: str, values: Array) -> None:
+        """A metric whose figure is the mean over the texts where it is defined."""
+        self.by_text[metric][method] = values
+        known = values[~np.isnan(values)]
+        self.means[method][metric] = float(known.mean()) if known.size else None
+
+    def add_all(self, method: str, values: Mapping[str, Array]) -> None:
+        for metric, of_texts in values.items():
+            self.add(method, metric, of_texts)
+
+    def figures(self, method: str, confidence: float) -> MethodMetrics:
+        """Intervals of the means, for the metrics that have none of their own yet."""
+        found: MethodMetrics = {}
+        for metric in METRICS:
+            values = self.by_text[metric].get(method)
+            if values is not None and f"{metric}_low" not in self.means[method]:
+                low, high = mean_interval(values, self.counts, confidence)
+                found |= {f"{metric}_low": low, f"{metric}_high": high}
+        return found
+
+
+def _stacked(vectors: Mapping[str, ArrayLike] | None, ids: Sequence[str]) -> Array | None:
+    return None if vectors is None else np.array([vectors[i] for i in ids], dtype=np.float64)
+
+
+def _add_stability(
+    columns: _Columns,
+    ordered: Mapping[str, Sequence[Attribution]],
+    words: Sequence[Sequence[str]],
+    states: Array | None,
+    params: EvaluateParams,
+) -> None:
+    near = {"lexical": nearest(lexical_similarity(words), params.neighbours)}
+    if states is not None:
+        near["semantic"] = nearest(semantic_similarity(states), params.neighbours)
+    for method, texts in ordered.items():
+        found = [levels(text.scores, text.signed) for text in texts]
+        for kind, neighbours in near.items():
+            columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
+            columns.add(method, f"stability_{kind}_content", stability(found, words, neighbours, content_words=True))
+
+
+def _add_consistency(
+    columns: _Columns,
+    ordered: Mapping[str, Sequence[Attribution]],
+    states: Array | None,
     params: EvaluateParams,
     seed: int,
-) -> MethodMetrics:
-    rule = get_info(method).binarisation
-    marked = [masks[a.example_id] for a in judged]
-    own = [plausibility.binarise(a.scores, rule, k=k, threshold=threshold, positive_rate=positive_rate) for a in judged]
-    counts = plausibility.rationale_counts(own, marked)
-    pooled = plausibility.agreement_of_counts(counts)
-    low, high = plausibility.bootstrap_interval(counts, params.bootstrap_samples, params.confidence, seed)
-    top_k = plausibility.precision_recall_f1([plausibility.select_top_k(a.scores, k) for a in judged], marked)
-    scores = [a.scores for a in judged]
-    return {
-        "f1": pooled.f1,
-        "f1_low": low,
-        "f1_high": high,
-        "precision": pooled.precision,
-        "recall": pooled.recall,
-        "f1_topk": top_k.f1,
-        "macro_f1": plausibility.macro_f1(counts),
-        "auroc": plausibility.auroc(scores, marked),
-        "auprc": plausibility.auprc(scores, marked),
-    }
+) -> None:
+    if states is None:
+        return
+    for method, texts in ordered.items():
+        found = consistency(
+            states,
+            [text.scores for text in texts],
+            params.consistency_batch,
+            params.bootstrap_samples,
+            params.confidence,
+            seed,
+        )
+        columns.by_text["consistency"][method] = found.by_text
+        columns.means[method] |= {
+            "consistency": found.value,
+            "consistency_low": found.low,
+            "consistency_high": found.high,
+        }
+
+
+def _add_simulatability(
+    columns: _Columns,
+    ordered: Mapping[str, Sequence[Attribution]],
+    embeddings: Sequence[ArrayLike],
+    labels: Sequence[str],
+    params: EvaluateParams,
+    seed: int,
+    task: str,
+) -> None:
+    # Imports torch.
+    from explearn.metrics.simulatability import simulatability
+
+    # Methods that explain a model of their own may see other classes given; their students foretell those.
+    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, texts in ordered.items():
+        groups[tuple(labels.index(text.predicted) for text in texts)].append(method)
+    for classes, methods in groups.items():
+        found = simulatability(
+            embeddings,
+            classes,
+            {method: [text.scores for text in ordered[method]] for method in methods},
+            params.simulatability,
+            seed,
+            f"{task}: students",
+        )
+        for method, result in found.items():
+            columns.add(method, "simulatability", result.gain)
+            columns.means[method]["student_accuracy"] = float(result.with_explanations.mean())
+            columns.means[method]["student_accuracy_without"] = float(result.without.mean())
 
 
 def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:

@@ -273,9 +273,7 @@ def _plan(
         negative=pool.request(
             encoding.mask([w for w in order[::-1][: len(top)] if scores[w] < 0 and attribution.signed], mask)
         ),
-        kept=pool.request(
-            encoding.keep(top) if params.removal == "delete" else encoding.mask(order[len(top) :], mask)
-        ),
+        kept=pool.request(encoding.keep(top) if params.removal == "delete" else encoding.mask(order[len(top) :], mask)),
     )
 
 
@@ -304,7 +302,7 @@ def _result(
 
     def differences(name: str) -> Array:
         found = np.array([pool.probabilities[getattr(plan, name), plan.target] for plan in plans])
-        return full_p[:, None] - found.reshape(len(plans), len(params.percents) + 1)
+        return np.asarray(full_p[:, None] - found.reshape(len(plans), len(params.percents) + 1))
 
     full, masked, kept = rows("full"), rows("masked"), rows("kept")
     full_p = np.take_along_axis(full, targets[:, None], axis=1)[:, 0]
