@@ -199,7 +199,7 @@ def test_a_changed_explainer_runs_just_what_depends_on_it(runs: Runs) -> None:
     overrides = [f"--set-param={override}" for override in runs.checkout.overrides("expnet.hidden=8")]
     output = runs.checkout.run("dvc", "exp", "run", *overrides)
     assert runs.checkout.params()["expnet"]["hidden"] == 8
-    assert stages(output) == {"train", "attribute-learned", "evaluate", "report"}
+    assert stages(output) == {"train", "attribute-learned", "evaluate", "sanity", "report"}
     for task in runs.checkout.params()["tasks"]:
         config = runs.checkout.root / "data" / "explainers" / task / "expnet_in_domain" / "config.json"
         assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8

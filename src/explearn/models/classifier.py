@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 from collections.abc import Sequence
@@ -108,6 +109,14 @@ class Classifier:
                 f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
             )
         return cls(model, tokenizer, compute, name=name)
+
+    def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
+        """The same around another model of the same architecture: tokenizer, device, precision and batches stay."""
+        other = copy.copy(self)
+        other.__dict__.pop("fingerprint", None)
+        other.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+        other._forward = other.model
+        return other
 
     # ---- what the model sees -------------------------------------------------------------------------------------
 
