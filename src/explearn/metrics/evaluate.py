@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,19 +15,12 @@ from explearn.errors import DataError
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
 from explearn.metrics.catalogue import METRICS
-from explearn.metrics.consistency import consistency
+from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.infidelity import infidelity
 from explearn.metrics.judge import judge_plausibility
 from explearn.metrics.predictions import Predictions
-from explearn.metrics.significance import Comparison, Counts, bootstrap_counts, compare, mean_interval
-from explearn.metrics.stability import (
-    levels,
-    lexical_similarity,
-    nearest,
-    semantic_similarity,
-    stability,
-)
+from explearn.metrics.significance import Comparison, bootstrap_counts, compare
 from explearn.params import EvaluateParams, Params
 from explearn.registry import get_info
 
@@ -36,7 +28,6 @@ if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
 
 Number = int | float | None
-MethodMetrics = dict[str, Number]
 Array = NDArray[np.float64]
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
@@ -141,11 +132,7 @@ def evaluate_task(
         ]
         for method, texts in ordered.items()
     }
-    columns = _Columns(
-        by_text=defaultdict(dict),
-        means=defaultdict(dict),
-        counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed),
-    )
+    columns = Columns(counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed))
     for method, texts in ordered.items():
         judged = np.array(
             [a.predicted == examples[a.example_id].label and mask.any() for a, mask in zip(texts, masks, strict=True)]
@@ -166,10 +153,10 @@ def evaluate_task(
         found_infidelity = infidelity(classifier, encodings, ordered, params.infidelity_samples, seed, predictions)
         for method, values in found_infidelity.items():
             columns.add(method, "infidelity", values)
-    _add_stability(columns, ordered, [examples[i].all_words for i in ids], _stacked(states, ids), params)
-    _add_consistency(columns, ordered, _stacked(states, ids), params, seed)
+    add_stability(columns, ordered, [examples[i].all_words for i in ids], _stacked(states, ids), params)
+    add_consistency(columns, ordered, _stacked(states, ids), params, seed)
     if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
-        _add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
+        add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
 
     metrics: dict[str, MethodMetrics] = {}
     for method, texts in ordered.items():
@@ -292,111 +279,8 @@ def _gold_mask(task: str, example_id: str, mask: ArrayLike, example: Example) ->
     return array
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Values by text and figures as they come in; `counts`: resamples of all texts, (samples, texts)."""
-
-    by_text: defaultdict[str, dict[str, Array]]
-    means: defaultdict[str, MethodMetrics]
-    counts: Counts
-
-    def add(self, method: str, metric: str, values: Array) -> None:
-        """A metric whose figure is the mean over the texts where it is defined."""
-        self.by_text[metric][method] = values
-        known = values[~np.isnan(values)]
-        self.means[method][metric] = float(known.mean()) if known.size else None
-
-    def add_all(self, method: str, values: Mapping[str, Array]) -> None:
-        for metric, of_texts in values.items():
-            self.add(method, metric, of_texts)
-
-    def figures(self, method: str, confidence: float) -> MethodMetrics:
-        """Intervals of the means, for the metrics that have none of their own yet."""
-        found: MethodMetrics = {}
-        for metric in METRICS:
-            values = self.by_text[metric].get(method)
-            if values is not None and f"{metric}_low" not in self.means[method]:
-                low, high = mean_interval(values, self.counts, confidence)
-                found |= {f"{metric}_low": low, f"{metric}_high": high}
-        return found
-
-
 def _stacked(vectors: Mapping[str, ArrayLike] | None, ids: Sequence[str]) -> Array | None:
     return None if vectors is None else np.array([vectors[i] for i in ids], dtype=np.float64)
-
-
-def _add_stability(
-    columns: _Columns,
-    ordered: Mapping[str, Sequence[Attribution]],
-    words: Sequence[Sequence[str]],
-    states: Array | None,
-    params: EvaluateParams,
-) -> None:
-    near = {"lexical": nearest(lexical_similarity(words), params.neighbours)}
-    if states is not None:
-        near["semantic"] = nearest(semantic_similarity(states), params.neighbours)
-    for method, texts in ordered.items():
-        found = [levels(text.scores, text.signed) for text in texts]
-        for kind, neighbours in near.items():
-            columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
-            columns.add(method, f"stability_{kind}_content", stability(found, words, neighbours, content_words=True))
-
-
-def _add_consistency(
-    columns: _Columns,
-    ordered: Mapping[str, Sequence[Attribution]],
-    states: Array | None,
-    params: EvaluateParams,
-    seed: int,
-) -> None:
-    if states is None:
-        return
-    for method, texts in ordered.items():
-        found = consistency(
-            states,
-            [text.scores for text in texts],
-            params.consistency_batch,
-            params.bootstrap_samples,
-            params.confidence,
-            seed,
-        )
-        columns.by_text["consistency"][method] = found.by_text
-        columns.means[method] |= {
-            "consistency": found.value,
-            "consistency_low": found.low,
-            "consistency_high": found.high,
-        }
-
-
-def _add_simulatability(
-    columns: _Columns,
-    ordered: Mapping[str, Sequence[Attribution]],
-    embeddings: Sequence[ArrayLike],
-    labels: Sequence[str],
-    params: EvaluateParams,
-    seed: int,
-    task: str,
-) -> None:
-    # Imports torch.
-    from explearn.metrics.simulatability import simulatability
-
-    # Methods that explain a model of their own may see other classes given; their students foretell those.
-    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
-    for method, texts in ordered.items():
-        groups[tuple(labels.index(text.predicted) for text in texts)].append(method)
-    for classes, methods in groups.items():
-        found = simulatability(
-            embeddings,
-            classes,
-            {method: [text.scores for text in ordered[method]] for method in methods},
-            params.simulatability,
-            seed,
-            f"{task}: students",
-        )
-        for method, result in found.items():
-            columns.add(method, "simulatability", result.gain)
-            columns.means[method]["student_accuracy"] = float(result.with_explanations.mean())
-            columns.means[method]["student_accuracy_without"] = float(result.without.mean())
 
 
 def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.data.storage import read_json, read_table, write_json, write_table
+from explearn.data.storage import parquet_writer, read_json, read_table, write_json, write_table
 from explearn.errors import DataError
 from explearn.metrics.evaluate import TaskEvaluation
 from explearn.metrics.significance import Comparison
@@ -47,13 +47,17 @@ its value."""
 
 def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
     """Write every metric's value on every text, in TEXT_SCHEMA."""
-    rows = [
-        {"metric": metric, "method": method, "example_id": i, "value": None if np.isnan(value) else float(value)}
-        for metric, methods in evaluation.by_text.items()
-        for method, values in methods.items()
-        for i, value in zip(evaluation.example_ids, values, strict=True)
-    ]
-    write_table(path, rows, TEXT_SCHEMA)
+    ids = list(evaluation.example_ids)
+    with parquet_writer(path, TEXT_SCHEMA) as writer:
+        for metric, methods in evaluation.by_text.items():
+            columns = [
+                [metric] * (len(methods) * len(ids)),
+                [method for method in methods for _ in ids],
+                ids * len(methods),
+                # NaN becomes null.
+                pa.array(np.concatenate(list(methods.values())), from_pandas=True),
+            ]
+            writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
 
 
 def read_by_text(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:

@@ -8,8 +8,9 @@ Max-sensitivity is that of Yeh et al. 2019 (definition 2.5), with noise on the w
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,31 +149,47 @@ def check_methods(
     targets = classifier.predict(examples)
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
-    random_models = {names[depth - 1]: randomised(classifier, seed, names[:depth]) for depth in depths}
-    noisy = [noisy_embeddings(classifier, params.noise_radius, seed + draw) for draw in range(params.noise_samples)]
+    # Made one at a time: each holds a whole model.
+    copies: dict[tuple[str, str], Callable[[], Classifier]] = {("as it is", ""): lambda: classifier}
+    for depth in depths:
+        copies["random down to", names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
+    for draw in range(params.noise_samples):
+        copies["noise", str(draw)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + draw)
+    if other_labels is not None:
+        copies["other labels", ""] = lambda: other_labels
 
-    found: dict[str, SanityResult] = {}
-    for explainer in explainers:
+    scores: dict[str, dict[tuple[str, str], Scores]] = {explainer.name: {} for explainer in explainers}
+    skipped: dict[str, str] = {}
+    for copy, make in copies.items():
+        model = make()
+        for explainer in (explainer for explainer in explainers if explainer.name not in skipped):
+            said = " ".join(("sanity,", *copy, explainer.name))
+            try:
+                found = [a.scores for a in explainer.explain(model, examples, targets, description=said)]
+            except ExplearnError as error:
+                logger.warning("%s: %s", said, error)
+                skipped[explainer.name] = str(error)
+            else:
+                scores[explainer.name][copy] = found
+    return {
+        name: SanityResult({}, None, None, skipped[name]) if name in skipped else _result(of_copies, percent, seed)
+        for name, of_copies in scores.items()
+    }
 
-        def explain(model: Classifier, explainer: Explainer = explainer) -> Scores:
-            said = f"sanity of {explainer.name}"
-            return [a.scores for a in explainer.explain(model, examples, targets, description=said)]
 
-        try:
-            before = explain(classifier)
-            after = {name: explain(model) for name, model in random_models.items()}
-            shaken = [explain(model) for model in noisy]
-            relabelled = None if other_labels is None else explain(other_labels)
-        except ExplearnError as error:
-            logger.warning("%s: %s", explainer.name, error)
-            found[explainer.name] = SanityResult({}, None, None, str(error))
-            continue
-        found[explainer.name] = SanityResult(
-            random_model={name: similarity(before, scores, percent, seed) for name, scores in after.items()},
-            random_labels=None if relabelled is None else similarity(before, relabelled, percent, seed),
-            max_sensitivity=float(max_sensitivity(before, shaken).mean()) if shaken else None,
-        )
-    return found
+def _result(scores: Mapping[tuple[str, str], Scores], percent: int, seed: int) -> SanityResult:
+    before = scores["as it is", ""]
+    shaken = [found for (change, _), found in scores.items() if change == "noise"]
+    relabelled = scores.get(("other labels", ""))
+    return SanityResult(
+        random_model={
+            part: similarity(before, found, percent, seed)
+            for (change, part), found in scores.items()
+            if change == "random down to"
+        },
+        random_labels=None if relabelled is None else similarity(before, relabelled, percent, seed),
+        max_sensitivity=float(max_sensitivity(before, shaken).mean()) if shaken else None,
+    )
 
 
 def _pairs(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[tuple[Array, Array]]:

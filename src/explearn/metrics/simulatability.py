@@ -125,13 +125,16 @@ def _prepare(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Te
         if array.ndim != 2 or not len(array) or np.isinf(array).any():
             raise DataError(f"text {number}: embeddings of shape {array.shape}; expected finite numbers, (words, d)")
     usable = [~np.isnan(array).any(axis=1) for array in arrays]
-    pooled = np.concatenate([array[real] for array, real in zip(arrays, usable, strict=True)] or [np.zeros((0, 1))])
-    if not len(pooled):
+    count = sum(int(real.sum()) for real in usable)
+    if not count:
         raise DataError("no word has an embedding; expected texts whose words the classifier knows")
-    centre = pooled.mean(axis=0)
-    _, sizes, axes = np.linalg.svd(pooled - centre, full_matrices=False)
-    kept = axes[:dimensions].T
-    scale = np.sqrt((sizes[:dimensions] ** 2).sum() / len(pooled) / kept.shape[1]) or 1.0
+    centre = sum(array[real].sum(axis=0) for array, real in zip(arrays, usable, strict=True)) / count
+    covariance = np.zeros((len(centre), len(centre)))
+    for array, real in zip(arrays, usable, strict=True):
+        covariance += (array[real] - centre).T @ (array[real] - centre) / count
+    variances, axes = np.linalg.eigh(covariance)
+    kept = axes[:, ::-1][:, :dimensions]
+    scale = np.sqrt(max(0.0, variances[::-1][:dimensions].mean())) or 1.0
     words = np.zeros((len(arrays), max(map(len, arrays)), kept.shape[1]), dtype=np.float32)
     known = np.zeros(words.shape[:2], dtype=np.bool_)
     for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):

@@ -36,9 +36,10 @@ def aggregate_states(
                     f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states; "
                     "stability by meaning and consistency need them"
                 )
-            layers = torch.stack([layer.double() for layer in output.hidden_states[1:]]).mean(0)
+            layers = output.hidden_states[1:]
             real = batch.attention_mask[..., None].double()
-            means = ((layers * real).sum(1) / real.sum(1)).cpu().numpy()
+            states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
+            means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
             for row, index in enumerate(indices):
                 found[index] = means[row]
             bar.update(len(indices))
