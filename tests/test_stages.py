@@ -249,8 +249,8 @@ class TestOutputs:
         for task in ("films", "meals"):
             leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
             for name in methods:
-                # Agreement with the words, agreement with the model, cost.
-                assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 3
+                # Agreement with the words, agreement with the model, behaviour, cost.
+                assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
 
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
@@ -340,6 +340,9 @@ class TestBadInput:
             ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),
             ("reports/metrics/explanations/films.json", "report", None),
+            ("reports/metrics/comparisons/films.json", "report", None),
+            ("reports/metrics/pairs/films.parquet", "report", None),
+            ("reports/metrics/sanity/films.json", "report", None),
             ("data/attributions/films/quick/random.parquet", "report", None),
             ("data/classifiers/films/model.safetensors", "sanity", []),
             ("data/explainers/films/expnet/expnet.safetensors", "sanity", []),

@@ -220,7 +220,9 @@ class SanityParams(Section):
 
 class ReportParams(Section):
     examples: Annotated[int, Field(ge=0, le=50)] = 5
-    """Example texts shown a task."""
+    """Example texts a task in report.md."""
+    heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
+    """Example texts a task in report.html, each with the scores of every method."""
     chance_margin: Fraction = 0.1
     """Warn where accuracy is less than this above always answering the most frequent class."""
 
