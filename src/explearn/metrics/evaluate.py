@@ -173,7 +173,8 @@ def evaluate_task(
     return TaskEvaluation(
         metrics=metrics,
         example_ids=tuple(ids),
-        by_text={name: dict(values) for name, values in columns.by_text.items()},
+        # Looking up a metric that nobody has leaves an empty entry.
+        by_text={name: dict(values) for name, values in columns.by_text.items() if values},
         comparisons={
             metric.name: compare(
                 metric.name,

@@ -121,9 +121,19 @@ def leaders(tasks: Sequence[TaskReport]) -> list[Leader]:
     return found
 
 
+LEADER_HEADINGS = [
+    "What is asked",
+    "Ahead",
+    "Its figure",
+    "Keeps up",
+    "Time",
+    "Others that keep up everywhere",
+    "Cheapest that keeps up everywhere",
+]
+
+
 def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
-    """Cells of the table of leaders: question, method, its figure (random words'), where it keeps up, its time, how
-    many others keep up everywhere, and the cheapest of all that do."""
+    """Cells of the table of leaders, under LEADER_HEADINGS."""
     rows = []
     for leader in found:
         figure = f"{leader.column.title} {leader.column.text(leader.value)}"

@@ -16,6 +16,7 @@ from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.columns import DISTRIBUTION, TABLES, Column, Row, leaderboard
 from explearn.reporting.executive import (
+    LEADER_HEADINGS,
     caveats,
     chance_warning,
     headline_sentences,
@@ -24,6 +25,7 @@ from explearn.reporting.executive import (
     overview,
 )
 from explearn.reporting.glossary import INTRODUCTION, glossary
+from explearn.reporting.html import write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, table
 from explearn.reporting.papers import SideBySide, side_by_side
 from explearn.reporting.pareto import write_pareto
@@ -35,7 +37,7 @@ WHOLE_TEXT_WORDS = 60
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
-    """Write report.md, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
+    """Write report.md, report.html, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -43,6 +45,7 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> N
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
+    write_html(folder / "report.html", params, tasks, folder / "figures")
     write_text(folder / "report.md", render_report(params, tasks))
 
 
@@ -60,6 +63,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
+        leader_headings=LEADER_HEADINGS,
         leaders=leader_rows(leaders(tasks)),
         headline=headline_sentences(params, tasks),
         caveats=caveats(params, tasks),
