@@ -12,7 +12,7 @@ from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.representations import aggregate_states, word_embeddings
 from explearn.params import Params
-from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot_data
+from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
@@ -23,7 +23,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
 
     Writes reports/metrics/explanations/TASK.json (method -> metric -> value), comparisons/TASK.json (who is best, and
     who is not significantly worse, metric by metric), pairs/TASK.parquet (the paired tests) and texts/TASK.parquet
-    (every metric's value on every text), and reports/plots/f1/TASK.csv and auroc/TASK.csv for DVC.
+    (every metric's value on every text), and reports/plots/KIND/TASK.csv for DVC (f1, auroc, faithfulness).
     """
     workspace = Workspace()
     files = workspace.attribution_files(params, task)
@@ -53,7 +53,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
         states=dict(zip(ids, aggregate_states(classifier, encodings, f"{task}: states"), strict=True)),
         embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
     )
-    for spec in (F1_PLOT, AUROC_PLOT):
+    for spec in (F1_PLOT, AUROC_PLOT, FAITHFULNESS_PLOT):
         write_plot_data(workspace.plot(spec.name, task), spec, task, evaluation.metrics)
     write_by_text(workspace.metrics_table("texts", task), evaluation)
     write_comparisons(workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), evaluation)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import tiny
 from explearn.attribute import read_run
+from explearn.cli import app
 from explearn.data.storage import read_examples, read_rationales
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.files import read_by_text, read_comparisons
@@ -252,6 +253,18 @@ class TestOutputs:
                 # Agreement with the words, agreement with the model, behaviour, cost.
                 assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
 
+    def test_the_report_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
+        page = (project / "reports" / "report.html").read_text(encoding="utf-8")
+        for word in ("films", "meals", "occlusion"):
+            assert word in page
+        expected = {name: (project / "reports" / name).read_bytes() for name in ("report.md", "report.html")}
+        for name in expected:
+            (project / "reports" / name).unlink()
+        with contextlib.chdir(project):
+            result = CliRunner().invoke(app, ["report"], env={"EXPLEARN_SEED": None})
+        assert result.exit_code == 0, result.output
+        assert {name: (project / "reports" / name).read_bytes() for name in expected} == expected
+
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
         methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
@@ -263,6 +276,8 @@ class TestOutputs:
         assert set(comparisons) == set(METRICS)
         assert set(comparisons["aopc_sufficiency"].methods) == methods
         figures = json.loads((folder / "explanations" / "films.json").read_text())
+        plot = (finished / "reports" / "plots" / "faithfulness" / "films.csv").read_text().splitlines()
+        assert plot[0] == "task,method,family,value,low,high" and len(plot) == 1 + len(methods)
         best = comparisons["aopc_sufficiency"].best[0]
         assert figures[best]["aopc_sufficiency"] == min(m["aopc_sufficiency"] for m in figures.values())
         assert {matrix.shape for matrix in agreement.values()} == {(len(methods), len(methods))}

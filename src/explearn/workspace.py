@@ -53,7 +53,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / kind / f"{task}.parquet"
 
     def plot(self, kind: str, task: str) -> Path:
-        """CSV of a kind: finetune (training curve), f1 or auroc."""
+        """CSV of a kind: finetune (training curve), f1, auroc or faithfulness."""
         return self.root / "reports" / "plots" / kind / f"{task}.csv"
 
     @property

@@ -213,6 +213,8 @@ def test_what_needs_the_model_is_left_out_without_it():
     )
     found = evaluation({"rollout": attributions()}, params=less, states=STATES, embeddings=EMBEDDINGS)
     assert found.metrics["rollout"]["infidelity"] is None and found.metrics["rollout"]["simulatability"] is None
+    # What nobody has is no column of values either, which could not be written.
+    assert not {"infidelity", "simulatability"} & set(found.by_text)
     assert found.metrics["rollout"]["stability_semantic"] is not None
 
 
