@@ -130,20 +130,17 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
         return {file: read_json(file) for file in files if Path(file).exists()}
     # DVC takes a second to load.
     import dvc.api
-    from dvc.exceptions import DvcException
-    from scmrepo.exceptions import SCMError
+    from dvc.exceptions import DvcException, PathMissingError
 
     found = {}
     for file in files:
         try:
             found[file] = json.loads(dvc.api.read(file, rev=revision))
-        except FileNotFoundError:
+        except PathMissingError:
             continue
         except json.JSONDecodeError as error:
             raise DataError(f"{file} at {revision}: not valid JSON ({error})") from error
-        except (DvcException, SCMError) as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                continue
+        except DvcException as error:
             raise DataError(f"{file} at {revision}: {first_line(error)}") from error
     return found
 

@@ -20,8 +20,8 @@ def change_rows(changes: Sequence[Change]) -> list[list[str]]:
             change.metric if change.file == "reports/metrics.json" else f"{change.file}: {change.metric}",
             _shown(change.old),
             _shown(change.new),
-            "–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}",
-            f"{'−' if change.rule.direction == 'higher' else '+'}{change.allowed:.4g}",
+            Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
+            Markdown(f"{'−' if change.rule.direction == 'higher' else '+'}{change.allowed:.4g}"),
             change.verdict,
         ]
         for change in sorted(changes, key=lambda change: not change.regression)
@@ -47,5 +47,5 @@ def print_changes(changes: Sequence[Change], markdown: bool) -> None:
     Console(highlight=False).print(shown)
 
 
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+def _shown(value: float | None) -> Markdown:
+    return Markdown("–" if value is None else f"{value:.4f}")
