@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from explearn.reporting.tables import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, TaskReport
+import numpy as np
+
+from explearn.metrics.significance import Comparison
+from explearn.reporting.columns import DISTRIBUTION, TABLES
+from explearn.reporting.tables import TaskReport
 
 
 def metrics(f1=0.5, low=None, high=None, **others):
-    row = {column.metric: 0.25 for column in (*PLAUSIBILITY_COLUMNS, *FAITHFULNESS_COLUMNS, *COST_COLUMNS)}
+    row = {column.metric: 0.25 for table in (*TABLES, DISTRIBUTION) for column in table.columns}
     return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
@@ -29,3 +33,39 @@ def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
         "positive_rate": 0.2,
     }
     return TaskReport(**{**fields, **changes})
+
+
+def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05) -> Comparison:
+    """`p_values`: (method, method) -> corrected p-value; 1 where none is given."""
+    methods = tuple(values)
+    adjusted = np.ones((len(methods), len(methods)))
+    for (a, b), p in dict(p_values).items():
+        i, j = methods.index(a), methods.index(b)
+        adjusted[i, j] = adjusted[j, i] = p
+    best = (max if larger_is_better else min)(values, key=values.__getitem__)
+    return Comparison(
+        metric=metric,
+        larger_is_better=larger_is_better,
+        methods=methods,
+        values=np.array(list(values.values()), dtype=np.float64),
+        texts=np.full(adjusted.shape, 4),
+        p_values=adjusted,
+        adjusted=adjusted,
+        best=(best,),
+        tied=tuple(m for m in methods if m != best and adjusted[methods.index(m), methods.index(best)] >= level),
+    )
+
+
+def similarity(rho):
+    return {"spearman": rho, "spearman_low": rho, "spearman_high": rho, "overlap": 0.5}
+
+
+def check(rho=0.1, **changes):
+    """One method's sanity checks, as the stage sanity writes them."""
+    result = {
+        "random_model": {"embeddings": similarity(rho)},
+        "random_labels": None,
+        "max_sensitivity": 0.25,
+        "skipped": "",
+    }
+    return {**result, **changes}

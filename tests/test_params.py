@@ -84,6 +84,8 @@ class TestBadInput:
             ({"rationale_agreement": 1.5}, "rationale_agreement: got 1.5"),
             ({"evaluate": {"percents": []}}, "evaluate.percents: got []"),
             ({"evaluate": {"percents": [0]}}, "evaluate.percents.0: got 0"),
+            ({"evaluate": {"protocol": "erasre"}}, "evaluate.protocol: got 'erasre'"),
+            ({"sanity": {"methods": ["expnte"]}}, "unknown method under sanity.methods 'expnte'; did you mean expnet?"),
             ({"finetune": {"class_weights": "even"}}, "finetune.class_weights: got 'even'; expected: input should be"),
         ],
     )

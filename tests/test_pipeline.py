@@ -181,8 +181,8 @@ def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:
     for task in params["tasks"]:
         leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
         for name in methods_of(params):
-            # Agreement with the words, agreement with the model, cost.
-            assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 3
+            # Agreement with the words, agreement with the model, behaviour, cost.
+            assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
         assert (runs.checkout.root / "reports" / figure).is_file()
 
@@ -199,7 +199,7 @@ def test_a_changed_explainer_runs_just_what_depends_on_it(runs: Runs) -> None:
     overrides = [f"--set-param={override}" for override in runs.checkout.overrides("expnet.hidden=8")]
     output = runs.checkout.run("dvc", "exp", "run", *overrides)
     assert runs.checkout.params()["expnet"]["hidden"] == 8
-    assert stages(output) == {"train", "attribute-learned", "evaluate", "report"}
+    assert stages(output) == {"train", "attribute-learned", "evaluate", "sanity", "report"}
     for task in runs.checkout.params()["tasks"]:
         config = runs.checkout.root / "data" / "explainers" / task / "expnet_in_domain" / "config.json"
         assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8

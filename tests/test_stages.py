@@ -18,11 +18,14 @@ from typer.testing import CliRunner
 
 import tiny
 from explearn.attribute import read_run
+from explearn.cli import app
 from explearn.data.storage import read_examples, read_rationales
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.registry import get_info
 from explearn.staging import COMPUTE_OPTIONS
 
-STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "report")
+STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "sanity", "report")
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
@@ -105,7 +108,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "expnet": {"epochs": 3},
         "baselines": BASELINES,
-        "evaluate": {"bootstrap_samples": 100},
+        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
+        "sanity": {"texts": 4, "noise_samples": 1},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
     for stage in ("prepare", "rationalise", "finetune", "attend"):
@@ -117,6 +121,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for group in ("expnet", "expnet_in_domain", "quick", *BASELINES["costly"]):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
+        succeed(folder, "sanity", "--task", task)
     succeed(folder, "report")
     return folder
 
@@ -245,8 +250,53 @@ class TestOutputs:
         for task in ("films", "meals"):
             leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
             for name in methods:
-                # Agreement with the words, agreement with the model, cost.
-                assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 3
+                # Agreement with the words, agreement with the model, behaviour, cost.
+                assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
+
+    def test_the_report_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
+        page = (project / "reports" / "report.html").read_text(encoding="utf-8")
+        for word in ("films", "meals", "occlusion"):
+            assert word in page
+        expected = {name: (project / "reports" / name).read_bytes() for name in ("report.md", "report.html")}
+        for name in expected:
+            (project / "reports" / name).unlink()
+        with contextlib.chdir(project):
+            result = CliRunner().invoke(app, ["report"], env={"EXPLEARN_SEED": None})
+        assert result.exit_code == 0, result.output
+        assert {name: (project / "reports" / name).read_bytes() for name in expected} == expected
+
+    def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
+        folder = finished / "reports" / "metrics"
+        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
+        by_text = read_by_text(folder / "texts" / "films.parquet")
+        assert set(by_text["aopc_comprehensiveness"]) == methods
+        assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
+        summary, pairs = folder / "comparisons" / "films.json", folder / "pairs" / "films.parquet"
+        comparisons, agreement = read_comparisons(summary, pairs)
+        assert set(comparisons) == set(METRICS)
+        assert set(comparisons["aopc_sufficiency"].methods) == methods
+        figures = json.loads((folder / "explanations" / "films.json").read_text())
+        plot = (finished / "reports" / "plots" / "faithfulness" / "films.csv").read_text().splitlines()
+        assert plot[0] == "task,method,family,value,low,high" and len(plot) == 1 + len(methods)
+        best = comparisons["aopc_sufficiency"].best[0]
+        assert figures[best]["aopc_sufficiency"] == min(m["aopc_sufficiency"] for m in figures.values())
+        assert {matrix.shape for matrix in agreement.values()} == {(len(methods), len(methods))}
+
+    def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
+        assert found["texts"] == 4
+        assert set(found["methods"]) == {"expnet", "expnet_in_domain", *BASELINES["quick"]}
+        random = found["methods"]["random"]
+        assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
+        assert random["max_sensitivity"] == 0 and random["random_labels"] is None
+        assert not any(method["skipped"] for method in found["methods"].values())
+
+    def test_sanity_takes_the_methods_it_is_told_and_permuted_labels(self, project: Path) -> None:
+        change_params(project, sanity={"methods": ["occlusion"], "texts": 2, "noise_samples": 0, "random_labels": True})
+        succeed(project, "sanity", "--task", "films")
+        found = json.loads((project / "reports" / "metrics" / "sanity" / "films.json").read_text())
+        assert list(found["methods"]) == ["occlusion"]
+        assert -1 <= found["methods"]["occlusion"]["random_labels"]["spearman"] <= 1
 
     def test_no_stage_leaves_half_a_file(self, finished: Path) -> None:
         assert [p for p in finished.rglob(".*") if "partial" in p.name] == []
@@ -305,7 +355,13 @@ class TestBadInput:
             ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),
             ("reports/metrics/explanations/films.json", "report", None),
+            ("reports/metrics/comparisons/films.json", "report", None),
+            ("reports/metrics/pairs/films.parquet", "report", None),
+            ("reports/metrics/sanity/films.json", "report", None),
             ("data/attributions/films/quick/random.parquet", "report", None),
+            ("data/classifiers/films/model.safetensors", "sanity", []),
+            ("data/explainers/films/expnet/expnet.safetensors", "sanity", []),
+            ("data/examples/films/test.parquet", "sanity", []),
         ],
     )
     @pytest.mark.parametrize("keep", [None, 0.5], ids=["missing", "cut_in_half"])
@@ -323,7 +379,7 @@ class TestBadInput:
         assert path.name in message or str(Path(file).parent) in message
 
     @NO_GPU
-    @pytest.mark.parametrize("stage", ["finetune", "attend", "attribute", "evaluate", "train"])
+    @pytest.mark.parametrize("stage", ["finetune", "attend", "attribute", "evaluate", "sanity", "train"])
     def test_a_gpu_that_is_not_there(self, project: Path, stage: str) -> None:
         message = complaint(project, stage, *required(stage), "--device", "cuda")
         assert "device 'cuda' asked for, but this machine has 0 usable CUDA devices" in message

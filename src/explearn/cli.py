@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `explearn methods`, `explearn annotate`."""
+"""The command line: `explearn explain`, `methods`, `report`, `gate` and `annotate`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from rich.text import Text
 from explearn.annotation.cli import app as annotate
 from explearn.data.records import Attribution
 from explearn.errors import DataError, ParamsError
+from explearn.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
+from explearn.params import load_params
 from explearn.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
+from explearn.reporting.changes import print_changes
 from explearn.staging import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.workspace import Workspace
 
 app = typer.Typer(
     add_completion=False,
@@ -119,6 +123,86 @@ def explain(
                 print(json.dumps(attribution.to_record(), ensure_ascii=False))
             else:
                 console.print(_rendered(attribution))
+
+
+@app.command()
+def report(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="With --experiments: those to compare (default: all of the current commit).", show_default=False
+        ),
+    ] = None,
+    experiments: Annotated[
+        bool, typer.Option("--experiments", help="Set DVC experiments side by side instead.")
+    ] = False,
+    output: Annotated[
+        Path, typer.Option(help="With --experiments: folder for experiments.md and experiments.html.")
+    ] = Path("reports/experiments"),
+    params: Annotated[
+        Path, typer.Option("--params", help="File of the run's parameters.", envvar="EXPLEARN_PARAMS")
+    ] = Path("params.yaml"),
+    seed: _SEED = None,  # type: ignore[valid-type]
+) -> None:
+    """Write the report of the project in this folder anew, or compare DVC experiments (--experiments)."""
+    with user_errors():
+        if experiments:
+            from explearn.reporting.experiments import read_experiments, write_experiments
+
+            for path in write_experiments(output, read_experiments(names or [])):
+                print(path)
+            return
+        if names:
+            raise ParamsError(f"got {names[0]!r}; names of experiments go with --experiments")
+        from explearn.reporting.project import report_project
+
+        found = load_params(params)
+        workspace = Workspace()
+        report_project(workspace, found, found.seed if seed is None else seed)
+        for name in ("report.md", "report.html"):
+            print(workspace.reports / name)
+
+
+@app.command()
+def gate(
+    rules: Annotated[Path, typer.Argument(help="YAML file of rules, as conf/gate.yaml.", show_default=False)],
+    base: Annotated[str, typer.Option(help="Git revision to compare with.")] = "HEAD",
+    head: Annotated[
+        str, typer.Option(help="Git revision to judge, or workspace: the files as they stand.")
+    ] = WORKSPACE,
+    old: Annotated[
+        Path | None, typer.Option(help="Metrics file, or project folder, to compare with, instead of --base.")
+    ] = None,
+    new: Annotated[
+        Path | None, typer.Option(help="Metrics file, or project folder, to judge, instead of --head.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a job summary.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show also the figures that stay the same.")] = False,
+) -> None:
+    """End with exit code 1 where a figure has become worse than the rules allow, and show what changed.
+
+    Exit code 2: the comparison could not be made.
+    """
+    with user_errors():
+        if (old is None) != (new is None):
+            raise ParamsError("--old and --new go together; expected both or neither")
+        found = load_gate(rules)
+        files = list(dict.fromkeys(rule.file for rule in found.rules))
+        if old is not None and new is not None:
+            before, after = from_path(files, old), from_path(files, new)
+            if old.is_file() or new.is_file():
+                shared = before.keys() | after.keys()
+                found = Gate(rules=[rule for rule in found.rules if rule.file in shared])
+        else:
+            before, after = from_revision(files, base), from_revision(files, head)
+        changes = check(found, before, after)
+    worse = [change for change in changes if change.regression]
+    shown = changes if every else [change for change in changes if change.verdict != "same"]
+    print_changes(shown, markdown)
+    said = f"{len(worse)} of {len(changes)} figures became worse than allowed."
+    print(f"\n{said}" if worse else f"\nNone of {len(changes)} figures became worse than allowed.")
+    if worse:
+        raise typer.Exit(1)
 
 
 def _lines() -> list[str]:

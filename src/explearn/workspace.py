@@ -49,11 +49,15 @@ class Workspace:
         return self.root / "data" / "attributions" / task / group
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: agreement, classifier or explanations."""
+        """JSON of a kind: agreement, classifier, explanations, comparisons or sanity."""
         return self.root / "reports" / "metrics" / kind / f"{task}.json"
 
+    def metrics_table(self, kind: str, task: str) -> Path:
+        """Parquet of a kind: texts (a metric's value on every text) or pairs (of methods, in a metric)."""
+        return self.root / "reports" / "metrics" / kind / f"{task}.parquet"
+
     def plot(self, kind: str, task: str) -> Path:
-        """CSV of a kind: finetune (training curve), f1 or auroc."""
+        """CSV of a kind: finetune (training curve), f1, auroc or faithfulness."""
         return self.root / "reports" / "plots" / kind / f"{task}.csv"
 
     @property

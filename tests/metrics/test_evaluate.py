@@ -13,8 +13,9 @@ import pytest
 
 from explearn.data.records import Example
 from explearn.errors import DataError
+from explearn.metrics.catalogue import METRICS
 from explearn.metrics.evaluate import evaluate_task, headline
-from explearn.params import EvaluateParams, Params
+from explearn.params import EvaluateParams, Params, SimulatabilityParams
 
 from .fakes import FakeClassifier, attribution, random_probability
 
@@ -56,7 +57,13 @@ def attributions(scores=SCORES, unaligned=0):
     ]
 
 
-def evaluate(methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=0.5, seed=13):
+def evaluate(methods, costs=None, **arguments):
+    return evaluation(methods, costs, **arguments).metrics
+
+
+def evaluation(
+    methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=0.5, seed=13, params=PARAMS, **vectors
+):
     classifier = FakeClassifier(random_probability)
     costs = costs or dict.fromkeys(methods, COST)
     return evaluate_task(
@@ -68,9 +75,10 @@ def evaluate(methods, costs=None, gold=GOLD, k=2, positive_rate=0.25, threshold=
         k,
         positive_rate,
         classifier,
-        PARAMS,
+        params,
         seed=seed,
         thresholds=dict.fromkeys(methods, threshold),
+        **vectors,
     )
 
 
@@ -154,6 +162,87 @@ def test_bad_input_is_named():
     with pytest.raises(DataError, match="K = 0"):
         evaluate({"rollout": good}, k=0)
     assert evaluate({}) == {}
+
+
+STATES = {i: [float(n), n * n, 1.0] for n, i in enumerate(EXAMPLES)}
+EMBEDDINGS = {i: np.random.default_rng(n).normal(size=(len(e.words), 3)) for n, (i, e) in enumerate(EXAMPLES.items())}
+METHODS = {
+    "rollout": attributions(),
+    "raw_attention": attributions({i: s[::-1] for i, s in SCORES.items()}),
+    "expnet": attributions({i: [-x for x in s] for i, s in SCORES.items()}),
+}
+
+
+def test_every_metric_of_the_catalogue_has_a_figure_an_interval_and_values_by_text():
+    found = evaluation(METHODS, states=STATES, embeddings=EMBEDDINGS)
+    for method in METHODS:
+        figures = found.metrics[method]
+        for name, metric in METRICS.items():
+            value, low, high = (figures[name + end] for end in ("", "_low", "_high"))
+            assert low <= value + 1e-12 and value <= high + 1e-12, name
+            assert found.by_text[metric.by_text][method].shape == (4,)
+    assert json.loads(json.dumps(found.metrics, allow_nan=False)) == found.metrics
+    assert set(found.comparisons) == set(METRICS)
+    assert {matrix.shape for matrix in found.agreement.values()} == {(3, 3)}
+
+
+def test_means_by_text_are_the_figures():
+    found = evaluation(METHODS, states=STATES, embeddings=EMBEDDINGS)
+    pooled = {"f1", "f1_topk", "iou_f1", "auroc", "auprc", "consistency"}
+    for name in set(METRICS) - pooled:
+        values = found.by_text[METRICS[name].by_text]["rollout"]
+        if found.metrics["rollout"][name] is not None:
+            assert np.nanmean(values) == pytest.approx(found.metrics["rollout"][name]), name
+    judged = np.array([True, True, False, False])
+    assert (np.isnan(found.by_text["text_f1"]["rollout"]) == ~judged).all()
+    # Marked in a: fine, chosen fine and film; in b: dull and long, chosen rather and dull.
+    assert found.by_text["text_f1_topk"]["rollout"][judged] == pytest.approx([2 / 3, 1 / 2])
+    # Marked words against others: 1 of 1 ranked above both; 0.7 above 0.6 and 0.3, 0.4 above 0.3.
+    assert found.by_text["text_auroc"]["rollout"][judged] == pytest.approx([1, 3 / 4])
+    # Spans: film and fine are one, which overlaps fine by half; rather and dull overlap dull by half, long is missed.
+    assert found.metrics["rollout"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
+
+
+def test_what_needs_the_model_is_left_out_without_it():
+    found = evaluation({"rollout": attributions()})
+    for name in ("consistency", "stability_semantic", "simulatability"):
+        assert found.metrics["rollout"][name] is None and found.comparisons[name].best == ()
+    assert found.metrics["rollout"]["stability_lexical"] is not None
+    less = PARAMS.model_copy(
+        update={"infidelity_samples": 0, "simulatability": SimulatabilityParams(enabled=False), "neighbours": 1}
+    )
+    found = evaluation({"rollout": attributions()}, params=less, states=STATES, embeddings=EMBEDDINGS)
+    assert found.metrics["rollout"]["infidelity"] is None and found.metrics["rollout"]["simulatability"] is None
+    # What nobody has is no column of values either, which could not be written.
+    assert not {"infidelity", "simulatability"} & set(found.by_text)
+    assert found.metrics["rollout"]["stability_semantic"] is not None
+
+
+def test_protocol_eraser_takes_the_words_that_a_method_chose():
+    found = {
+        protocol: evaluate({"expnet": attributions()}, params=PARAMS.model_copy(update={"protocol": protocol}))[
+            "expnet"
+        ]
+        for protocol in ("default", "eraser")
+    }
+    # At 0.5: fine | rather, dull | bad | nobody; by default one word of each text.
+    assert found["eraser"]["comprehensiveness"] != found["default"]["comprehensiveness"]
+    assert found["eraser"]["aopc_comprehensiveness"] == pytest.approx(found["default"]["aopc_comprehensiveness"])
+
+
+def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
+    classifier = FakeClassifier(random_probability)
+    evaluate_task(
+        "t", METHODS, dict.fromkeys(METHODS, COST), EXAMPLES, GOLD, 2, 0.25, classifier, PARAMS, 13, {"expnet": 0.5}
+    )
+    asked = [encoding.key for call in classifier.calls for encoding in call]
+    assert len(asked) == len(set(asked))
+
+
+def test_students_foretell_the_classes_of_the_model_that_a_method_explains():
+    other = [replace(a, predicted={"yes": "no", "no": "yes"}[a.predicted]) for a in attributions()]
+    found = evaluation({"rollout": attributions(), "raw_attention": other}, embeddings=EMBEDDINGS)
+    assert all(found.metrics[m]["student_accuracy"] is not None for m in found.metrics)
 
 
 def params(**changes) -> Params:

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import golden
 from explearn.errors import DataError, ModelError, UnknownNameError
-from explearn.metrics.faithfulness import EPSILON, faithfulness, top_count
+from explearn.metrics.faithfulness import EPSILON, faithfulness, logit, top_count
+from explearn.metrics.predictions import Predictions
 from explearn.params import EvaluateParams
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability
@@ -52,15 +54,26 @@ def test_values_by_hand(removal):
     # 20 %: without fine 0.4, fine only 0.6. 60 %: without fine, long, film 0.1; those only 0.9.
     assert result.comprehensiveness_by_percent[0] == pytest.approx([0.5, 0.8])
     assert result.sufficiency_by_percent[0] == pytest.approx([0.3, 0.0])
-    assert result.means() == pytest.approx(
-        {
-            "comprehensiveness": 0.5,
-            "sufficiency": 0.3,
-            "log_odds": math.log(0.4 / 0.9),
-            "aopc_comprehensiveness": 0.65,
-            "aopc_sufficiency": 0.15,
-        }
-    )
+    expected = {
+        "comprehensiveness": 0.5,
+        "sufficiency": 0.3,
+        "log_odds": math.log(0.4 / 0.9),
+        "aopc_comprehensiveness": 0.65,
+        "aopc_sufficiency": 0.15,
+        # Without fine 0.4; without but, the one word that speaks against, still 0.9; fine alone is a yes too.
+        "delta_log_odds_positive": math.log(0.9 / 0.1) - math.log(0.4 / 0.6),
+        "delta_log_odds_negative": 0.0,
+        "prediction_agreement": 1.0,
+        "confidence_full": 0.9,
+        "confidence_without": 0.6,
+        "confidence_only": 0.6,
+        "confidence_masked": 0.6,
+        "entropy_full": -0.9 * math.log(0.9) - 0.1 * math.log(0.1),
+        "entropy_without": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+        "entropy_only": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+        "entropy_masked": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+    }
+    assert result.means() == pytest.approx(expected)
 
 
 def test_log_odds_masks_whatever_the_removal():
@@ -104,8 +117,9 @@ def test_inputs_are_merged_across_methods_and_shares():
     # Of five words, 1 to 20 % are one word and 50 % three: the full text, one word out, one kept, one masked, three
     # out, three kept.
     assert len(classifier.calls) == 1 and len(classifier.calls[0]) == 6
-    # Each method asks for the full and the masked text, and for two inputs at each of five shares and the headline's.
-    assert all(r.requested_inputs == 2 + 2 * 6 and r.distinct_inputs == 6 for r in results.values())
+    # Each method asks for the full and the masked text, for two inputs at each of five shares and the headline's, and
+    # for the words in favour masked, those against masked, and the headline's words alone.
+    assert all(r.requested_inputs == 2 + 2 * 6 + 3 and r.distinct_inputs == 6 for r in results.values())
     assert results["one"].means() == results["two"].means()
 
 
@@ -185,12 +199,100 @@ def test_bad_attributions_are_named():
         faithfulness(FakeClassifier(lambda e: np.array([math.nan, 1.0])), encodings, {"m": [good]}, params)
 
 
-def test_aopc_is_erasers():
-    """ERASER is given probabilities, not a model: texts of 100 words make each of its thresholds its own input."""
+def test_words_for_and_against_the_class_are_masked_apart():
+    classifier = FakeClassifier(weigh({"fine": 0.5, "long": -0.2, "film": 0.3}))
+    params = EvaluateParams(percents=[40], headline_percent=40)
+    scores = [0.0, 0.9, -0.1, 0.0, -0.6]
+    encodings = {"a": encode(WORDS)}
+    signed = attribution(WORDS, scores)
+    result = faithfulness(classifier, encodings, {"m": [signed], "u": [replace(signed, signed=False)]}, params)
+    # p(x) = 0.7. Of the two best words only fine is above 0, of the two worst both are below.
+    assert result["m"].delta_log_odds_positive == pytest.approx([math.log(0.7 / 0.3) - math.log(0.2 / 0.8)])
+    assert result["m"].delta_log_odds_negative == pytest.approx([math.log(0.7 / 0.3) - math.log(0.6 / 0.4)])
+    # Without signs the two best words count as they are, and none is against.
+    assert np.isnan(result["u"].delta_log_odds_negative).all()
+    assert result["u"].means()["delta_log_odds_negative"] is None
+    assert result["u"].delta_log_odds_positive == pytest.approx(result["m"].delta_log_odds_positive)
+
+
+def test_logit_keeps_its_digits_near_one_and_stays_finite():
+    near = np.array([[1.0, 1e-12], [1.0, 0.0], [0.25, 0.75]])
+    found = logit(near, np.array([0, 0, 1]))
+    assert found == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
+
+
+def test_agreement_asks_for_the_class_of_the_explanation_alone():
+    classifier = FakeClassifier(weigh({"fine": 0.5, "film": 0.2}))
+    params = EvaluateParams(percents=[20], headline_percent=20)
+    good, bad = attribution(WORDS, [0, 1, 0, 0, 0]), attribution(WORDS, [0, 0, 0, 0, 1])
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"good": [good], "bad": [bad]}, params)
+    assert (result["good"].prediction.tolist(), result["bad"].prediction.tolist()) == ([1], [0])
+    assert (result["good"].prediction_agreement, result["bad"].prediction_agreement) == ([1.0], [0.0])
+
+
+def test_predictions_are_shared_between_metrics():
+    classifier = FakeClassifier(random_probability)
+    encodings, scored = {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}
+    shared = Predictions(classifier)
+    first = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
+    again = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
+    assert first["m"].means() == again["m"].means() and len(classifier.calls) == 1
+    row = shared.request(encode(["another"]))
+    shared.evaluate("more")
+    assert shared.probabilities[row] == pytest.approx(random_probability(encode(["another"])))
+    assert [len(call) for call in classifier.calls] == [row, 1]
+
+
+@pytest.mark.parametrize("scores", ["random", "attcat"])
+def test_protocol_aml_is_amls(scores):
+    """Values of AML's own code, in float64; every sub-token but [CLS] and [SEP] is free."""
+    reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["aml"]
+    classifier = golden.classifier("float64")
+    expected = [row for row in reference["outputs_float64"] if row["score_set"] == scores]
+    encodings, texts = {}, []
+    for row in expected:
+        name = str(row["input"])
+        encoding = encodings[name] = replace(golden.encoding(golden.inputs()[row["input"]]), example_id=name)
+        values = np.asarray(reference["inputs"]["scores"][scores][name])[encoding.positions]
+        target = classifier.labels[row["target"]]
+        # Ranked as sub-tokens: the words' own scores, here reversed, must not matter.
+        texts.append(
+            replace(
+                attribution(encoding.words, -values, example_id=name, target=target, predicted=target),
+                token_scores=values,
+            )
+        )
+    params = EvaluateParams(protocol="aml", percents=[1, 5, 10, 20, 50], headline_percent=20)
+    result = faithfulness(classifier, encodings, {"m": texts}, params)["m"]
+    for name, theirs in (
+        ("sufficiency", "SUFFICIENCY"),
+        ("comprehensiveness", "COMPREHENSIVENESS"),
+        ("log_odds", "EVAL_LOG_ODDS"),
+        ("aopc_sufficiency", "AOPC_SUFFICIENCY"),
+        ("aopc_comprehensiveness", "AOPC_COMPREHENSIVENESS"),
+    ):
+        assert getattr(result, name) == pytest.approx([row[theirs] for row in expected], abs=1e-9), name
+    for name in ("sufficiency", "comprehensiveness"):
+        theirs = [[k[name] for k in row["per_k"] if k["k"] <= 50] for row in expected]
+        assert getattr(result, f"{name}_by_percent") == pytest.approx(np.array(theirs), abs=1e-9), name
+    assert any(k["n_tokens"] == 0 for row in expected for k in row["per_k"])
+
+
+def test_protocol_aml_needs_a_score_for_every_sub_token():
+    encoding = golden.encoding(golden.inputs()[0])
+    bad = replace(attribution(encoding.words, range(len(encoding.words)), example_id="0", target="x"), token_scores=[1])
+    classifier = golden.classifier("float64")
+    bad = replace(bad, target=classifier.labels[0])
+    with pytest.raises(DataError, match="1 sub-token scores; expected one for each of the text's 3"):
+        faithfulness(classifier, {"0": encoding}, {"m": [bad]}, EvaluateParams(protocol="aml"))
+
+
+def test_protocol_eraser_is_erasers():
+    """ERASER is given probabilities, not a model: texts of 100 words make each of its inputs a text of its own."""
     reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["eraser_faithfulness"]
     labels = ["neg", "neu", "pos"]
-    table: dict[tuple[int, ...], np.ndarray] = {}
-    encodings, attributions, percents = {}, [], []
+    table: dict[object, np.ndarray] = {}
+    encodings, attributions, percents, chosen = {}, [], [], {}
     for instance in reference["inputs"]["instances"]:
         name = instance["annotation_id"]
         words = [f"{name}-{i}" for i in range(100)]
@@ -199,23 +301,31 @@ def test_aopc_is_erasers():
         def distribution(scores):
             return np.array([scores[label] for label in labels])
 
+        def write(top, scores, encoding=encoding):
+            table[encoding.delete(top).key] = distribution(scores["comprehensiveness_classification_scores"])
+            table[encoding.keep(top).key] = distribution(scores["sufficiency_classification_scores"])
+
         table[encoding.key] = distribution(instance["classification_scores"])
         percents = [round(100 * t["threshold"]) for t in instance["thresholded_scores"]]
         for percent, scores in zip(percents, instance["thresholded_scores"], strict=True):
-            top = range(percent)
-            table[encoding.delete(top).key] = distribution(scores["comprehensiveness_classification_scores"])
-            table[encoding.keep(top).key] = distribution(scores["sufficiency_classification_scores"])
+            write(range(percent), scores)
+        # The chosen words are no share of the best ones.
+        write(range(60, 90), instance)
+        chosen[name] = [60 <= i < 90 for i in range(100)]
         attributions.append(attribution(words, range(100, 0, -1), example_id=name, target=instance["classification"]))
     # At 50 % the words without the top and the top alone are different texts, so no entry is written twice.
-    assert len(table) == len(attributions) * (1 + 2 * len(percents))
+    assert len(table) == len(attributions) * (1 + 2 * (len(percents) + 1))
     unknown = np.full(3, 1 / 3)
     classifier = FakeClassifier(lambda e: table.get(e.key, unknown), labels=labels)
-    params = EvaluateParams(percents=percents, headline_percent=20)
-    result = faithfulness(classifier, encodings, {"m": attributions}, params)["m"]
+    params = EvaluateParams(percents=percents, protocol="eraser")
+    result = faithfulness(classifier, encodings, {"m": attributions}, params, {"m": chosen})["m"]
     expected = reference["outputs"]["all_instances"]
-    assert result.means()["aopc_comprehensiveness"] == pytest.approx(expected["comprehensiveness_aopc"], abs=1e-12)
-    assert result.means()["aopc_sufficiency"] == pytest.approx(expected["sufficiency_aopc"], abs=1e-12)
-    points = result.comprehensiveness_by_percent.mean(axis=0)
-    assert points == pytest.approx(np.array(expected["comprehensiveness_aopc_points"]).ravel(), abs=1e-12)
-    points = result.sufficiency_by_percent.mean(axis=0)
-    assert points == pytest.approx(np.array(expected["sufficiency_aopc_points"]).ravel(), abs=1e-12)
+    for name in ("comprehensiveness", "sufficiency"):
+        assert result.means()[name] == pytest.approx(expected[name], abs=1e-9)
+        assert result.means()[f"aopc_{name}"] == pytest.approx(expected[f"{name}_aopc"], abs=1e-9)
+        points = getattr(result, f"{name}_by_percent").mean(axis=0)
+        assert points == pytest.approx(np.ravel(expected[f"{name}_aopc_points"]), abs=1e-9)
+        each = [reference["outputs"]["per_instance"][a.example_id][name] for a in attributions]
+        assert getattr(result, name) == pytest.approx(each, abs=1e-9)
+    with pytest.raises(DataError, match="protocol eraser takes the chosen words, and got none"):
+        faithfulness(classifier, encodings, {"m": attributions}, params)

@@ -13,17 +13,12 @@ from markdown_it import MarkdownIt
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.params import Params
+from explearn.reporting.columns import FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
+from explearn.reporting.executive import chance_warning, headline_sentences
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
-from explearn.reporting.report import chance_warning, fenced, headline_sentences, render_report, write_report
-from explearn.reporting.tables import (
-    FAITHFULNESS_COLUMNS,
-    PLAUSIBILITY_COLUMNS,
-    choose_examples,
-    example_reports,
-    leaderboard,
-    leaderboard_order,
-)
-from task_reports import metrics, task
+from explearn.reporting.report import fenced, render_report, write_report
+from explearn.reporting.tables import choose_examples, example_reports, leaderboard_order
+from task_reports import check, comparison, metrics, task
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 
@@ -77,14 +72,28 @@ def test_best_is_bold_in_its_direction_and_ties_are_all_bold():
         "rollout": metrics(0.3999, sufficiency=0.3, log_odds=-2.0, comprehensiveness=None),
         "random": metrics(0.1, sufficiency=0.1, log_odds=0.5, comprehensiveness=-0.0001),
     }
-    cells = {row[1]: row for row in leaderboard(rows, [*PLAUSIBILITY_COLUMNS[:1], *FAITHFULNESS_COLUMNS[:3]])}
-    assert cells["expnet"] == ["learned", "expnet", "**0.400** (0.30–0.50)", "**0.100**", "**-0.200**", "-1.000"]
-    assert cells["rollout"] == ["attention", "rollout", "**0.400**", "–", "0.300", "**-2.000**"]
-    assert cells["random"] == ["chance", "random", "0.100", "0.000", "0.100", "0.500"]
+    columns = [*PLAUSIBILITY_COLUMNS[:1], *FAITHFULNESS_COLUMNS[:3]]
+    cells = {row.method: [cell.markdown(True) for cell in row.cells] for row in leaderboard(rows, columns)}
+    assert cells["expnet"] == ["**0.400** (0.30–0.50)", "**0.100**", "**-0.200**", "-1.000"]
+    assert cells["rollout"] == ["**0.400**", "–", "0.300", "**-2.000**"]
+    assert cells["random"] == ["0.100", "0.000", "0.100", "0.500"]
+    assert [row.family for row in leaderboard(rows, columns)] == ["learned", "chance", "attention"]
+
+
+def test_where_methods_were_compared_the_tests_say_who_is_best_and_who_ties():
+    figures = {"expnet": 0.4001, "rollout": 0.3999, "random": 0.1}
+    found = comparison("f1", figures, {("expnet", "random"): 0.01})
+    rows = leaderboard({m: metrics(f1) for m, f1 in figures.items()}, PLAUSIBILITY_COLUMNS[:1], {"f1": found})
+    assert {row.method: row.cells[0].markdown(True) for row in rows} == {
+        "expnet": "**0.400**",
+        "rollout": "<u>0.400</u>",
+        "random": "0.100",
+    }
 
 
 def test_a_column_without_values_has_no_best():
-    assert [row[2] for row in leaderboard({"expnet": metrics(None)}, PLAUSIBILITY_COLUMNS[:1])] == ["–"]
+    (row,) = leaderboard({"expnet": metrics(None)}, PLAUSIBILITY_COLUMNS[:1])
+    assert (row.cells[0].text, row.cells[0].best) == ("–", False)
 
 
 def test_headline_says_who_is_ahead():
@@ -111,19 +120,22 @@ def test_warning_below_the_margin_over_the_majority(accuracy, warned):
 def test_warning_is_a_block_in_the_report():
     weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
     text = render_report(params(), [weak])
-    assert "> [!WARNING]\n> The classifier answers 0.550" in text and "Read with care: films" in text
+    assert "> [!WARNING]\n> The classifier answers 0.550" in text and "**Weak classifiers:** films." in text
     assert "[!WARNING]" not in render_report(params(), [task()])
 
 
 def tables(text: str) -> list[list[list[str]]]:
     """Cells of every table, as a renderer sees them."""
     found: list[list[list[str]]] = []
+    inside = False
     for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type in ("table_open", "table_close"):
+            inside = token.type == "table_open"
         if token.type == "table_open":
             found.append([])
         elif token.type == "tr_open":
             found[-1].append([])
-        elif token.type == "inline" and found and token.level >= 3:
+        elif token.type == "inline" and inside:
             found[-1][-1].append(token.content)
     return found
 
@@ -144,13 +156,31 @@ def shown(methods=("expnet", "rollout")):
     )
 
 
+def whole_task(**changes):
+    figures = {"expnet": 0.5, "rollout": 0.25}
+    return task(
+        examples=shown(),
+        comparisons={"f1": comparison("f1", figures, {("expnet", "rollout"): 0.01})},
+        method_agreement={"rank_agreement": np.array([[1.0, 0.256], [0.256, 1.0]])},
+        sanity={"texts": 4, "methods": {"expnet": check(), "rollout": check(0.9)}},
+        **changes,
+    )
+
+
 def test_report_has_every_part_in_whole_tables():
-    text = render_report(params(), [task(examples=shown())])
+    text = render_report(params(), [whole_task()])
     for heading in (
+        "## On one page",
+        "### Who wins on what",
+        "## All tasks at a glance",
         "## What this is",
         "## Methods",
         "## Task: films",
+        "### Data and annotators",
         "### Leaderboard",
+        "### Which differences are significant",
+        "### Sanity checks",
+        "### Is a shortened text still a text",
         "### Example texts",
         "## Param",
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.metrics import plausibility
+from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.infidelity import infidelity
+from explearn.metrics.judge import judge_plausibility
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.significance import Comparison, bootstrap_counts, compare
 from explearn.params import EvaluateParams, Params
 from explearn.registry import get_info
 
@@ -20,9 +28,30 @@ if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
 
 Number = int | float | None
-MethodMetrics = dict[str, Number]
+Array = NDArray[np.float64]
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskEvaluation:
+    """How the methods of a task did.
+
+    Attributes:
+        metrics: by method, its figures; see `evaluate_task`.
+        example_ids: the n texts.
+        by_text: metric -> method -> value on each text, (n,), NaN where undefined. Names are those of
+            `explearn.metrics.catalogue.Metric.by_text`, and confidence_* and entropy_*.
+        comparisons: by metric of the catalogue, the paired tests, the best and who ties with them.
+        agreement: rank_agreement, top_overlap and prediction_overlap of every two methods, in the order of `metrics`,
+            (methods, methods); see `explearn.metrics.agreement`.
+    """
+
+    metrics: dict[str, MethodMetrics]
+    example_ids: tuple[str, ...]
+    by_text: dict[str, dict[str, Array]]
+    comparisons: dict[str, Comparison]
+    agreement: dict[str, Array]
 
 
 def evaluate_task(
@@ -37,11 +66,13 @@ def evaluate_task(
     params: EvaluateParams,
     seed: int,
     thresholds: Mapping[str, float],
-) -> dict[str, MethodMetrics]:
+    states: Mapping[str, ArrayLike] | None = None,
+    embeddings: Mapping[str, ArrayLike] | None = None,
+) -> TaskEvaluation:
     """Judge every method of a task on the same texts.
 
     Plausibility is taken over the texts that have at least one marked word and that the classifier gets right;
-    faithfulness over all texts. `f1`, its interval, precision, recall and macro_f1 choose words by the method's own
+    all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1 choose words by the method's own
     rule (MethodInfo.binarisation), `f1_topk` by the top K for every method, so that no method gains from the rule.
 
     Args:
@@ -55,24 +86,28 @@ def evaluate_task(
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
         positive_rate: share of marked words in training, in [0, 1].
         classifier: the model that was explained.
-        params: resamples, confidence, removal and shares.
-        seed: of the bootstrap.
+        params: of all metrics.
+        seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
         thresholds: method -> score from which a word counts, for methods with that rule.
+        states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
+            None (`explearn.models.representations.aggregate_states`).
+        embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
+            (`explearn.models.representations.word_embeddings`).
 
     Returns:
-        For each method: f1, f1_low, f1_high, precision, recall, f1_topk, macro_f1, auroc, auprc, comprehensiveness,
-        sufficiency, log_odds, aopc_comprehensiveness, aopc_sufficiency, throughput (texts a second),
-        relative_throughput (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and
-        backward_passes (for one text), completeness_error (mean over the texts, for methods whose scores should add
-        up), texts, plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined,
-        never NaN.
+        Its `metrics` hold for each method: every metric of `explearn.metrics.catalogue.METRICS`, with its interval as
+        NAME_low and NAME_high; precision and recall; confidence_* and entropy_* (of the classifier on the inputs that
+        faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
+        (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
+        text); completeness_error (mean over the texts, for methods whose scores should add up); texts,
+        plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined, never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
             of another length than the example, scores that are not finite, costs that are missing.
     """
     if not attributions:
-        return {}
+        return TaskEvaluation({}, (), {}, {}, {})
     if k < 1:
         raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
     by_id = {method: _by_id(task, method, texts) for method, texts in attributions.items()}
@@ -83,24 +118,79 @@ def evaluate_task(
             _check(task, method, attribution, examples)
         if method not in costs:
             raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected seconds and memory")
-    masks = {i: _gold_mask(task, i, gold[i], examples[i]) for i in ids if i in gold}
+    masks = [_gold_mask(task, i, gold[i], examples[i]) if i in gold else _NOTHING for i in ids]
+    chosen = {
+        method: [
+            plausibility.binarise(
+                text.scores,
+                get_info(method).binarisation,
+                k=k,
+                threshold=thresholds.get(method),
+                positive_rate=positive_rate,
+            )
+            for text in texts
+        ]
+        for method, texts in ordered.items()
+    }
+    columns = Columns(counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed))
+    for method, texts in ordered.items():
+        judged = np.array(
+            [a.predicted == examples[a.example_id].label and mask.any() for a, mask in zip(texts, masks, strict=True)]
+        )
+        boundaries = [len(examples[i].words) or None for i in ids]
+        found = judge_plausibility(texts, chosen[method], masks, judged, boundaries, k, params, seed)
+        columns.means[method] |= found.metrics | {"plausibility_texts": int(judged.sum())}
+        for name, values in found.by_text.items():
+            columns.by_text[name][method] = values
+
+    predictions = Predictions(classifier)
     encodings = dict(zip(ids, classifier.encode([examples[i] for i in ids]), strict=True))
-    faithful = faithfulness(classifier, encodings, ordered, params)
+    rationales = {method: dict(zip(ids, masks_, strict=True)) for method, masks_ in chosen.items()}
+    faithful = faithfulness(classifier, encodings, ordered, params, rationales, predictions)
+    for method, result in faithful.items():
+        columns.add_all(method, result.values())
+    if params.infidelity_samples:
+        found_infidelity = infidelity(classifier, encodings, ordered, params.infidelity_samples, seed, predictions)
+        for method, values in found_infidelity.items():
+            columns.add(method, "infidelity", values)
+    add_stability(columns, ordered, [examples[i].all_words for i in ids], _stacked(states, ids), params)
+    add_consistency(columns, ordered, _stacked(states, ids), params, seed)
+    if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
+        add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
+
     metrics: dict[str, MethodMetrics] = {}
     for method, texts in ordered.items():
-        judged = [
-            a for a in texts if a.predicted == examples[a.example_id].label and masks.get(a.example_id, _NOTHING).any()
-        ]
         metrics[method] = {
-            **_plausibility(method, judged, masks, k, positive_rate, thresholds.get(method), params, seed),
-            **faithful[method].means(),
+            **dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")),
+            **columns.means[method],
+            **columns.figures(method, params.confidence),
             **_costs(task, method, costs[method]),
             "completeness_error": _mean([a.completeness_error for a in texts]),
             "texts": len(texts),
-            "plausibility_texts": len(judged),
             "unaligned_words": sum(a.unaligned for a in texts),
         }
-    return metrics
+    scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
+    return TaskEvaluation(
+        metrics=metrics,
+        example_ids=tuple(ids),
+        # Looking up a metric that nobody has leaves an empty entry.
+        by_text={name: dict(values) for name, values in columns.by_text.items() if values},
+        comparisons={
+            metric.name: compare(
+                metric.name,
+                {method: figures[metric.name] for method, figures in metrics.items()},
+                columns.by_text[metric.by_text],
+                metric.larger_is_better,
+                params.significance,
+            )
+            for metric in METRICS.values()
+        },
+        agreement={
+            "rank_agreement": rank_agreement(scores),
+            "top_overlap": top_overlap(scores, params.headline_percent),
+            "prediction_overlap": prediction_overlap({m: result.prediction for m, result in faithful.items()}),
+        },
+    )
 
 
 def headline(
@@ -190,35 +280,8 @@ def _gold_mask(task: str, example_id: str, mask: ArrayLike, example: Example) ->
     return array
 
 
-def _plausibility(
-    method: str,
-    judged: Sequence[Attribution],
-    masks: Mapping[str, NDArray[np.bool_]],
-    k: int,
-    positive_rate: float,
-    threshold: float | None,
-    params: EvaluateParams,
-    seed: int,
-) -> MethodMetrics:
-    rule = get_info(method).binarisation
-    marked = [masks[a.example_id] for a in judged]
-    own = [plausibility.binarise(a.scores, rule, k=k, threshold=threshold, positive_rate=positive_rate) for a in judged]
-    counts = plausibility.rationale_counts(own, marked)
-    pooled = plausibility.agreement_of_counts(counts)
-    low, high = plausibility.bootstrap_interval(counts, params.bootstrap_samples, params.confidence, seed)
-    top_k = plausibility.precision_recall_f1([plausibility.select_top_k(a.scores, k) for a in judged], marked)
-    scores = [a.scores for a in judged]
-    return {
-        "f1": pooled.f1,
-        "f1_low": low,
-        "f1_high": high,
-        "precision": pooled.precision,
-        "recall": pooled.recall,
-        "f1_topk": top_k.f1,
-        "macro_f1": plausibility.macro_f1(counts),
-        "auroc": plausibility.auroc(scores, marked),
-        "auprc": plausibility.auprc(scores, marked),
-    }
+def _stacked(vectors: Mapping[str, ArrayLike] | None, ids: Sequence[str]) -> Array | None:
+    return None if vectors is None else np.array([vectors[i] for i in ids], dtype=np.float64)
 
 
 def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:

@@ -1,22 +1,25 @@
 """Faithfulness: does the classifier itself depend on the words a method ranks highest?
 
-Comprehensiveness and sufficiency are those of ERASER (DeYoung et al. 2020, section 4.2) and log-odds that of
-Shrikumar et al. 2017 as used in AML; shares of k percent and their mean (AOPC) as in ERASER.
+Comprehensiveness and sufficiency are those of ERASER (DeYoung et al. 2020, section 4.2), log-odds that of Shrikumar et
+al. 2017 as used in AML, the difference of log-odds and the agreement of predictions those of L2E (section 4.4). Shares
+of k percent and their mean (AOPC) are as in ERASER.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr
 
+from explearn.data.alignment import NO_WORD
 from explearn.data.records import Attribution
-from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.errors import DataError, UnknownNameError
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.predictions import Predictions
 from explearn.params import EvaluateParams
 
 if TYPE_CHECKING:
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
     from explearn.models.encoding import Encoding
 
-logger = logging.getLogger(__name__)
-
 EPSILON = float(np.finfo(np.float64).eps)
 """Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""
+
+INPUTS = ("full", "without", "only", "masked")
+"""The inputs whose confidence is noted: the text, and those of comprehensiveness, sufficiency and log-odds."""
 
 Array = NDArray[np.float64]
 
@@ -42,11 +46,20 @@ class FaithfulnessResult:
         comprehensiveness: p(x) - p(x without the top words), shape (n,); larger is better.
         sufficiency: p(x) - p(the top words only), shape (n,); smaller is better.
         log_odds: log p(x with the top words masked) - log p(x), natural logarithm, shape (n,); smaller is better.
+        aopc_comprehensiveness, aopc_sufficiency: mean over the shares, shape (n,).
         comprehensiveness_by_percent, sufficiency_by_percent: shape (n, len(params.percents)).
+        delta_log_odds_positive: logit p(x) - logit p(x with the top words masked), of those words only the ones that
+            speak for the target (score above 0; of an unsigned method all), shape (n,); larger is better.
+        delta_log_odds_negative: the same with as many words from the other end, those that speak against the target
+            (score below 0), shape (n,), NaN for unsigned methods; smaller is better.
+        prediction: index of the class given for the top words only, int64, shape (n,).
+        prediction_agreement: 1 where that is the class given for the whole text, else 0, shape (n,); larger is better.
+        confidence: largest class probability of each of INPUTS, shape (n, 4).
+        entropy: of the class probabilities of each of INPUTS, in nats, shape (n, 4).
         requested_inputs: inputs that this method asked the classifier about.
         distinct_inputs: inputs that were evaluated for all methods of the call together.
 
-    Single values take `params.headline_percent` of the words; the AOPC is the mean over `params.percents`.
+    Single values take `params.headline_percent` of the words.
     """
 
     example_ids: tuple[str, ...]
@@ -54,25 +67,42 @@ class FaithfulnessResult:
     comprehensiveness: Array
     sufficiency: Array
     log_odds: Array
+    aopc_comprehensiveness: Array
+    aopc_sufficiency: Array
     comprehensiveness_by_percent: Array
     sufficiency_by_percent: Array
+    delta_log_odds_positive: Array
+    delta_log_odds_negative: Array
+    prediction: NDArray[np.int64]
+    prediction_agreement: Array
+    confidence: Array
+    entropy: Array
     requested_inputs: int
     distinct_inputs: int
 
-    @property
-    def aopc_comprehensiveness(self) -> Array:
-        """Mean over the shares, shape (n,)."""
-        return np.asarray(self.comprehensiveness_by_percent.mean(axis=1))
-
-    @property
-    def aopc_sufficiency(self) -> Array:
-        """Mean over the shares, shape (n,)."""
-        return np.asarray(self.sufficiency_by_percent.mean(axis=1))
+    def values(self) -> dict[str, Array]:
+        """Every metric's value on each text, by metric name, NaN where undefined."""
+        names = (
+            "comprehensiveness",
+            "sufficiency",
+            "log_odds",
+            "aopc_comprehensiveness",
+            "aopc_sufficiency",
+            "delta_log_odds_positive",
+            "delta_log_odds_negative",
+            "prediction_agreement",
+        )
+        inputs = {
+            f"{kind}_{name}": getattr(self, kind)[:, column]
+            for kind in ("confidence", "entropy")
+            for column, name in enumerate(INPUTS)
+        }
+        return {name: getattr(self, name) for name in names} | inputs
 
     def means(self) -> dict[str, float | None]:
-        """Means over the texts, by metric name; None where there is no text."""
-        names = ("comprehensiveness", "sufficiency", "log_odds", "aopc_comprehensiveness", "aopc_sufficiency")
-        return {name: float(getattr(self, name).mean()) if self.example_ids else None for name in names}
+        """Means over the texts where a metric is defined, by metric name; None where there is no such text."""
+        defined = {name: values[~np.isnan(values)] for name, values in self.values().items()}
+        return {name: float(values.mean()) if values.size else None for name, values in defined.items()}
 
 
 def top_count(words: int, percent: int) -> int:
@@ -83,32 +113,50 @@ def top_count(words: int, percent: int) -> int:
     return max(1, (words * percent + 50) // 100)
 
 
-class _Inputs:
-    """Encodings to evaluate, each distinct one once."""
+def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
+    """log(p / (1 - p)), p the probability of the target; shape (n,) from probabilities (n, C) and targets (n,).
 
-    def __init__(self) -> None:
-        self.distinct: list[Encoding] = []
-        self.requested = 0
-        self._index: dict[object, int] = {}
+    1 - p is taken as the sum over the other classes, which keeps its digits where p is almost 1. Both are raised to
+    EPSILON.
+    """
+    rows = np.arange(len(targets))
+    others = probabilities.copy()
+    others[rows, targets] = 0.0
+    return np.asarray(
+        np.log(np.maximum(probabilities[rows, targets], EPSILON)) - np.log(np.maximum(others.sum(axis=1), EPSILON))
+    )
 
-    def add(self, encoding: Encoding) -> int:
-        """Row of the encoding's prediction."""
-        self.requested += 1
-        row = self._index.setdefault(encoding.key, len(self.distinct))
-        if row == len(self.distinct):
-            self.distinct.append(encoding)
-        return row
+
+def as_sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding, NDArray[np.float64]]:
+    """The text with each sub-token a word of its own (special tokens excepted), and the scores of these."""
+    free = [not special for special in encoding.special]
+    owners = np.cumsum(free) - 1
+    if sum(free) != len(attribution.token_scores):
+        raise DataError(
+            f"method {attribution.method!r}, example {attribution.example_id!r}: {len(attribution.token_scores)} "
+            f"sub-token scores; expected one for each of the text's {sum(free)}"
+        )
+    word_ids = tuple(int(owner) if real else NO_WORD for owner, real in zip(owners, free, strict=True))
+    return replace(encoding, word_ids=word_ids, words=attribution.tokens), np.asarray(
+        attribution.token_scores, dtype=np.float64
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Rows of predictions that one attribution needs: full (), without and only (len(percents) + 1,), masked ()."""
+    """Rows of the predictions that one attribution needs.
+
+    without, only: (len(percents) + 1,), the last of the headline. positive, negative: masked words for and against.
+    """
 
     target: int
     full: int
     without: list[int]
     only: list[int]
     masked: int
+    positive: int
+    negative: int
+    kept: int
 
 
 def faithfulness(
@@ -116,48 +164,52 @@ def faithfulness(
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
+    rationales: Mapping[str, Mapping[str, ArrayLike]] | None = None,
+    predictions: Predictions | None = None,
 ) -> dict[str, FaithfulnessResult]:
-    """Comprehensiveness, sufficiency, log-odds and their AOPC for all methods of a task together.
+    """Comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task together.
 
     Different methods and shares often ask about the same shortened text, so all inputs are collected first, those
     that look alike to the model (`Encoding.key`) are merged, and one `predict_proba` evaluates the distinct ones.
 
-    For each share of k percent the top `top_count(n, k)` of n words, by highest signed score and then by position, are
-    taken out (comprehensiveness) or left alone (sufficiency), by deletion or by the mask token as `params.removal`
-    says. Log-odds always masks. The class is the attribution's target.
+    For each share of k percent the best words, by highest signed score and then by position, are taken out
+    (comprehensiveness) or left alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
+    always masks. The class is the attribution's target. How many words k percent are, what the single values take and
+    how the AOPC is averaged depends on `params.protocol`:
+
+    default: `top_count(n, k)` of n words; the AOPC is the mean over `params.percents`.
+    aml: sub-tokens instead of words, floor(n k / 100) of them, possibly none, where all differences are 0; the AOPC is
+        the sum over the shares divided by their number + 1 (AML's own code; the paper deletes words).
+    eraser: as default, but the single values take the method's chosen words, `rationales` (ERASER's hard rationales;
+        how many words a share is, ERASER leaves to the maker of the predictions).
+
+    L2E's metrics always take the top `top_count(n, params.headline_percent)` words; L2E itself takes 30 %.
 
     Args:
         classifier: the model that was explained.
         encodings: by example id, the unchanged texts.
         attributions: by method; any number of texts each.
-        params: removal, percents and headline_percent.
+        params: protocol, removal, percents and headline_percent.
+        rationales: method -> example id -> chosen words, bool (n,); needed by protocol eraser alone.
+        predictions: to share evaluated inputs with other metrics (default: none).
 
     Raises:
         DataError: an attribution of a text without encoding, of other words than its encoding's, or with scores that
-            are not finite or not one a word.
+            are not finite or not one a word; under protocol eraser, a text without chosen words' mask.
         UnknownNameError: a target that the classifier has no class for.
         ModelError: the classifier gave a probability that is not finite.
     """
-    shares = [*params.percents, params.headline_percent]
-    inputs = _Inputs()
+    pool = predictions or Predictions(classifier)
     plans: dict[str, list[_Plan]] = {}
     requested: dict[str, int] = {}
     for method, texts in attributions.items():
-        before = inputs.requested
-        plans[method] = [_plan(classifier, encodings, method, text, shares, params.removal, inputs) for text in texts]
-        requested[method] = inputs.requested - before
-    said = f"{len(inputs.distinct):,} distinct of {inputs.requested:,} inputs"
-    logger.info("faithfulness of %d methods: %s", len(attributions), said)
-    probabilities = np.zeros((0, len(classifier.labels)))
-    if inputs.distinct:
-        probabilities = classifier.predict_proba(inputs.distinct, description=f"faithfulness, {said}")
-    if not np.isfinite(probabilities).all():
-        raise ModelError("the classifier gave a probability that is not finite; expected values in [0, 1]")
+        before = pool.requested
+        chosen = (rationales or {}).get(method, {})
+        plans[method] = [_plan(classifier, encodings, method, text, chosen, params, pool) for text in texts]
+        requested[method] = pool.requested - before
+    pool.evaluate(f"faithfulness of {len(attributions)} methods")
     return {
-        method: _result(
-            attributions[method], plans[method], len(shares), probabilities, requested[method], len(inputs.distinct)
-        )
-        for method in attributions
+        method: _result(texts, plans[method], params, pool, requested[method]) for method, texts in attributions.items()
     }
 
 
@@ -166,9 +218,9 @@ def _plan(
     encodings: Mapping[str, Encoding],
     method: str,
     attribution: Attribution,
-    shares: Sequence[int],
-    removal: str,
-    inputs: _Inputs,
+    chosen: Mapping[str, ArrayLike],
+    params: EvaluateParams,
+    pool: Predictions,
 ) -> _Plan:
     where = f"method {method!r}, example {attribution.example_id!r}"
     encoding = encodings.get(attribution.example_id)
@@ -182,50 +234,105 @@ def _plan(
     if attribution.target not in classifier.labels:
         raise UnknownNameError(f"target class ({where})", attribution.target, classifier.labels)
     try:
-        order = [int(word) for word in ranking(attribution.scores)]
+        order = ranking(attribution.scores).tolist()
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
-    mask_token_id = classifier.mask_token_id
-    without: list[int] = []
-    only: list[int] = []
-    for share in shares:
-        top, rest = order[: top_count(len(order), share)], order[top_count(len(order), share) :]
-        if removal == "delete":
-            without.append(inputs.add(encoding.delete(top)))
-            only.append(inputs.add(encoding.keep(top)))
-        else:
-            without.append(inputs.add(encoding.mask(top, mask_token_id)))
-            only.append(inputs.add(encoding.mask(rest, mask_token_id)))
+
+    full = pool.request(encoding)
+    mask = classifier.mask_token_id
+    text, units, counts = encoding, order, [top_count(len(order), percent) for percent in params.percents]
+    top = order[: top_count(len(order), params.headline_percent)]
+    single = top
+    if params.protocol == "aml":
+        text, token_scores = as_sub_tokens(encoding, attribution)
+        units = ranking(token_scores).tolist() if len(token_scores) else []
+        counts = [len(units) * percent // 100 for percent in params.percents]
+        single = units[: len(units) * params.headline_percent // 100]
+    elif params.protocol == "eraser":
+        single = _chosen_words(chosen, attribution, where)
+
+    def without(words: list[int]) -> int:
+        return pool.request(text.delete(words) if params.removal == "delete" else text.mask(words, mask))
+
+    def only(words: list[int]) -> int:
+        if not words and params.protocol == "aml":
+            return full
+        if params.removal == "delete":
+            return pool.request(text.keep(words))
+        return pool.request(text.mask(set(units).difference(words), mask))
+
+    parts = [*(units[:count] for count in counts), single]
+    scores = attribution.scores
     return _Plan(
         target=classifier.labels.index(attribution.target),
-        full=inputs.add(encoding),
-        without=without,
-        only=only,
-        # `shares` ends with the headline's.
-        masked=inputs.add(encoding.mask(order[: top_count(len(order), shares[-1])], mask_token_id)),
+        full=full,
+        without=[without(words) for words in parts],
+        only=[only(words) for words in parts],
+        masked=pool.request(text.mask(single, mask)),
+        positive=pool.request(encoding.mask([w for w in top if scores[w] > 0 or not attribution.signed], mask)),
+        negative=pool.request(
+            encoding.mask([w for w in order[::-1][: len(top)] if scores[w] < 0 and attribution.signed], mask)
+        ),
+        kept=pool.request(encoding.keep(top) if params.removal == "delete" else encoding.mask(order[len(top) :], mask)),
     )
+
+
+def _chosen_words(chosen: Mapping[str, ArrayLike], attribution: Attribution, where: str) -> list[int]:
+    mask = chosen.get(attribution.example_id)
+    if mask is None or np.shape(mask) != (len(attribution.words),):
+        raise DataError(
+            f"{where}: protocol eraser takes the chosen words, and got {'none' if mask is None else np.shape(mask)}; "
+            f"expected a mask over the {len(attribution.words)} words"
+        )
+    return [int(word) for word in np.flatnonzero(np.asarray(mask, dtype=np.bool_))]
 
 
 def _result(
     attributions: Sequence[Attribution],
     plans: Sequence[_Plan],
-    shares: int,
-    probabilities: Array,
+    params: EvaluateParams,
+    pool: Predictions,
     requested: int,
-    distinct: int,
 ) -> FaithfulnessResult:
-    full = np.array([probabilities[p.full, p.target] for p in plans])
-    masked = np.array([probabilities[p.masked, p.target] for p in plans])
-    without = np.array([probabilities[p.without, p.target] for p in plans]).reshape(len(plans), shares)
-    only = np.array([probabilities[p.only, p.target] for p in plans]).reshape(len(plans), shares)
+    def rows(name: str) -> Array:
+        """Probabilities of one input a text, (n, C)."""
+        return pool.probabilities[np.array([getattr(plan, name) for plan in plans], dtype=np.intp)]
+
+    targets = np.array([plan.target for plan in plans], dtype=np.int64)
+
+    def differences(name: str) -> Array:
+        found = np.array([pool.probabilities[getattr(plan, name), plan.target] for plan in plans])
+        return np.asarray(full_p[:, None] - found.reshape(len(plans), len(params.percents) + 1))
+
+    full, masked, kept = rows("full"), rows("masked"), rows("kept")
+    full_p = np.take_along_axis(full, targets[:, None], axis=1)[:, 0]
+    masked_p = np.take_along_axis(masked, targets[:, None], axis=1)[:, 0]
+    comprehensiveness, sufficiency = differences("without"), differences("only")
+    steps = len(params.percents) + (params.protocol == "aml")
+    signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
+    noted = [
+        full,
+        pool.probabilities[[plan.without[-1] for plan in plans]],
+        pool.probabilities[[plan.only[-1] for plan in plans]],
+        masked,
+    ]
+    prediction = kept.argmax(axis=1)
     return FaithfulnessResult(
         example_ids=tuple(a.example_id for a in attributions),
-        probability=full,
-        comprehensiveness=full - without[:, -1],
-        sufficiency=full - only[:, -1],
-        log_odds=np.log(np.maximum(masked, EPSILON)) - np.log(np.maximum(full, EPSILON)),
-        comprehensiveness_by_percent=full[:, None] - without[:, :-1],
-        sufficiency_by_percent=full[:, None] - only[:, :-1],
+        probability=full_p,
+        comprehensiveness=comprehensiveness[:, -1],
+        sufficiency=sufficiency[:, -1],
+        log_odds=np.log(np.maximum(masked_p, EPSILON)) - np.log(np.maximum(full_p, EPSILON)),
+        aopc_comprehensiveness=comprehensiveness[:, :-1].sum(axis=1) / steps,
+        aopc_sufficiency=sufficiency[:, :-1].sum(axis=1) / steps,
+        comprehensiveness_by_percent=comprehensiveness[:, :-1],
+        sufficiency_by_percent=sufficiency[:, :-1],
+        delta_log_odds_positive=logit(full, targets) - logit(rows("positive"), targets),
+        delta_log_odds_negative=np.where(signed, logit(full, targets) - logit(rows("negative"), targets), np.nan),
+        prediction=prediction,
+        prediction_agreement=(prediction == full.argmax(axis=1)).astype(np.float64),
+        confidence=np.stack([p.max(axis=1) for p in noted], axis=1),
+        entropy=np.stack([entr(p).sum(axis=1) for p in noted], axis=1),
         requested_inputs=requested,
-        distinct_inputs=distinct,
+        distinct_inputs=pool.distinct,
     )

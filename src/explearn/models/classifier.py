@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 from collections.abc import Sequence
@@ -109,6 +110,14 @@ class Classifier:
             )
         return cls(model, tokenizer, compute, name=name)
 
+    def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
+        """The same around another model of the same architecture: tokenizer, device, precision and batches stay."""
+        other = copy.copy(self)
+        other.__dict__.pop("fingerprint", None)
+        other.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+        other._forward = other.model
+        return other
+
     # ---- what the model sees -------------------------------------------------------------------------------------
 
     @property
@@ -190,9 +199,10 @@ class Classifier:
         return autocast(self.device, self.dtype)
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        """float32 logits, shape (batch, C)."""
+        """Logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
-            return cast(torch.Tensor, self._forward(**batch.model_inputs()).logits).float()
+            logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
+        return logits if logits.dtype == torch.float64 else logits.float()
 
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from explearn.attribute import read_run
 from explearn.data.records import SPLITS, RationaleKind
 from explearn.data.storage import read_attributions, read_json
+from explearn.metrics.files import read_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.params import Params
 from explearn.reporting.tables import TaskReport, choose_examples, example_reports
@@ -14,7 +15,7 @@ from explearn.workspace import Workspace
 
 
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
-    """Gather a task's metrics and the example texts to show.
+    """Gather a task's metrics, how its methods compare, and the example texts to show.
 
     Raises DataError where a file is missing or damaged.
     """
@@ -33,6 +34,19 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
+    comparisons, method_agreement = read_comparisons(
+        workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
+    )
+    # The first of the texts with heatmaps are those of report.md: one draw, of which each takes what it shows.
+    shown = example_reports(
+        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
+        gold,
+        {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
+        attributions,
+        k=k,
+        thresholds=thresholds,
+        positive_rate=rate,
+    )
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
@@ -40,16 +54,12 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         agreement=agreement,
         classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
         methods=read_json(workspace.metrics("explanations", task)),
-        examples=example_reports(
-            choose_examples(candidates, gold, params.report.examples, seed),
-            gold,
-            {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
-            attributions,
-            k=k,
-            thresholds=thresholds,
-            positive_rate=rate,
-        ),
+        examples=shown[: params.report.examples],
         k=k,
         positive_rate=rate,
         thresholds=thresholds,
+        comparisons=comparisons,
+        method_agreement=method_agreement,
+        sanity=read_json(workspace.metrics("sanity", task)),
+        heatmaps=shown[: params.report.heatmaps],
     )

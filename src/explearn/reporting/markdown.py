@@ -7,7 +7,9 @@ plain text in every position, so one escape serves paragraphs, table cells and e
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
 
 _SPECIAL = "`*_[]|\\~#$@^"
 _REFERENCES = {ord(char): f"&#{ord(char)};" for char in _SPECIAL} | {
@@ -23,6 +25,7 @@ _INNER_UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])&#95;(?=[A-Za-z0-9])")
 _WHITE_SPACE = re.compile(r"\s+")
 # Bullets, setext underlines and ordered lists, which count at the start of a line only.
 _LINE_START = re.compile(r"^([-+=]|\d+(?=[.)](?:\s|$)))")
+_BOLD = re.compile(r"\*\*(.+?)\*\*")
 # What GitHub turns into links on its own.
 _AUTOLINK = re.compile(r"(?i)(?<=www)\.|:(?=//)")
 
@@ -68,3 +71,21 @@ def emphasise(words: Sequence[str], selected: Sequence[bool], whole: bool = True
         else:
             parts.append(text if whole else "…")
     return Markdown(" ".join(parts))
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Markdown:
+    """A table; the first `left` columns stand left, the others right. Cells are escaped unless they are Markdown."""
+    lines = [headings, ["---"] * left + ["---:"] * (len(headings) - left), *rows]
+    cells = [
+        [cell if isinstance(cell, Markdown) or index == 1 else escape_markdown(cell) for cell in line]
+        for index, line in enumerate(lines)
+    ]
+    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in cells))
+
+
+def inline_html(text: Markdown) -> Markup:
+    """One line of our own Markdown as HTML: what is bold there is strong, and nothing else is an element.
+
+    `text` holds escaped data (`escape_markdown`) and `**bold**` only; character references mean the same in HTML.
+    """
+    return Markup(_BOLD.sub(r"<strong>\1</strong>", text))

@@ -69,7 +69,17 @@ class PlotSpec:
 
 
 F1_PLOT = PlotSpec("f1", "f1", "f1_low", "f1_high", "F1 (line: {confidence:g} % interval)", None)
-AUROC_PLOT = PlotSpec("auroc", "auroc", None, None, "AUROC (dashed: 0.5, order by chance)", 0.5)
+AUROC_PLOT = PlotSpec(
+    "auroc", "auroc", "auroc_low", "auroc_high", "AUROC (line: {confidence:g} % interval, dashed: 0.5, by chance)", 0.5
+)
+FAITHFULNESS_PLOT = PlotSpec(
+    "faithfulness",
+    "aopc_comprehensiveness",
+    "aopc_comprehensiveness_low",
+    "aopc_comprehensiveness_high",
+    "AOPC comprehensiveness (line: {confidence:g} % interval)",
+    None,
+)
 
 
 def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confidence: float) -> None:

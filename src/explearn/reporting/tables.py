@@ -1,4 +1,4 @@
-"""What the report is made from, and the leaderboard's order and cells."""
+"""What the report is made from, the leaderboard's order, and the texts to show."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.data.records import Attribution, Example, RationaleKind
 from explearn.errors import DataError
 from explearn.metrics.plausibility import binarise
+from explearn.metrics.significance import Comparison
 from explearn.registry import get_info
-from explearn.reporting.markdown import Markdown, escape_markdown
 
 Number = int | float | None
 
@@ -58,6 +58,11 @@ class TaskReport:
         k: words chosen a text by the top-K rule; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> score from which a word counts, for methods with that rule.
+        comparisons: by metric, the paired tests, the best and who ties with them.
+        method_agreement: measure -> its value for every two methods, in the order of `methods`.
+        sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
+            (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
+        heatmaps: texts to show with all methods' scores.
     """
 
     task: str
@@ -70,51 +75,10 @@ class TaskReport:
     k: int | None = None
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the leaderboard: metric, heading, whether a larger value is better, and the decimals shown."""
-
-    metric: str
-    heading: str
-    larger_is_better: bool
-    suffix: str = ""
-    decimals: int = 3
-
-    @property
-    def title(self) -> str:
-        return f"{self.heading} {'↑' if self.larger_is_better else '↓'}"
-
-    def text(self, value: Number) -> str:
-        """The value as shown; a plain 0.000 for values that round to zero."""
-        return "–" if value is None else f"{round(value, self.decimals) + 0.0:,.{self.decimals}f}{self.suffix}"
-
-
-PLAUSIBILITY_COLUMNS = (
-    Column("f1", "F1", True),
-    Column("precision", "Precision", True),
-    Column("recall", "Recall", True),
-    Column("f1_topk", "F1 top-K", True),
-    Column("macro_f1", "Macro F1", True),
-    Column("auroc", "AUROC", True),
-    Column("auprc", "AUPRC", True),
-)
-FAITHFULNESS_COLUMNS = (
-    Column("comprehensiveness", "Comprehensiveness", True),
-    Column("sufficiency", "Sufficiency", False),
-    Column("log_odds", "Log-odds", False),
-    Column("aopc_comprehensiveness", "AOPC compr.", True),
-    Column("aopc_sufficiency", "AOPC suff.", False),
-)
-COST_COLUMNS = (
-    Column("throughput", "Texts a second", True, decimals=1),
-    Column("relative_throughput", "Speed", True, "×"),
-    Column("forward_passes", "Forward passes", False, decimals=1),
-    Column("backward_passes", "Backward passes", False, decimals=1),
-    Column("peak_memory_mb", "Memory, MiB", False, decimals=0),
-    Column("completeness_error", "Completeness error", False),
-)
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    sanity: Mapping[str, Any] = field(default_factory=dict)
+    heatmaps: Sequence[ExampleReport] = field(default_factory=list)
 
 
 def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str]:
@@ -127,36 +91,6 @@ def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str
         return (FAMILY_ORDER.index(family) if known else len(FAMILY_ORDER), "" if known else family)
 
     return sorted(methods, key=rank)
-
-
-def leaderboard(methods: Mapping[str, Mapping[str, Number]], columns: Sequence[Column]) -> list[list[Markdown]]:
-    """Rows of family, method and one cell a column; the best of each column is bold, all of them where several show
-    the same figure. F1 comes with its interval."""
-    best = {column.metric: _best(column, methods) for column in columns}
-    rows: list[list[Markdown]] = []
-    for method in leaderboard_order(methods):
-        cells = [escape_markdown(get_info(method).family), escape_markdown(method)]
-        for column in columns:
-            text = column.text(methods[method].get(column.metric))
-            shown = f"**{text}**" if text == best[column.metric] else text
-            if column.metric == "f1":
-                shown += interval(methods[method])
-            cells.append(Markdown(shown))
-        rows.append(cells)
-    return rows
-
-
-def interval(metrics: Mapping[str, Number]) -> str:
-    """Bounds of F1 as ' (0.31–0.42)', empty where there are none."""
-    low, high = metrics.get("f1_low"), metrics.get("f1_high")
-    return "" if low is None or high is None else f" ({low:.2f}–{high:.2f})"
-
-
-def _best(column: Column, methods: Mapping[str, Mapping[str, Number]]) -> str | None:
-    values = [value for metrics in methods.values() if (value := metrics.get(column.metric)) is not None]
-    if not values:
-        return None
-    return column.text(max(values) if column.larger_is_better else min(values))
 
 
 def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:

@@ -1,0 +1,12 @@
+"""Arithmetic on arrays with undefined entries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> NDArray[np.float64]:
+    """Quotients, and `undefined` where the denominator is not above 0."""
+    above, below = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
+    return np.asarray(np.divide(above, below, out=np.full(above.shape, undefined), where=below > 0))

@@ -1,0 +1,66 @@
+"""Predictions for shortened and masked texts, each distinct input evaluated once for all methods and metrics."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.errors import ModelError
+
+if TYPE_CHECKING:
+    # explearn.models imports torch, which takes seconds that a reader of results need not spend.
+    from explearn.models.classifier import Classifier
+    from explearn.models.encoding import Encoding
+
+logger = logging.getLogger(__name__)
+
+
+class Predictions:
+    """Rows of class probabilities for inputs that look alike to the model (`Encoding.key`) only once.
+
+    Metrics first `request` all inputs that they need, then `evaluate` the new ones in one batched pass, then read
+    `probabilities`. Several metrics may share one object: what one has evaluated, the next need not.
+
+    Attributes:
+        classifier: the model that is asked.
+        requested: number of calls of `request`.
+        probabilities: float64, (evaluated inputs, C).
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+        self.requested = 0
+        self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
+        self._rows: dict[object, int] = {}
+        self._waiting: list[Encoding] = []
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct inputs requested so far."""
+        return len(self._rows)
+
+    def request(self, encoding: Encoding) -> int:
+        """Row of `probabilities` that holds this input's prediction after the next `evaluate`."""
+        self.requested += 1
+        row = self._rows.setdefault(encoding.key, len(self._rows))
+        if row == len(self.probabilities) + len(self._waiting):
+            self._waiting.append(encoding)
+        return row
+
+    def evaluate(self, description: str) -> None:
+        """Predict what was requested since the last call; shows a progress bar that starts with `description`.
+
+        Raises ModelError where a probability is not finite.
+        """
+        if not self._waiting:
+            return
+        said = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
+        logger.info(said)
+        found = self.classifier.predict_proba(self._waiting, description=said)
+        if not np.isfinite(found).all():
+            raise ModelError("the classifier gave a probability that is not finite; expected values in [0, 1]")
+        self.probabilities = np.concatenate([self.probabilities, found])
+        self._waiting = []

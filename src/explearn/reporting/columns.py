@@ -1,0 +1,181 @@
+"""The columns of the report's tables, and their cells: figure, interval, and who is best or ties with the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from explearn.metrics.significance import Comparison
+from explearn.registry import get_info
+from explearn.reporting.markdown import Markdown
+from explearn.reporting.tables import Number, leaderboard_order
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of figures.
+
+    Attributes:
+        metric: name among a method's metrics.
+        heading: what readers see.
+        larger_is_better: direction; None where neither is better and no cell is marked.
+        suffix: behind each figure. decimals: shown of it.
+    """
+
+    metric: str
+    heading: str
+    larger_is_better: bool | None
+    suffix: str = ""
+    decimals: int = 3
+
+    @property
+    def title(self) -> str:
+        arrow = {True: " ↑", False: " ↓", None: ""}[self.larger_is_better]
+        return f"{self.heading}{arrow}"
+
+    def text(self, value: Number) -> str:
+        """The value as shown; a plain 0.000 for values that round to zero."""
+        return "–" if value is None else f"{round(value, self.decimals) + 0.0:,.{self.decimals}f}{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A leaderboard: its name in links, its title, and its columns."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+
+
+PLAUSIBILITY_COLUMNS = (
+    Column("f1", "F1", True),
+    Column("precision", "Precision", True),
+    Column("recall", "Recall", True),
+    Column("f1_topk", "F1 top-K", True),
+    Column("macro_f1", "Macro F1", True),
+    Column("iou_f1", "Span F1", True),
+    Column("auroc", "AUROC", True),
+    Column("auprc", "AUPRC", True),
+    Column("eraser_auprc", "AUPRC by text", True),
+)
+FAITHFULNESS_COLUMNS = (
+    Column("comprehensiveness", "Comprehensiveness", True),
+    Column("sufficiency", "Sufficiency", False),
+    Column("log_odds", "Log-odds", False),
+    Column("aopc_comprehensiveness", "AOPC compr.", True),
+    Column("aopc_sufficiency", "AOPC suff.", False),
+    Column("delta_log_odds_positive", "Δ log-odds +", True),
+    Column("delta_log_odds_negative", "Δ log-odds −", False),
+    Column("prediction_agreement", "Prediction kept", True),
+    Column("infidelity", "Infidelity", False, decimals=4),
+)
+BEHAVIOUR_COLUMNS = (
+    Column("stability_semantic", "Stability, meaning", True),
+    Column("stability_lexical", "Stability, wording", True),
+    Column("stability_semantic_content", "…, content words", True),
+    Column("stability_lexical_content", "…, content words", True),
+    Column("consistency", "Consistency", True),
+    Column("simulatability", "Simulatability", True),
+)
+COST_COLUMNS = (
+    Column("throughput", "Texts a second", True, decimals=1),
+    Column("relative_throughput", "Speed", True, "×"),
+    Column("forward_passes", "Forward passes", False, decimals=1),
+    Column("backward_passes", "Backward passes", False, decimals=1),
+    Column("peak_memory_mb", "Memory, MiB", False, decimals=0),
+    Column("completeness_error", "Completeness error", False),
+)
+DISTRIBUTION_COLUMNS = tuple(
+    Column(f"{measure}_{inputs}", f"{heading}, {words}", None)
+    for measure, heading in (("confidence", "Confidence"), ("entropy", "Entropy"))
+    for inputs, words in (
+        ("full", "whole text"),
+        ("without", "without top words"),
+        ("only", "top words alone"),
+        ("masked", "top words masked"),
+    )
+)
+
+TABLES = (
+    Table("plausibility", "Agreement with the marked words", PLAUSIBILITY_COLUMNS),
+    Table("faithfulness", "Agreement with the model", FAITHFULNESS_COLUMNS),
+    Table("behaviour", "Alike for like texts, and instructive", BEHAVIOUR_COLUMNS),
+    Table("cost", "Cost", COST_COLUMNS),
+)
+"""The leaderboards of a task, all of which hold every method."""
+
+DISTRIBUTION = Table("distribution", "The classifier on shortened texts", DISTRIBUTION_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure as shown, with what sorting needs and how it is marked.
+
+    Attributes:
+        value, text: the figure, and as shown.
+        best: no method has a better one. tied: worse than the best, but not significantly so.
+        low, high: bounds of its interval as shown; empty where there is none.
+    """
+
+    value: Number
+    text: str
+    best: bool = False
+    tied: bool = False
+    low: str = ""
+    high: str = ""
+
+    def markdown(self, interval: bool) -> Markdown:
+        marked = f"**{self.text}**" if self.best else f"<u>{self.text}</u>" if self.tied else self.text
+        return Markdown(f"{marked} ({self.low}–{self.high})" if interval and self.low else marked)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method's cells, one a column."""
+
+    family: str
+    method: str
+    cells: tuple[Cell, ...]
+
+
+def leaderboard(
+    methods: Mapping[str, Mapping[str, Number]],
+    columns: Sequence[Column],
+    comparisons: Mapping[str, Comparison] | None = None,
+) -> list[Row]:
+    """One row a method, in leaderboard order.
+
+    Where there is a comparison of the metric, it says who is best and who ties. In other columns all are best that show
+    the best figure, and none ties.
+    """
+    found = comparisons or {}
+    best = {column.metric: _best(column, methods) for column in columns}
+    rows = []
+    for method in leaderboard_order(methods):
+        cells = []
+        for column in columns:
+            figures = methods[method]
+            value = figures.get(column.metric)
+            text = column.text(value)
+            comparison = found.get(column.metric)
+            low, high = figures.get(f"{column.metric}_low"), figures.get(f"{column.metric}_high")
+            bounded = low is not None and high is not None
+            cells.append(
+                Cell(
+                    value,
+                    text,
+                    best=text == best[column.metric] if comparison is None else method in comparison.best,
+                    tied=comparison is not None and method in comparison.tied,
+                    low=f"{low:.2f}" if bounded else "",
+                    high=f"{high:.2f}" if bounded else "",
+                )
+            )
+        rows.append(Row(get_info(method).family, method, tuple(cells)))
+    return rows
+
+
+def _best(column: Column, methods: Mapping[str, Mapping[str, Number]]) -> str | None:
+    values = [value for metrics in methods.values() if (value := metrics.get(column.metric)) is not None]
+    if not values or column.larger_is_better is None:
+        return None
+    return column.text(max(values) if column.larger_is_better else min(values))

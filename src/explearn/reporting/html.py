@@ -1,0 +1,177 @@
+"""reports/report.html: the whole report in one file that needs no other, with sorting, filters and token heatmaps."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from explearn.data.storage import write_text
+from explearn.params import Params
+from explearn.reporting import sections
+from explearn.reporting.columns import DISTRIBUTION, TABLES, leaderboard
+from explearn.reporting.executive import (
+    LEADER_HEADINGS,
+    caveats,
+    chance_warning,
+    headline_sentences,
+    leader_rows,
+    leaders,
+    overview,
+)
+from explearn.reporting.glossary import INTRODUCTION, glossary
+from explearn.reporting.markdown import Markdown, inline_html
+from explearn.reporting.papers import side_by_side
+from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
+
+FULL_SCALE = 99
+"""Scores in the page are whole numbers, those of each text and method scaled to at most this; colours show no more."""
+
+FIGURES = (
+    ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
+    ("f1", "F1 of each method on each task, with its interval", "Points with intervals, a panel a task"),
+)
+
+
+def write_html(path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path) -> None:
+    """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
+    write_text(path, render_html(params, tasks, {name: figures / f"{name}.svg" for name, _, _ in FIGURES}))
+
+
+def render_html(params: Params, tasks: Sequence[TaskReport], figures: dict[str, Path] | None = None) -> str:
+    """The page. Everything from data is escaped, and no script but the report's own can run in it.
+
+    Args:
+        figures: name of FIGURES -> SVG file; those that are not given are left out.
+    """
+    environment = page_environment()
+    script = Markup(asset("page.js") + asset("report.js"))
+    methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
+    found = figures or {}
+    return environment.get_template("report.html.j2").render(
+        params=params,
+        css=Markup(asset("report.css")),
+        script=script,
+        script_hash=source_hash(script),
+        data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
+        method_names=methods,
+        leader_headings=LEADER_HEADINGS,
+        leaders=leader_rows(leaders(tasks)),
+        headline=headline_sentences(params, tasks),
+        caveats=caveats(params, tasks),
+        overview=overview(tasks),
+        figures=[(title, alt, data_uri(found[name])) for name, title, alt in FIGURES if name in found],
+        papers=[
+            {
+                "table": side.table,
+                "headings": side.headings,
+                "cells": [
+                    [method, *(Markdown(f"**{text}**") if best else text for text, best in cells)]
+                    for method, cells in side.rows
+                ],
+            }
+            for side in side_by_side(params, tasks)
+        ],
+        tasks=[_task(task, params) for task in tasks],
+        introduction=INTRODUCTION,
+        glossary=glossary(params.evaluate),
+        methods=[[name, family, *rest] for family, name, *rest in sections.method_rows(tasks)],
+        better=sections.BETTER,
+        worse=sections.WORSE,
+        confidence=f"{100 * params.evaluate.confidence:g}",
+        parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        versions=sections.versions(),
+    )
+
+
+def page_environment() -> Environment:
+    """Templates of pages: autoescape is on, and `inline` puts in our own Markdown."""
+    environment = Environment(
+        loader=PackageLoader("explearn.reporting"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
+    return environment
+
+
+def asset(name: str) -> str:
+    """A file beside the templates."""
+    return resources.files("explearn.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def source_hash(script: str) -> str:
+    """What a Content-Security-Policy names a script by, so that no other runs."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def data_uri(path: Path) -> str:
+    """An SVG file as an address that holds it."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _task(task: TaskReport, params: Params) -> dict[str, Any]:
+    return {
+        "name": task.task,
+        "warning": chance_warning(task.classifier, params.report.chance_margin),
+        "facts": sections.facts(task),
+        "pairs": sections.annotator_pairs(task),
+        "classifier": sections.classifier_rows(task),
+        "counted": sections.counted(task),
+        "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
+        "matrices": sections.matrices(task, params.evaluate.significance),
+        "agreement": sections.agreement_rows(task),
+        "sanity": sections.sanity_rows(task),
+        "sanity_texts": task.sanity.get("texts", 0),
+        "distribution": (DISTRIBUTION, leaderboard(task.methods, DISTRIBUTION.columns)),
+    }
+
+
+def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
+    """What the page's script draws: names of the methods, and for each task its texts (see `_text`)."""
+    return {
+        "methods": list(methods),
+        "tasks": [
+            {"name": task.task, "texts": [_text(methods, example) for example in task.heatmaps]} for task in tasks
+        ],
+    }
+
+
+def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
+    """words, pair (index of the second segment's first word, or -1), marked ("0110"), and for each method its scores,
+    scaled, and the words it chose, None where it does not explain the text."""
+    first = next(iter(report.attributions.values()), None)
+    return {
+        "id": report.example.id,
+        "label": report.example.label,
+        "predicted": "–" if first is None else first.predicted,
+        "probability": "–" if first is None else f"{first.probability:.2f}",
+        "kinds": ", ".join(report.kinds) or "nobody",
+        "words": list(report.example.all_words),
+        "pair": len(report.example.words) if report.example.pair else -1,
+        "marked": _bits(report.gold),
+        "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
+        "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
+    }
+
+
+def _bits(mask: Any) -> str:
+    return "".join("1" if chosen else "0" for chosen in np.asarray(mask, dtype=np.bool_))
+
+
+def _scaled(scores: Any) -> list[int]:
+    array = np.asarray(scores, dtype=np.float64)
+    largest = np.abs(array).max(initial=0.0)
+    scaled: list[int] = np.rint(FULL_SCALE * array / (largest or 1.0)).astype(int).tolist()
+    return scaled

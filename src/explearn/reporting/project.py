@@ -1,0 +1,24 @@
+"""The report of a project, from the files that its stages left."""
+
+from __future__ import annotations
+
+from explearn.data.storage import write_json
+from explearn.metrics.evaluate import headline
+from explearn.params import Params
+from explearn.reporting.collect import collect_task
+from explearn.reporting.report import write_report
+from explearn.workspace import Workspace
+
+
+def report_project(workspace: Workspace, params: Params, seed: int) -> None:
+    """Write the report with its figures, metrics.json and headline.json into the workspace's reports/.
+
+    Raises DataError where a file of an earlier stage is missing or damaged.
+    """
+    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
+    metrics = {task.task: task.methods for task in tasks}
+    write_report(workspace.reports, params, tasks)
+    found = headline(params, metrics)
+    write_json(workspace.reports / "metrics.json", {"headline": found, "tasks": metrics})
+    f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
+    write_json(workspace.reports / "headline.json", {**found, "f1_by_task": f1_by_task})

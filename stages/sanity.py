@@ -1,0 +1,81 @@
+"""Stage sanity: do the methods' scores depend on the classifier, and how steady are they?"""
+
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from explearn.attribute import group_methods, texts_to_explain
+from explearn.compute import ComputeOptions
+from explearn.data.records import Example
+from explearn.data.storage import write_json
+from explearn.metrics.sanity import check_methods
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import finetune
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.workspace import Workspace
+
+
+@stage()
+def sanity(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
+
+    Writes reports/metrics/sanity/TASK.json: texts, and for each method random_model (part of the model -> spearman,
+    overlap), random_labels, max_sensitivity and skipped.
+    """
+    workspace = Workspace()
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    chosen = params.sanity.methods
+    if chosen is None:
+        chosen = [*params.explainers, *params.baselines.quick]
+    # A group is named after its one method, but for the quick baselines.
+    groups = dict.fromkeys("quick" if name in params.baselines.quick else name for name in chosen)
+    found = {e.name: e for group in groups for e, _ in group_methods(group, task, params, workspace, seed)}
+    examples = texts_to_explain(
+        workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
+    )
+    other_labels = None
+    if params.sanity.random_labels:
+        other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
+    results = check_methods(
+        [found[name] for name in chosen],
+        classifier,
+        examples,
+        params.sanity,
+        seed,
+        params.evaluate.headline_percent,
+        other_labels,
+    )
+    document = {"texts": len(examples), "methods": {name: asdict(result) for name, result in results.items()}}
+    write_json(workspace.metrics("sanity", task), document)
+
+
+def _finetuned_on_permuted_labels(
+    workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
+) -> Classifier:
+    """The task's encoder, fine-tuned as in the stage finetune on labels dealt out at random within each split."""
+    rng = np.random.default_rng(seed)
+    permuted: list[Example] = []
+    for split in ("train", "validation"):
+        rows = workspace.read_examples(task, split)
+        labels = [rows[i].label for i in rng.permutation(len(rows))]
+        permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
+    with tempfile.TemporaryDirectory(prefix="explearn-sanity-") as folder:
+        target = Path(folder) / "classifier"
+        finetune(
+            target,
+            permuted,
+            workspace.read_labels(task),
+            params.encoder,
+            params.finetune,
+            compute,
+            seed,
+            params.encoder_revision,
+        )
+        return Classifier.from_pretrained(target, compute)
+
+
+if __name__ == "__main__":
+    sanity()
