@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, wilcoxon
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -120,7 +120,8 @@ def test_a_table_of_one_method_or_none():
     assert s.compare("m", {"a": None}, {}).best == ()
 
 
-@given(st.integers(0, 1000), st.integers(2, 6), st.integers(1, 12))
+@settings(max_examples=20)  # of few texts scipy counts out every sign
+@given(st.integers(0, 1000), st.integers(2, 5), st.integers(1, 10))
 def test_best_and_tied_are_apart_and_p_values_are_probabilities(seed, methods, texts):
     rng = np.random.default_rng(seed)
     by_text = {str(m): rng.integers(0, 3, size=texts).astype(float) for m in range(methods)}
