@@ -82,7 +82,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "img"):
+        if tag not in ("meta", "link", "input", "img", "wbr"):
             self._open.append(tag)
         if tag == "script":
             self.scripts.append("")
