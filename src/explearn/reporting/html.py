@@ -103,7 +103,7 @@ def page_environment() -> Environment:
         undefined=StrictUndefined,
     )
     # Long names may break behind an underscore.
-    environment.filters["breakable"] = lambda name: Markup(escape(name).replace("_", "_<wbr>"))
+    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
     environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
     return environment
 
