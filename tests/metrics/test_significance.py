@@ -114,6 +114,23 @@ def test_undefined_texts_are_left_out_pair_by_pair():
     assert nothing.p_value("a", "b") == 1 and nothing.tied == ("a",) and nothing.texts[0, 1] == 0
 
 
+@pytest.mark.parametrize("texts", [1, 5, 7])
+def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
+    rng = np.random.default_rng(texts)
+    by_text = {name: np.r_[rng.integers(0, 4, texts) / 4, np.full(60 - texts, np.nan)] for name in ("a", "b", "c")}
+    values = {name: float(np.nanmean(rows)) for name, rows in by_text.items()}
+    found = s.compare("m", values, by_text)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        first, second = by_text[found.methods[i]][:texts], by_text[found.methods[j]][:texts]
+        expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
+        assert found.p_values[i, j] == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holm_is_that_of_statsmodels(p_values):
+    assert s.holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
 def test_a_table_of_one_method_or_none():
     one = s.compare("m", {"a": 1.0}, {"a": [1.0, np.nan]})
     assert (one.best, one.tied, one.texts.tolist()) == (("a",), (), [[1]])

@@ -133,7 +133,7 @@ def test_sanity_rows_have_a_column_for_each_part_and_say_why_a_method_was_skippe
     }
     headings, rows = sanity_rows(task(sanity={"texts": 4, "methods": checked}))
     assert headings[1:3] == ["Rank correlation, new weights", "Top words kept, new weights"]
-    assert rows[0] == ["cam", "0.20 (0.20–0.20)", "0.50", "0.40 (0.40–0.40)", "0.50", "0.250"]
+    assert rows[0] == ["cam", "0.20 (0.20 to 0.20)", "0.50", "0.40 (0.40 to 0.40)", "0.50", "0.250"]
     assert rows[1][1:] == ["–", "–", "–", "–", "not checked: too slow"]
     assert sanity_rows(task())[1] == []
 

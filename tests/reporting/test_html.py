@@ -14,7 +14,7 @@ import pytest
 
 from explearn.data.records import Attribution, Example
 from explearn.params import Params
-from explearn.reporting.html import render_html, source_hash, write_html
+from explearn.reporting.html import page_environment, render_html, source_hash, write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, inline_html
 from explearn.reporting.report import write_report
 from explearn.reporting.tables import example_reports
@@ -82,7 +82,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "img"):
+        if tag not in ("meta", "link", "input", "img", "wbr"):
             self._open.append(tag)
         if tag == "script":
             self.scripts.append("")
@@ -167,6 +167,11 @@ def test_figures_are_inside_the_file(tmp_path):
     again = (tmp_path / "report.html").read_bytes()
     write_html(tmp_path / "report.html", params("films"), [films()], tmp_path / "figures")
     assert (tmp_path / "report.html").read_bytes() == again
+
+
+def test_long_names_may_break_behind_an_underscore_and_are_escaped():
+    shown = page_environment().from_string("{{ name | breakable }}").render(name="a_<b>_c")
+    assert shown == "a_<wbr>&lt;b&gt;_<wbr>c"
 
 
 def test_our_markdown_becomes_html():

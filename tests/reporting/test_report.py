@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import xml.etree.ElementTree as ElementTree
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from explearn.reporting.columns import FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMN
 from explearn.reporting.executive import chance_warning, headline_sentences
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import fenced, render_report, write_report
+from explearn.reporting.sections import versions
 from explearn.reporting.tables import choose_examples, example_reports, leaderboard_order
 from task_reports import check, comparison, metrics, task
 
@@ -231,6 +233,12 @@ def test_hostile_names_stay_names():
     prose = text.split("## Parameters and versions")[0]
     assert "<script>" not in prose and "\n# top" not in prose
     assert all(len({len(row) for row in table}) == 1 for table in tables(text))
+
+
+def test_versions_name_python_and_every_direct_dependency():
+    found = dict(versions())
+    assert {"python", "explearn", "dvc", "jinja2", "transformers"} <= set(found) and "pytest" not in found
+    assert found["torch"] == metadata.version("torch")
 
 
 def test_code_block_outlasts_backticks_in_it():

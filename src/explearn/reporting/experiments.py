@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from explearn.data.storage import write_text
-from explearn.errors import DataError, UnknownNameError, first_line
+from explearn.errors import DataError, UnknownNameError
 from explearn.gate import WORKSPACE, figures, from_revision
 from explearn.registry import get_info
 from explearn.reporting.columns import Cell, Column, Row
@@ -68,7 +68,8 @@ def read_experiments(names: Sequence[str] = ()) -> list[Experiment]:
     command = [sys.executable, "-m", "dvc", "exp", "show", "--json", *(["--all-commits"] if names else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise DataError(f"dvc exp show: {first_line(DataError(done.stderr.removeprefix('ERROR: ')))}")
+        said = done.stderr.strip().splitlines() or ["ended without a word"]
+        raise DataError(f"dvc exp show: {said[-1].removeprefix('ERROR: ')}")
     found = parse_experiments(json.loads(done.stdout), names)
     return [_with_methods(experiment) for experiment in found]
 
@@ -241,6 +242,7 @@ def changed_params_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
 def render_html(experiments: Sequence[Experiment]) -> str:
     """The comparison as a page that needs no other file."""
     script = Markup(asset("page.js"))
+    names = [experiment.name for experiment in experiments]
     return (
         page_environment()
         .get_template("experiments.html.j2")
@@ -248,7 +250,7 @@ def render_html(experiments: Sequence[Experiment]) -> str:
             css=Markup(asset("report.css")),
             script=script,
             script_hash=source_hash(script),
-            names=[experiment.name for experiment in experiments],
+            names=names,
             headline_columns=HEADLINE_COLUMNS,
             headline=headline_rows(experiments),
             changed=changed_params_rows(experiments),
@@ -256,18 +258,14 @@ def render_html(experiments: Sequence[Experiment]) -> str:
             methods=[
                 (
                     column,
-                    [Column(column.metric, name, column.larger_is_better) for name in map(_name, experiments)],
+                    [Column(column.metric, name, column.larger_is_better) for name in names],
                     rows,
                 )
                 for column in METHOD_COLUMNS
                 if (rows := method_rows(experiments, column))
             ],
-            task_columns=[Column("f1", experiment.name, True) for experiment in experiments],
+            task_columns=[Column("f1", name, True) for name in names],
             better="",
             worse="",
         )
     )
-
-
-def _name(experiment: Experiment) -> str:
-    return experiment.name

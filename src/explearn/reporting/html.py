@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from explearn.data.storage import write_text
 from explearn.params import Params
@@ -94,7 +94,7 @@ def render_html(params: Params, tasks: Sequence[TaskReport], figures: dict[str, 
 
 
 def page_environment() -> Environment:
-    """Templates of pages: autoescape is on, and `inline` puts in our own Markdown."""
+    """Templates of pages: autoescape is on; `inline` puts in our own Markdown."""
     environment = Environment(
         loader=PackageLoader("explearn.reporting"),
         autoescape=True,
@@ -102,6 +102,8 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    # Long names may break behind an underscore.
+    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
     environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
     return environment
 

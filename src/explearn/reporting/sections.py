@@ -200,8 +200,8 @@ def _similarity(found: Mapping[str, Any] | None) -> list[str]:
     if found is None:
         return ["–", "–"]
     rho, low, high = found["spearman"], found["spearman_low"], found["spearman_high"]
-    shown = "–" if rho is None else f"{rho:.2f}" + ("" if low is None else f" ({low:.2f}–{high:.2f})")
-    return [shown, f"{found['overlap']:.2f}"]
+    shown = "–" if rho is None else f"{rho:.2f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
+    return [Markdown(shown), Markdown(f"{found['overlap']:.2f}")]
 
 
 def versions() -> list[tuple[str, str]]:
