@@ -23,6 +23,7 @@ def compose(overrides: list[str]) -> str:
     """Return the text of params.yaml for these Hydra overrides."""
     from dvc.utils.hydra import compose_and_dump
     from hydra.errors import HydraException
+    from yaml import YAMLError
 
     with tempfile.TemporaryDirectory() as folder:
         composed = Path(folder) / PARAMS.name
@@ -35,7 +36,7 @@ def compose(overrides: list[str]) -> str:
                 plugins_path=str(ROOT),
                 overrides=overrides,
             )
-        except HydraException as error:
+        except (HydraException, YAMLError) as error:
             print(f"{Path(__file__).name}: conf/ does not compose: {' '.join(str(error).split())}", file=sys.stderr)
             raise SystemExit(2) from error
         return composed.read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -150,19 +151,25 @@ def _money(answers: Sequence[CachedAnswer], meter: Meter) -> float | None:
 
 
 def _print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
-    table = Table(title=f"{best.texts} texts that people have marked", title_justify="left")
-    columns = ("precision", "recall", "F1", "alpha", "label right", "kept", "invalid", "not in text", "tokens", "cost")
-    table.add_column("model")
-    table.add_column("prompt")
-    for column in columns:
-        table.add_column(column, justify="right")
+    table = Table(
+        title=f"{best.texts} texts that people have marked",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("model\nwith prompt", overflow="fold")
+    # Two-line headings, and no more columns than 80 characters hold: figures are never cut. The file has them all.
+    priced = all(c.money is not None for c in candidates)
+    expense = "cost" if priced else "tokens"
+    for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
+        table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
         figures = [_figure(value) for value in (c.precision, c.recall, c.f1, c.alpha)]
         shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
-        cost = "" if c.money is None else f"{c.money:,.4f}"
-        tokens = f"{c.input_tokens + c.output_tokens:,}"
+        cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
         style = "bold" if c is best else None
-        table.add_row(escape(c.model), escape(c.prompt), *figures, *shares, tokens, cost, style=style)
+        table.add_row(escape(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
     _console().print(table)
 
 
