@@ -1,6 +1,6 @@
 """Stage report: the report, its figures, and the headline metrics."""
 
-from explearn.data.storage import write_json
+from explearn.data.storage import read_json, write_json
 from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.reporting.collect import collect_task
@@ -20,7 +20,10 @@ def report(params: Params, seed: int) -> None:
     workspace = Workspace()
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     metrics = {task.task: task.methods for task in tasks}
-    write_report(workspace.reports, params, tasks)
+    students = [
+        read_json(workspace.distillation(task, teacher)) for task in params.tasks for teacher in params.distil.teachers
+    ]
+    write_report(workspace.reports, params, tasks, students)
     found = headline(params, metrics)
     write_json(workspace.reports / "metrics.json", {"headline": found, "tasks": metrics})
     f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}

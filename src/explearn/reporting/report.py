@@ -20,6 +20,7 @@ from explearn.registry import get_info
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
+from explearn.reporting.students import Document, student_tables
 from explearn.reporting.tables import (
     COST_COLUMNS,
     FAITHFULNESS_COLUMNS,
@@ -44,7 +45,7 @@ _RULES = {
 }
 
 
-def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> None:
     """Write report.md, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
@@ -53,11 +54,11 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> N
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
-    write_text(folder / "report.md", render_report(params, tasks))
+    write_text(folder / "report.md", render_report(params, tasks, students))
 
 
-def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
-    """The report as Markdown; figures are linked as figures/NAME.svg."""
+def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> str:
+    """The report as Markdown; figures are linked as figures/NAME.svg. students: what the stage distil wrote."""
     environment = Environment(
         loader=PackageLoader("explearn.reporting"),
         trim_blocks=True,
@@ -81,6 +82,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
         percents=Markdown(", ".join(str(p) for p in params.evaluate.percents)),
         confidence=Markdown(f"{100 * params.evaluate.confidence:g}"),
         whole_text_words=WHOLE_TEXT_WORDS,
+        students=student_tables(students, params.evaluate.significance),
         parameters=fenced("yaml", yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True)),
         versions=versions(),
     )
