@@ -107,6 +107,7 @@ def teach(
     origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
     shards: dict[str, list[str]] = {split: [] for split in splits}
     failures: list[Failure] = []
+    to_do = total
     with tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar:
         for split, examples in splits.items():
             for start in range(0, len(examples), shard_texts):
@@ -115,7 +116,9 @@ def teach(
                 shards[split].append(name)
                 made_by = {**origin, "texts": _digest(part)}
                 if _made_by(folder / name, made_by):
-                    bar.total -= len(part)  # so that the time left is not reckoned from texts that took none
+                    # So that the time left is not reckoned from texts that took none.
+                    to_do -= len(part)
+                    bar.total = to_do
                     bar.refresh()
                     continue
                 found, failed = _explain(teacher, classifier, part)
