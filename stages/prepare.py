@@ -1,5 +1,6 @@
 """Stage prepare: a task's texts from its source into one Parquet file a split."""
 
+from explearn.data.neutral import add_neutral
 from explearn.data.records import SPLITS
 from explearn.data.sources import load_task
 from explearn.data.storage import atomic_folder, write_examples, write_json, write_rationales
@@ -15,7 +16,10 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
     Writes data/examples/TASK/: train, validation, test (.parquet), native.parquet with the rationales the source
     brings, and task.json. Runs no model: of the compute options only the seed plays a part.
     """
-    data = load_task(task, params.sources[task], params.data_dir, seed)
+    source = params.sources[task]
+    data = load_task(task, source, params.data_dir, seed)
+    if source.neutral is not None:
+        data = add_neutral(data, source.neutral)
     used = {example.id for example in data.examples}
     with atomic_folder(Workspace().examples(task)) as folder:
         for split in SPLITS:

@@ -45,7 +45,7 @@ class TestDefaults:
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 
-    @pytest.mark.parametrize("name", ["embedded", "local", "papers", "smoke"])
+    @pytest.mark.parametrize("name", ["embedded", "l2e", "l2e_rationales", "local", "papers", "smoke"])
     def test_every_profile_composes_to_valid_parameters(self, tmp_path: Path, repository: Path, name: str) -> None:
         code = (
             "import sys; sys.path.insert(0, 'scripts'); import compose_params; "
@@ -56,7 +56,8 @@ class TestDefaults:
         )
         found = load(tmp_path, done.stdout)
         assert found.profile == name
-        assert set(found.methods) >= {"expnet", "random", "raw_attention", "rollout", "input_x_gradient"}
+        assert {"expnet", "l2e"} & set(found.explainers)
+        assert set(found.methods) >= {"random", "raw_attention", "rollout", "input_x_gradient"}
 
 
 class TestBadInput:

@@ -25,7 +25,20 @@ from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.registry import get_info
 from explearn.staging import COMPUTE_OPTIONS
 
-STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "sanity", "report")
+STAGES = (
+    "prepare",
+    "rationalise",
+    "finetune",
+    "attend",
+    "teach",
+    "train",
+    "attribute",
+    "evaluate",
+    "sanity",
+    "distil",
+    "report",
+)
+EXPLAINERS = ("expnet", "expnet_in_domain", "l2e")
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
@@ -107,6 +120,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "expnet": {"epochs": 3},
+        "explainers": list(EXPLAINERS),
+        "teachers": {"occlusion": {}, "input_x_gradient": {}},
+        "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "feedforward": 16, "epochs": 3},
+        "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
         "baselines": BASELINES,
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
@@ -116,12 +133,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for task in ("films", "meals"):
             succeed(folder, stage, "--task", task)
     for task in ("films", "meals"):
-        for name in ("expnet", "expnet_in_domain"):
+        for teacher in ("occlusion", "input_x_gradient"):
+            succeed(folder, "teach", "--task", task, "--teacher", teacher)
+        for name in EXPLAINERS:
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in ("expnet", "expnet_in_domain", "quick", *BASELINES["costly"]):
+        for group in (*EXPLAINERS, "quick", *BASELINES["costly"]):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
         succeed(folder, "sanity", "--task", task)
+        for teacher in ("occlusion", "ensemble:occlusion,input_x_gradient"):
+            succeed(folder, "distil", "--task", task, "--teacher", teacher)
     succeed(folder, "report")
     return folder
 
@@ -142,7 +163,9 @@ def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
     if stage == "report":
         return []
-    return ["--task", task, *{"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}.get(stage, [])]
+    more = {"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}
+    more |= {name: ["--teacher", "occlusion"] for name in ("teach", "distil")}
+    return ["--task", task, *more.get(stage, [])]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -222,12 +245,37 @@ class TestOutputs:
         config = json.loads((finished / "data" / "explainers" / task / name / "config.json").read_text())
         assert config["trained_on"] == trained_on
 
+    def test_teach_explains_training_and_validation_texts(self, finished: Path) -> None:
+        folder = finished / "data" / "teachers" / "films" / "occlusion"
+        found = json.loads((folder / "teacher.json").read_text())
+        assert found["texts"] == {"train": 24, "validation": 8} and found["failures"] == []
+        assert {path.name for path in folder.glob("*.parquet")} == {"train-00000.parquet", "validation-00000.parquet"}
+
+    def test_distil_sets_students_against_their_teacher(self, finished: Path) -> None:
+        folder = finished / "reports" / "metrics" / "l2e" / "films"
+        for name in ("occlusion", "ensemble:occlusion,input_x_gradient"):
+            found = json.loads((folder / f"{name}.json").read_text())
+            assert found["texts"] == 8 and set(found["formulations"]) == {"ranking", "labelling"}
+            assert [(s["formulation"], s["seed"]) for s in found["students"]] == [
+                ("ranking", 13),
+                ("ranking", 14),
+                ("labelling", 13),
+                ("labelling", 14),
+            ]
+            agreement = found["formulations"]["ranking"]["agreement"]
+            assert all(0 <= agreement[side] <= 1 for side in ("teacher", "student", "random", "both"))
+            assert found["seconds"]["teacher"] > found["seconds"]["student"] > 0
+        report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
+        tables = report.partition("\n## Students against their teachers\n")[2].partition("\n## Parameters")[0]
+        assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7
+        assert "\n| random |  | " in tables and "\n|  | both | " in tables
+
     def test_attribute_writes_a_file_a_method(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
         found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
-        alone = {name: [name] for name in ("expnet", "expnet_in_domain", *BASELINES["costly"])}
+        alone = {name: [name] for name in (*EXPLAINERS, *BASELINES["costly"])}
         assert found == {**alone, "quick": sorted(BASELINES["quick"])}
 
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
@@ -243,7 +291,7 @@ class TestOutputs:
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
-        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*EXPLAINERS, *BASELINES["quick"], *BASELINES["costly"]}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
@@ -267,7 +315,7 @@ class TestOutputs:
 
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
-        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*EXPLAINERS, *BASELINES["quick"], *BASELINES["costly"]}
         by_text = read_by_text(folder / "texts" / "films.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == methods
         assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
@@ -285,11 +333,12 @@ class TestOutputs:
     def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
         assert found["texts"] == 4
-        assert set(found["methods"]) == {"expnet", "expnet_in_domain", *BASELINES["quick"]}
+        assert set(found["methods"]) == {*EXPLAINERS, *BASELINES["quick"]}
         random = found["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
-        assert not any(method["skipped"] for method in found["methods"].values())
+        skipped = {name: method["skipped"] for name, method in found["methods"].items() if method["skipped"]}
+        assert list(skipped) == ["l2e"] and "has learned to explain another classifier" in skipped["l2e"]
 
     def test_sanity_takes_the_methods_it_is_told_and_permuted_labels(self, project: Path) -> None:
         change_params(project, sanity={"methods": ["occlusion"], "texts": 2, "noise_samples": 0, "random_labels": True})
@@ -348,6 +397,12 @@ class TestBadInput:
             ("data/examples/films/test.parquet", "attend", []),
             ("data/classifiers/films/model.safetensors", "attend", []),
             ("data/features/meals/train.parquet", "train", ["--explainer", "expnet"]),
+            ("data/teachers/films/occlusion/teacher.json", "train", ["--explainer", "l2e"]),
+            ("data/teachers/films/occlusion/train-00000.parquet", "train", ["--explainer", "l2e"]),
+            ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
+            ("data/explainers/films/l2e/student.safetensors", "attribute", ["--group", "l2e"]),
+            ("data/teachers/films/occlusion/teacher.json", "distil", ["--teacher", "occlusion"]),
+            ("reports/metrics/l2e/films/occlusion.json", "report", None),
             ("data/rationales/meals.parquet", "train", ["--explainer", "expnet"]),
             ("data/classifiers/films/model.safetensors", "attribute", ["--group", "quick"]),
             ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "expnet"]),
@@ -379,7 +434,9 @@ class TestBadInput:
         assert path.name in message or str(Path(file).parent) in message
 
     @NO_GPU
-    @pytest.mark.parametrize("stage", ["finetune", "attend", "attribute", "evaluate", "sanity", "train"])
+    @pytest.mark.parametrize(
+        "stage", ["finetune", "attend", "attribute", "evaluate", "sanity", "train", "teach", "distil"]
+    )
     def test_a_gpu_that_is_not_there(self, project: Path, stage: str) -> None:
         message = complaint(project, stage, *required(stage), "--device", "cuda")
         assert "device 'cuda' asked for, but this machine has 0 usable CUDA devices" in message
@@ -391,6 +448,32 @@ class TestBadInput:
         assert "explainer 'rollout' is not trained" in complaint(
             project, "train", "--task", "films", "--explainer", "rollout"
         )
+
+    @pytest.mark.parametrize("stage", ["teach", "distil"])
+    def test_a_teacher_that_is_not_there(self, project: Path, stage: str) -> None:
+        assert complaint(project, stage, "--task", "films", "--teacher", "oclusion").startswith(
+            "unknown teacher 'oclusion'; did you mean occlusion"
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"l2e": {"teacher": "lime"}},
+                "unknown teacher under l2e.teacher 'lime'; known: input_x_gradient, occlusion",
+            ),
+            ({"l2e": {"teacher": "ensemble:lime"}}, "l2e.teacher: teacher 'ensemble:lime': expected ensemble:NAME"),
+            ({"distil": {"teachers": ["ocluson"]}}, "unknown teacher under distil.teachers 'ocluson'; did you mean"),
+            (
+                {"teachers": {"expnet": {}}},
+                "teachers.expnet: 'expnet' is trained itself; expected a method that needs no",
+            ),
+            ({"teachers": {"oclusion": {}}}, "unknown explainer 'oclusion'; did you mean occlusion"),
+        ],
+    )
+    def test_teachers_that_cannot_be(self, project: Path, change: dict[str, Any], message: str) -> None:
+        change_params(project, **change)
+        assert message in complaint(project, "train", "--task", "films", "--explainer", "l2e")
 
     def test_a_group_that_is_not_there(self, project: Path) -> None:
         assert "unknown group 'quik'; did you mean quick" in complaint(

@@ -74,11 +74,11 @@ class Explainer(ABC):
 
     Class attributes:
         aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
-        signed: whether scores below zero are evidence against the target.
+        signed: whether scores below zero are evidence against the target; where training decides, an instance's own.
     """
 
     aggregation: ClassVar[Aggregation] = "max"
-    signed: ClassVar[bool] = False
+    signed: bool = False
     name: str = ""
     """Registry name; set by `explearn.registry.get_explainer`."""
     threshold: float | None = None

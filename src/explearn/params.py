@@ -20,6 +20,9 @@ from explearn.data.records import RationaleKind, Split
 from explearn.errors import ParamsError, UnknownNameError
 from explearn.registry import MethodInfo, get_info
 
+ENSEMBLE = "ensemble:"
+"""How the name of a teacher begins that is several methods."""
+
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -33,6 +36,19 @@ def _known(name: str) -> MethodInfo:
         return get_info(name)
     except UnknownNameError as error:
         raise ValueError(str(error)) from error
+
+
+def members(teacher: str) -> list[str]:
+    """The methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
+
+    Raises ParamsError for an ensemble of less than two methods, or of one twice.
+    """
+    if not teacher.startswith(ENSEMBLE):
+        return [teacher]
+    names = teacher.removeprefix(ENSEMBLE).split(",")
+    if len(names) < 2 or not all(names) or len(set(names)) != len(names):
+        raise ParamsError(f"teacher {teacher!r}: expected {ENSEMBLE}NAME,NAME,... with two names or more, each once")
+    return names
 
 
 class Section(BaseModel):
@@ -87,6 +103,9 @@ class SourceParams(Section):
     label_names: dict[str, str] = Field(default_factory=dict)
     """custom: raw value -> label, where the table holds codes."""
     columns: Columns = Field(default_factory=Columns)
+    neutral: str | None = None
+    """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
+    protocol for human rationales (section 5). For sources that bring rationales."""
 
 
 class RationaleFile(Section):
@@ -181,6 +200,62 @@ class ExpNetParams(Section):
     """Score from which a word counts as evidence."""
     standardize: bool = False
     """Scale features to zero mean and unit variance over the training tokens. The paper feeds raw attention weights."""
+
+
+class TeachParams(Section):
+    max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
+    """Most texts a split that teachers explain, drawn by seed (default: all)."""
+
+
+class L2EParams(Section):
+    teacher: str = "attcat"
+    """A method under `teachers`, or several: `ensemble:a,b,c`."""
+    formulation: Literal["labelling", "ranking"] = "labelling"
+    """L2E section 3: levels of sub-tokens, or their order (quadratic in a text's length)."""
+    ranking_order: Literal["magnitude", "signed"] = "magnitude"
+    """ranking: the order of |w|, as in the paper, or of w."""
+    layers: PositiveInt = 4
+    heads: PositiveInt = 4
+    width: PositiveInt = 128
+    """Of embeddings and hidden states; a multiple of `heads`, and even."""
+    feedforward: PositiveInt = 256
+    """Hidden units of a block's feed-forward part."""
+    window: PositiveInt | None = None
+    """Sub-tokens to either side that one attends to, for texts of thousands; null: all."""
+    embeddings: Literal["classifier", "random"] = "classifier"
+    """Start from the classifier's word embeddings (principal components), or at random as in the paper."""
+    train_embeddings: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """The paper's is sgd, with a learning rate of 1e-4."""
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    epochs: PositiveInt = 20
+    """At most."""
+    patience: PositiveInt = 3
+    """Epochs without better agreement with the teacher on validation texts before training stops."""
+    batch_size: PositiveInt = 32
+    """Texts a step."""
+    max_texts: PositiveInt | None = None
+    """Most training texts, drawn by seed."""
+
+    @model_validator(mode="after")
+    def _width_fits(self) -> L2EParams:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} with {self.heads} heads; expected an even multiple of the heads")
+        return self
+
+
+class DistilParams(Section):
+    teachers: list[str] = Field(default_factory=list)
+    """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
+    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
+    seeds: PositiveInt = 3
+    """Students a teacher and formulation; the other options are those of `l2e`."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 30
+    """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
+    max_texts: PositiveInt | None = 100
+    """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""
 
 
 class BaselineParams(Section):
@@ -280,6 +355,11 @@ class Params(Section):
     expnet: ExpNetParams = ExpNetParams()
     expnet_in_domain: ExpNetParams = ExpNetParams()
     """As `expnet` unless it is given values of its own."""
+    teachers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Methods that explain training texts for students: method -> its options."""
+    teach: TeachParams = TeachParams()
+    l2e: L2EParams = L2EParams()
+    distil: DistilParams = DistilParams()
     roster: str = "none"
     """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `baselines`."""
     baselines: BaselineParams = BaselineParams()
@@ -314,6 +394,15 @@ class Params(Section):
                     f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
                     "add another, or take one that learns in domain"
                 )
+        for name in self.teachers:
+            if _known(name).learned:
+                raise ValueError(
+                    f"teachers.{name}: {name!r} is trained itself; expected a method that needs no training"
+                )
+        if "l2e" in self.explainers:
+            self._check_teacher("l2e.teacher", self.l2e.teacher)
+        for teacher in self.distil.teachers:
+            self._check_teacher("distil.teachers", teacher)
         if len(set(self.explainers)) != len(self.explainers):
             raise ValueError(f"explainers {self.explainers} repeat a name; expected each once")
         for section, methods in (("quick", self.baselines.quick), ("costly", self.baselines.costly)):
@@ -330,6 +419,15 @@ class Params(Section):
             if name not in self.methods:
                 raise ValueError(str(UnknownNameError("method under sanity.methods", name, self.methods)))
         return self
+
+    def _check_teacher(self, where: str, teacher: str) -> None:
+        try:
+            names = members(teacher)
+        except ParamsError as error:
+            raise ValueError(f"{where}: {error}") from error
+        for name in names:
+            if name not in self.teachers:
+                raise ValueError(str(UnknownNameError(f"teacher under {where}", name, self.teachers)))
 
     @property
     def methods(self) -> list[str]:

@@ -77,6 +77,14 @@ _METHODS: dict[str, MethodInfo] = {
             defaults={"protocol": "in_domain"},
         ),
         MethodInfo(
+            "l2e",
+            "learned",
+            "explearn.explainers.l2e:L2E",
+            "A small Transformer that has learned another method's explanations of the training texts.",
+            "one forward pass, and one of a student a tenth of the classifier's size",
+            frozenset({"teacher"}),
+        ),
+        MethodInfo(
             "random",
             "chance",
             "explearn.baselines.chance.random:Random",

@@ -41,12 +41,20 @@ class Workspace:
         """Folder: one Parquet file a split."""
         return self.root / "data" / "features" / task
 
+    def teacher(self, task: str, name: str) -> Path:
+        """Folder of what a method says of training and validation texts; see `explearn.teaching`."""
+        return self.root / "data" / "teachers" / task / name
+
     def explainer(self, task: str, name: str) -> Path:
         return self.root / "data" / "explainers" / task / name
 
     def attributions(self, task: str, group: str) -> Path:
         """Folder of METHOD.parquet files; groups: see `explearn.attribute.group_methods`."""
         return self.root / "data" / "attributions" / task / group
+
+    def distillation(self, task: str, teacher: str) -> Path:
+        """JSON: what `explearn.distillation.compare_with_students` gives."""
+        return self.root / "reports" / "metrics" / "l2e" / task / f"{teacher}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
         """JSON of a kind: agreement, classifier, explanations, comparisons or sanity."""

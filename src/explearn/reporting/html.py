@@ -31,6 +31,7 @@ from explearn.reporting.executive import (
 from explearn.reporting.glossary import INTRODUCTION, glossary
 from explearn.reporting.markdown import Markdown, inline_html
 from explearn.reporting.papers import side_by_side
+from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
 
 FULL_SCALE = 99
@@ -42,12 +43,20 @@ FIGURES = (
 )
 
 
-def write_html(path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path) -> None:
+def write_html(
+    path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path, students: Sequence[Document] = ()
+) -> None:
     """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
-    write_text(path, render_html(params, tasks, {name: figures / f"{name}.svg" for name, _, _ in FIGURES}))
+    shown = {name: figures / f"{name}.svg" for name, _, _ in FIGURES}
+    write_text(path, render_html(params, tasks, shown, students))
 
 
-def render_html(params: Params, tasks: Sequence[TaskReport], figures: dict[str, Path] | None = None) -> str:
+def render_html(
+    params: Params,
+    tasks: Sequence[TaskReport],
+    figures: dict[str, Path] | None = None,
+    students: Sequence[Document] = (),
+) -> str:
     """The page. Everything from data is escaped, and no script but the report's own can run in it.
 
     Args:
@@ -70,6 +79,7 @@ def render_html(params: Params, tasks: Sequence[TaskReport], figures: dict[str, 
         caveats=caveats(params, tasks),
         overview=overview(tasks),
         figures=[(title, alt, data_uri(found[name])) for name, title, alt in FIGURES if name in found],
+        drawn={},
         papers=[
             {
                 "table": side.table,
@@ -81,6 +91,8 @@ def render_html(params: Params, tasks: Sequence[TaskReport], figures: dict[str, 
             }
             for side in side_by_side(params, tasks)
         ],
+        students=student_tables(students, params.evaluate.significance),
+        students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         tasks=[_task(task, params) for task in tasks],
         introduction=INTRODUCTION,
         glossary=glossary(params.evaluate),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explearn.data.storage import write_json
+from explearn.data.storage import read_json, write_json
 from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.reporting.collect import collect_task
@@ -17,7 +17,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     metrics = {task.task: task.methods for task in tasks}
-    write_report(workspace.reports, params, tasks)
+    students = [
+        read_json(workspace.distillation(task, teacher)) for task in params.tasks for teacher in params.distil.teachers
+    ]
+    write_report(workspace.reports, params, tasks, students)
     found = headline(params, metrics)
     write_json(workspace.reports / "metrics.json", {"headline": found, "tasks": metrics})
     f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}

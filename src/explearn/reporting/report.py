@@ -30,13 +30,14 @@ from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, ta
 from explearn.reporting.papers import SideBySide, side_by_side
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
+from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
 
 WHOLE_TEXT_WORDS = 60
 """Longest text, in words, that every method's row repeats whole; of longer ones only the chosen words are shown."""
 
 
-def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> None:
     """Write report.md, report.html, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
@@ -45,12 +46,12 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> N
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
-    write_html(folder / "report.html", params, tasks, folder / "figures")
-    write_text(folder / "report.md", render_report(params, tasks))
+    write_html(folder / "report.html", params, tasks, folder / "figures", students)
+    write_text(folder / "report.md", render_report(params, tasks, students))
 
 
-def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
-    """The report as Markdown; figures are linked as figures/NAME.svg."""
+def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> str:
+    """The report as Markdown; figures are linked as figures/NAME.svg. students: what the stage distil wrote."""
     environment = Environment(
         loader=PackageLoader("explearn.reporting"),
         trim_blocks=True,
@@ -75,6 +76,8 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
         tasks=[_task(task, params) for task in tasks],
         level=Markdown(f"{params.evaluate.significance:g}"),
         whole_text_words=WHOLE_TEXT_WORDS,
+        students=student_tables(students, params.evaluate.significance),
+        students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         parameters=fenced("yaml", yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True)),
         versions=sections.versions(),
     )

@@ -1,0 +1,186 @@
+"""The student: a Transformer encoder over the classifier's sub-tokens, with whole or local attention.
+
+b = batch, n = tokens, h = heads, d = width.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+WAVELENGTH = 10_000.0
+"""Longest wavelength of the position code, in units of 2 pi tokens (Vaswani et al., 2017, section 3.5)."""
+
+
+def position_code(tokens: int, width: int) -> torch.Tensor:
+    """Sines and cosines of the position, (tokens, width): no limit on a text's length."""
+    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(WAVELENGTH) / width))
+    angles = torch.arange(tokens)[:, None] * rates
+    code = torch.zeros(tokens, width)
+    code[:, 0::2] = angles.sin()
+    code[:, 1::2] = angles.cos()[:, : width // 2]
+    return code
+
+
+def local_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor, window: int
+) -> torch.Tensor:
+    """Attention within `window` positions to either side; the label tokens see, and are seen by, every position.
+
+    The pattern is Longformer's (Beltagy et al., 2020, section 3.1) with the two label tokens as global ones. Time and
+    memory grow linearly with n: queries go in blocks of `window`, each with the keys of its own block, of the two
+    beside it, and of the label tokens.
+
+    Args:
+        q, k, v: (b, h, n, d/h).
+        real: bool, (b, n), False at padding.
+        ends: int64, (b, 2), positions of the label tokens.
+        window: positions to either side, at least 1.
+
+    Returns (b, h, n, d/h).
+    """
+    b, h, n, width = q.shape
+    blocks = -(-n // window)
+    fill = blocks * window - n
+    positions = torch.arange(n, device=q.device)
+    at_end = (positions == ends[:, :1]) | (positions == ends[:, 1:])
+
+    def beside(x: torch.Tensor) -> torch.Tensor:
+        """(b, ..., blocks, 3 window, d/h): each block with its neighbours."""
+        padded = functional.pad(x, (0, 0, window, window + fill))
+        return padded.unfold(-2, 3 * window, window).transpose(-1, -2)
+
+    rows = torch.arange(b, device=q.device)[:, None]
+    global_k, global_v = k[rows, :, ends].transpose(1, 2), v[rows, :, ends].transpose(1, 2)  # (b, h, 2, d/h)
+    spread = (b, h, blocks, 2, width)
+    keys = torch.cat([beside(k), global_k[:, :, None].expand(spread)], dim=-2)
+    values = torch.cat([beside(v), global_v[:, :, None].expand(spread)], dim=-2)
+    # Label tokens are reached as global keys alone, so that none counts twice.
+    local = beside((real & ~at_end)[:, None, :, None].to(q.dtype))[:, 0, :, :, 0] > 0  # (b, blocks, 3 window)
+    offset = torch.arange(3 * window, device=q.device) - window
+    near = (offset - torch.arange(window, device=q.device)[:, None]).abs() <= window  # (window, 3 window)
+    seen = torch.cat(
+        [local[:, :, None] & near, torch.ones(b, blocks, window, 2, dtype=torch.bool, device=q.device)], dim=-1
+    )
+    queries = functional.pad(q, (0, 0, 0, fill)).view(b, h, blocks, window, width)
+    found = functional.scaled_dot_product_attention(queries, keys, values, seen[:, None])
+    result = found.reshape(b, h, blocks * window, width)[:, :, :n]
+    # The label tokens themselves look at everything.
+    whole = functional.scaled_dot_product_attention(q[rows, :, ends].transpose(1, 2), k, v, real[:, None, None])
+    chosen = at_end[:, None, :, None]
+    first = (positions == ends[:, :1])[:, None, :, None]
+    return torch.where(chosen, torch.where(first, whole[:, :, :1], whole[:, :, 1:]), result)
+
+
+class Block(nn.Module):
+    """One Transformer block with the layer norms before the sublayers (Xiong et al., 2020)."""
+
+    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, window: int | None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.window = window
+        self.dropout = dropout
+        self.attention_norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.feedforward_norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, feedforward)
+        self.down = nn.Linear(feedforward, width)
+
+    def forward(self, x: torch.Tensor, real: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        b, n, d = x.shape
+        qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, self.heads, d // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if self.window is None:
+            mixed = functional.scaled_dot_product_attention(q, k, v, real[:, None, None])
+        else:
+            mixed = local_attention(q, k, v, real, ends, self.window)
+        mixed = self.out(mixed.transpose(1, 2).reshape(b, n, d))
+        x = x + functional.dropout(mixed, self.dropout, self.training)
+        hidden = self.down(functional.gelu(self.up(self.feedforward_norm(x))))
+        return x + functional.dropout(hidden, self.dropout, self.training)
+
+
+class Student(nn.Module):
+    """Embeddings over the classifier's vocabulary and its C classes, Transformer blocks, and a linear head.
+
+    Args:
+        vocabulary: sub-tokens of the classifier; ids from here on are the label tokens of the classes.
+        classes: C.
+        outputs: numbers for each token: 5 levels, or 1 rank score.
+        layers, heads, width, feedforward: of the encoder.
+        window: positions to either side that a token attends to; None: all.
+        dropout: rate, in training.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        classes: int,
+        outputs: int,
+        layers: int,
+        heads: int,
+        width: int,
+        feedforward: int,
+        window: int | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.dropout = dropout
+        self.embeddings = nn.Embedding(vocabulary, width)
+        self.labels = nn.Embedding(classes, width)
+        self.blocks = nn.ModuleList(Block(width, heads, feedforward, dropout, window) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, outputs)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Outputs of every position, (b, n, outputs).
+
+        Args:
+            ids: int64, (b, n): label token, sub-tokens, label token, padding (any id).
+            lengths: int64, (b,), label tokens included.
+        """
+        n = ids.shape[1]
+        positions = torch.arange(n, device=ids.device)
+        real = positions < lengths[:, None]
+        is_label = real & (ids >= self.vocabulary)
+        tokens = self.embeddings(torch.where(ids < self.vocabulary, ids, 0))
+        labels = self.labels(torch.where(is_label, ids - self.vocabulary, 0))
+        x = torch.where(is_label[..., None], labels, tokens) + position_code(n, self.head.in_features).to(tokens)
+        x = functional.dropout(x, self.dropout, self.training)
+        ends = torch.stack([torch.zeros_like(lengths), lengths - 1], dim=1)
+        for block in self.blocks:
+            x = block(x, real, ends)
+        found: torch.Tensor = self.head(self.norm(x))
+        return found
+
+
+def initialise(student: Student, seed: int) -> None:
+    """Draw all weights anew, from a generator of their own: normal(0, 0.02) matrices, as BERT's, and zero biases.
+
+    Embeddings have a standard deviation of 1 / sqrt(2), the size of the position code's entries.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for module in student.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02, generator=generator)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.5**0.5, generator=generator)
+
+
+def principal_embeddings(table: torch.Tensor, width: int) -> torch.Tensor:
+    """The first `width` principal components of an embedding table (vocabulary, d), entries of the size of a code's.
+
+    A table narrower than `width` is filled up with zeros.
+    """
+    table = table.detach().double().cpu()
+    centred = table - table.mean(0)
+    _, vectors = torch.linalg.eigh(centred.T @ centred)
+    components = centred @ vectors.flip(-1)[:, :width]
+    scaled = components / components.std().clamp_min(1e-12) * 0.5**0.5
+    return functional.pad(scaled, (0, width - scaled.shape[1])).float()

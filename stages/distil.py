@@ -1,0 +1,55 @@
+"""Stage distil: students of one teacher against that teacher, in both formulations and over several seeds."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.attribute import texts_to_explain
+from explearn.compute import ComputeOptions
+from explearn.data.storage import read_json, write_json
+from explearn.distillation import compare_with_students
+from explearn.errors import UnknownNameError
+from explearn.metrics.plausibility import rationale_k
+from explearn.models.classifier import Classifier
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.teaching import make_teacher, read_lessons
+from explearn.workspace import Workspace
+
+TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", envvar="EXPLEARN_TEACHER")]
+
+
+@stage()
+def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Train students of a teacher (formulations x seeds) and compare them with it on test texts, as L2E's tables do.
+
+    Writes reports/metrics/l2e/TASK/TEACHER.json: figures of every metric by formulation, seconds a text of teacher,
+    student and classifier, and how training went.
+    """
+    if teacher not in params.distil.teachers:
+        raise UnknownNameError("teacher", teacher, params.distil.teachers)
+    workspace = Workspace()
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    lessons = read_lessons(workspace, task, teacher, classifier.fingerprint)
+    methods = make_teacher(teacher, params.teachers, seed)
+    examples = workspace.read_examples(task)
+    gold = workspace.read_gold(task, params)
+    tests = [example for example in examples if example.split == "test"]
+    found = compare_with_students(
+        teacher,
+        methods,
+        lessons,
+        classifier,
+        [example for example in examples if example.split != "test"],
+        texts_to_explain(tests, gold, params.distil.max_texts, seed),
+        gold,
+        rationale_k(read_json(workspace.agreement(task))["mean_length"]),
+        params,
+        seed,
+        task,
+    )
+    write_json(workspace.distillation(task, teacher), found)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,37 @@
+"""Stage teach: a method's word scores of a task's training and validation texts, for students to learn from."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.attribute import texts_to_explain
+from explearn.compute import ComputeOptions
+from explearn.models.classifier import Classifier
+from explearn.params import Params
+from explearn.staging import TaskOption, stage
+from explearn.teaching import make_teacher, teach, teacher_options
+from explearn.workspace import Workspace
+
+TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", envvar="EXPLEARN_TEACHER")]
+
+
+@stage()
+def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Explain the predicted class of a task's training and validation texts, once, with one method.
+
+    Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped. Texts that
+    the method fails on are noted there; over 1 % of them end the stage.
+    """
+    (method,) = make_teacher(teacher, params.teachers, seed).values()
+    options = teacher_options(teacher, params.teachers, seed)
+    workspace = Workspace()
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    splits = {}
+    for split in ("train", "validation"):
+        most = params.teach.max_texts.get(split)
+        splits[split] = texts_to_explain(workspace.read_examples(task, split), (), most, seed)
+    teach(workspace.teacher(task, teacher), method, options, classifier, splits, description=f"{task}: {teacher}")
+
+
+if __name__ == "__main__":
+    run()
