@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `explearn methods`."""
+"""The command line: `explearn explain`, `explearn methods`, `explearn experiments`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,11 @@ def explain(
         typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
     ] = None,
     classifier: Annotated[
-        str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name; not needed by explainers with their own.",
+            envvar="EXPLEARN_CLASSIFIER",
+        ),
     ] = "",
     method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "rollout",
     explainer: Annotated[
@@ -91,6 +95,8 @@ def explain(
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
+        if not classifier and explainer is not None and get_info(method).own_model:
+            classifier = str(explainer / "classifier")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile)
@@ -117,6 +123,17 @@ def explain(
                 print(json.dumps(attribution.to_record(), ensure_ascii=False))
             else:
                 console.print(_rendered(attribution))
+
+
+@app.command()
+def experiments(
+    root: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
+) -> None:
+    """Put DVC's experiments with explainers that train their own classifier on one page: reports/experiments.md."""
+    with user_errors():
+        from explearn.reporting.experiments import read_experiments, write_experiments
+
+        print(write_experiments(root / "reports", read_experiments(root)))
 
 
 def _lines() -> list[str]:

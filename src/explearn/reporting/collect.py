@@ -52,4 +52,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         k=k,
         positive_rate=rate,
         thresholds=thresholds,
+        own_models=read_json(workspace.metrics("own_model", task)),
     )

@@ -17,12 +17,14 @@ from explearn.data.storage import write_text
 from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.registry import get_info
+from explearn.reporting.heatmaps import write_coefficients
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.tables import (
     COST_COLUMNS,
     FAITHFULNESS_COLUMNS,
+    OWN_MODEL_COLUMNS,
     PLAUSIBILITY_COLUMNS,
     ExampleReport,
     Number,
@@ -45,7 +47,8 @@ _RULES = {
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
-    """Write report.md, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
+    """Write report.md, and f1.svg, auroc.svg, pareto.svg and, for explainers with a classifier of their own,
+    coefficients.svg under figures/, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -53,6 +56,8 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> N
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
+    if any(task.own_models for task in tasks):
+        write_coefficients(folder / "figures" / "coefficients.svg", tasks)
     write_text(folder / "report.md", render_report(params, tasks))
 
 
@@ -77,7 +82,9 @@ def render_report(params: Params, tasks: Sequence[TaskReport]) -> str:
         warned=[s.task.task for s in sections if s.warning],
         plausibility_columns=[Markdown(c.title) for c in PLAUSIBILITY_COLUMNS],
         faithfulness_columns=[Markdown(c.title) for c in FAITHFULNESS_COLUMNS],
+        own_model_columns=[Markdown(c.title) for c in OWN_MODEL_COLUMNS],
         cost_columns=[Markdown(c.title) for c in COST_COLUMNS],
+        has_own_models=any(task.own_models for task in tasks),
         percents=Markdown(", ".join(str(p) for p in params.evaluate.percents)),
         confidence=Markdown(f"{100 * params.evaluate.confidence:g}"),
         whole_text_words=WHOLE_TEXT_WORDS,
@@ -180,6 +187,15 @@ class _Text:
 
 
 @dataclass(frozen=True, slots=True)
+class _OwnModel:
+    """An explainer's own classifier: what it cost, and the methods compared on it."""
+
+    name: str
+    sentence: Markdown
+    rows: list[list[Markdown]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Section:
     task: TaskReport
     warning: Markdown | None
@@ -188,6 +204,7 @@ class _Section:
     plausibility: list[list[Markdown]]
     faithfulness: list[list[Markdown]]
     cost: list[list[Markdown]]
+    own_models: list[_OwnModel]
     counted: Markdown | None
     texts: list[_Text]
 
@@ -208,6 +225,7 @@ def _section(task: TaskReport, params: Params) -> _Section:
         plausibility=leaderboard(task.methods, PLAUSIBILITY_COLUMNS),
         faithfulness=leaderboard(task.methods, FAITHFULNESS_COLUMNS),
         cost=leaderboard(task.methods, COST_COLUMNS),
+        own_models=[_own_model(task, name) for name in task.own_models],
         counted=_counted(task),
         texts=[_text(example) for example in task.examples],
     )
@@ -239,6 +257,19 @@ def _facts(task: TaskReport) -> list[tuple[str, Markdown]]:
     )
     facts.append((f"Agreement of annotators{over}, mean F1 of pairs", _figure(agreement.get("pairwise_f1"), none)))
     return facts
+
+
+def _own_model(task: TaskReport, name: str) -> _OwnModel:
+    found = task.own_models[name]
+    sentence = f"Trained for {escape_markdown(', '.join(found['criteria']))}."
+    accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
+    if accuracy is not None and before is not None:
+        points = round(100 * (accuracy - before), 1) + 0.0
+        sentence += (
+            f" Its classifier answers {accuracy:.3f} of the test texts rightly, the task's own {before:.3f} "
+            f"({points:+.1f} points)."
+        )
+    return _OwnModel(name, Markdown(sentence), leaderboard(found["methods"], OWN_MODEL_COLUMNS))
 
 
 def _counted(task: TaskReport) -> Markdown | None:

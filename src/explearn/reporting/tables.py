@@ -58,6 +58,8 @@ class TaskReport:
         k: words chosen a text by the top-K rule; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> score from which a word counts, for methods with that rule.
+        own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
+            coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
     """
 
     task: str
@@ -70,6 +72,7 @@ class TaskReport:
     k: int | None = None
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,15 @@ FAITHFULNESS_COLUMNS = (
     Column("log_odds", "Log-odds", False),
     Column("aopc_comprehensiveness", "AOPC compr.", True),
     Column("aopc_sufficiency", "AOPC suff.", False),
+    Column("simulatability", "Simulatability", True),
+    Column("consistency", "Consistency", True),
+)
+OWN_MODEL_COLUMNS = (
+    Column("simulatability", "Simulatability", True),
+    Column("aopc_comprehensiveness", "AOPC compr.", True),
+    Column("aopc_sufficiency", "AOPC suff.", False),
+    Column("consistency", "Consistency", True),
+    Column("important_words", "Important words", False),
 )
 COST_COLUMNS = (
     Column("throughput", "Texts a second", True, decimals=1),
