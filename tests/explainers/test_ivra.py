@@ -209,10 +209,10 @@ class TestGates:
             (slope,) = torch.autograd.grad(output(gate), gate)
             closed = int((gate[0] == 0).nonzero()[0])
             moved = gate.detach().clone()
-            moved[0, closed] = 1e-7
+            moved[0, closed] = 1e-11
             with torch.no_grad():
-                expected = (output(moved) - output(gate.detach())) / 1e-7
-            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.01, abs=1e-6)
+                expected = (output(moved) - output(gate.detach())) / (1e-11 - objectives.GATE_FLOOR)
+            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.02, abs=1e-3)
             assert (slope[content_mask(batch)] != 0).all()
         finally:
             classifier.model.float()
@@ -341,9 +341,27 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 
 
 @pytest.fixture(scope="module")
-def learned() -> IvRA:
-    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
-        tiny.classifier(), examples("train", 48), examples("validation", 16)
+def toy() -> Classifier:
+    """One that has learned which word decides."""
+    classifier = tiny.make_classifier()
+    rows = examples("train", 48)
+    batch = classifier.batch(classifier.encode(rows))
+    labels = torch.tensor([classifier.label_index(e.label) for e in rows])
+    model = classifier.model.requires_grad_(True)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    for _ in range(80):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(**batch.model_inputs()).logits, labels).backward()
+        optimiser.step()
+    model.requires_grad_(False)
+    return classifier
+
+
+@pytest.fixture(scope="module")
+def learned(toy: Classifier) -> IvRA:
+    schedule = {**QUICK, "learning_rate": 5e-4, "accuracy_tolerance": 0.0}
+    return IvRA(criteria=["comp", "suff"], schedule=schedule).fit(
+        toy, examples("train", 48), examples("validation", 16)
     )
 
 
@@ -355,7 +373,8 @@ class TestTraining:
         classifier.model.requires_grad_(True)
         rows = examples("train", 8)
         data = Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
-        explainer = cls(criteria=[criterion], faithfulness={"each_step": None})
+        # The margin of sufficiency is what remains once a classifier is sure of everything.
+        explainer = cls(criteria=[criterion], faithfulness={"each_step": None, "suff_loss": "kl"})
         module = explainer._module(classifier)
         trainer = JointTrainer(
             classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
@@ -370,12 +389,13 @@ class TestTraining:
             term.backward()
             optimiser.step()
             curve.append(float(term.detach()))
-        assert curve[-1] < 0.9 * curve[0]
+        assert curve[-1] < (0.98 if criterion == "comp" else 0.9) * curve[0]
 
     def test_the_word_that_decides_is_found(self, learned: IvRA) -> None:
         assert learned.classifier is not None
         test = examples("test", 16)
         assert learned.classifier.predict(test) == [e.label for e in test]
+        assert learned.trained_classifier != tiny.classifier().fingerprint
         found = list(learned.explain(learned.classifier, test))
         best = [a.words[int(np.argmax(a.scores))] for a in found]
         assert sum(word in ("lazy", "beautiful") for word in best) >= 14
@@ -395,8 +415,10 @@ class TestTraining:
         assert best["criteria"]["suff"] == pytest.approx(-means["aopc_sufficiency"], abs=1e-6)
         assert learned.history[0]["losses"] == {}
         assert set(learned.history[1]["losses"]) == {"task", "comp", "suff"}
-        score = sum(best["criteria"].values())
-        assert all(score >= sum(entry["criteria"].values()) - 1e-9 for entry in learned.history)
+        score, floor = sum(best["criteria"].values()), learned.history[0]["accuracy"]
+        rivals = [entry for entry in learned.history if entry["accuracy"] >= floor]
+        assert best in rivals and best is not learned.history[0]
+        assert all(score >= sum(entry["criteria"].values()) - 1e-9 for entry in rivals)
 
     def test_accuracy_comes_before_the_criteria(self) -> None:
         trainer: Any = object.__new__(JointTrainer)
@@ -418,7 +440,8 @@ class TestTraining:
         assert torch.equal(states, torch.get_rng_state())
         assert explainer.classifier is not None
         del classifier.__dict__["fingerprint"]
-        assert classifier.fingerprint == before != explainer.classifier.fingerprint
+        assert classifier.fingerprint == before
+        assert explainer.classifier.model is not classifier.model
         for model in (classifier.model, explainer.classifier.model):
             assert not model.training and tiny.hooks(model) == 0
             assert not any(p.requires_grad for p in model.parameters())
@@ -498,6 +521,7 @@ class TestBadInput:
         [
             ({"criteria": ["sim"]}, (8, 3), DataError, "criterion 'sim': of 3 validation texts .* at least 2 each"),
             ({"criteria": ["cons"]}, (1, 4), DataError, "criterion 'cons' compares texts"),
+            ({"criteria": ["cons"]}, (8, 2), DataError, "criterion 'cons': 2 validation texts"),
             ({}, (0, 4), DataError, "split 'train' has no text"),
             ({}, (8, 0), DataError, "split 'validation' has no text"),
             ({"criteria": ["sim"], "student": {"kind": "encoder"}}, (8, 8), ParamsError, "before fine-tuning"),

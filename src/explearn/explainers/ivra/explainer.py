@@ -124,6 +124,12 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             if settings.student.kind == "encoder" and untrained is None:
                 raise ParamsError("student.kind: got 'encoder'; expected the encoder before fine-tuning as `untrained`")
         judged = order[learning:]
+        measured = min(len(judged), settings.schedule.validation_texts)
+        if "cons" in settings.criteria and measured < 3:
+            raise DataError(
+                f"criterion 'cons': {measured} validation texts would choose the best epoch; expected at least 3, for "
+                "consistency is a rank correlation over pairs"
+            )
         weights = None
         if balanced:
             found = class_weights(data["train"].labels, len(classifier.labels))
