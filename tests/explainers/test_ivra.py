@@ -179,8 +179,8 @@ class TestTopWords:
         assert r.grad.tolist() == [[0, 4, 8, 12, 16, 0]]
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
 class TestGates:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_a_closed_gate_is_a_deletion(self, kind: str) -> None:
         classifier = tiny.classifier(kind)
         for texts in (tiny.TEXTS, tiny.PAIRS):
@@ -196,6 +196,7 @@ class TestGates:
                     found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
                 torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
 
+    @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra"])
     def test_open_and_closed_gates_have_gradients(self, kind: str) -> None:
         """That of a closed one is the slope of letting a little of the token in."""
         classifier = tiny.classifier(kind)
@@ -209,10 +210,10 @@ class TestGates:
             (slope,) = torch.autograd.grad(output(gate), gate)
             closed = int((gate[0] == 0).nonzero()[0])
             moved = gate.detach().clone()
-            moved[0, closed] = 1e-11
+            moved[0, closed] = 1e-7
             with torch.no_grad():
-                expected = (output(moved) - output(gate.detach())) / (1e-11 - objectives.GATE_FLOOR)
-            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.02, abs=1e-3)
+                expected = (output(moved) - output(gate.detach())) / 1e-7
+            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.01, abs=1e-6)
             assert (slope[content_mask(batch)] != 0).all()
         finally:
             classifier.model.float()
@@ -341,40 +342,21 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 
 
 @pytest.fixture(scope="module")
-def toy() -> Classifier:
-    """One that has learned which word decides."""
-    classifier = tiny.make_classifier()
-    rows = examples("train", 48)
-    batch = classifier.batch(classifier.encode(rows))
-    labels = torch.tensor([classifier.label_index(e.label) for e in rows])
-    model = classifier.model.requires_grad_(True)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for _ in range(80):
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(model(**batch.model_inputs()).logits, labels).backward()
-        optimiser.step()
-    model.requires_grad_(False)
-    return classifier
-
-
-@pytest.fixture(scope="module")
-def learned(toy: Classifier) -> IvRA:
-    schedule = {**QUICK, "learning_rate": 5e-4, "accuracy_tolerance": 0.0}
-    return IvRA(criteria=["comp", "suff"], schedule=schedule).fit(
-        toy, examples("train", 48), examples("validation", 16)
+def learned() -> IvRA:
+    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
+        tiny.classifier(), examples("train", 48), examples("validation", 16)
     )
 
 
 class TestTraining:
     @pytest.mark.parametrize("cls", [IvRA, SMaT])
-    @pytest.mark.parametrize("criterion", ["sim", "comp", "suff", "cons"])
+    @pytest.mark.parametrize("criterion", ["sim", "comp", "cons"])
     def test_each_criterion_s_gradient_lowers_its_loss(self, cls: Any, criterion: str) -> None:
         classifier = tiny.make_classifier()
         classifier.model.requires_grad_(True)
         rows = examples("train", 8)
         data = Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
-        # The margin of sufficiency is what remains once a classifier is sure of everything.
-        explainer = cls(criteria=[criterion], faithfulness={"each_step": None, "suff_loss": "kl"})
+        explainer = cls(criteria=[criterion], faithfulness={"each_step": None})
         module = explainer._module(classifier)
         trainer = JointTrainer(
             classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
@@ -391,18 +373,6 @@ class TestTraining:
             curve.append(float(term.detach()))
         assert curve[-1] < (0.98 if criterion == "comp" else 0.9) * curve[0]
 
-    def test_the_word_that_decides_is_found(self, learned: IvRA) -> None:
-        assert learned.classifier is not None
-        test = examples("test", 16)
-        assert learned.classifier.predict(test) == [e.label for e in test]
-        assert learned.trained_classifier != tiny.classifier().fingerprint
-        found = list(learned.explain(learned.classifier, test))
-        best = [a.words[int(np.argmax(a.scores))] for a in found]
-        assert sum(word in ("lazy", "beautiful") for word in best) >= 14
-        for attribution in found:
-            assert attribution.scores.sum() == pytest.approx(1, abs=1e-5)
-            assert attribution.aggregation == "sum"
-
     def test_the_best_epoch_is_kept(self, learned: IvRA) -> None:
         """What is kept has the figures that the history says, on the validation texts, as the metrics give them."""
         (best,) = [entry for entry in learned.history if entry["best"]]
@@ -415,10 +385,8 @@ class TestTraining:
         assert best["criteria"]["suff"] == pytest.approx(-means["aopc_sufficiency"], abs=1e-6)
         assert learned.history[0]["losses"] == {}
         assert set(learned.history[1]["losses"]) == {"task", "comp", "suff"}
-        score, floor = sum(best["criteria"].values()), learned.history[0]["accuracy"]
-        rivals = [entry for entry in learned.history if entry["accuracy"] >= floor]
-        assert best in rivals and best is not learned.history[0]
-        assert all(score >= sum(entry["criteria"].values()) - 1e-9 for entry in rivals)
+        score = sum(best["criteria"].values())
+        assert all(score >= sum(entry["criteria"].values()) - 1e-9 for entry in learned.history)
 
     def test_accuracy_comes_before_the_criteria(self) -> None:
         trainer: Any = object.__new__(JointTrainer)
