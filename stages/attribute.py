@@ -14,7 +14,11 @@ from explearn.workspace import Workspace
 
 GroupOption = Annotated[
     str,
-    typer.Option(help="`quick`, or the name of a costly baseline or a learned explainer.", envvar="EXPLEARN_GROUP"),
+    typer.Option(
+        help="`quick`, the name of a costly baseline or a learned explainer, or on_NAME: the baselines run on the "
+        "classifier that learned explainer NAME trained.",
+        envvar="EXPLEARN_GROUP",
+    ),
 ]
 
 
@@ -22,11 +26,12 @@ GroupOption = Annotated[
 def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method of a group.
 
-    Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata.
+    Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata. An explainer that
+    trained a classifier of its own explains that one, as its file says.
     """
     workspace = Workspace()
     methods = group_methods(group, task, params, workspace, seed)
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
     forward = ForwardClock(classifier, examples)

@@ -14,6 +14,7 @@ from explearn.metrics.sanity import check_methods
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
 from explearn.params import Params
+from explearn.registry import get_info
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
@@ -30,6 +31,7 @@ def sanity(task: TaskOption, params: Params, compute: ComputeOptions, seed: int)
     chosen = params.sanity.methods
     if chosen is None:
         chosen = [*params.explainers, *params.baselines.quick]
+    own = [name for name in chosen if get_info(name).own_model]
     # A group is named after its one method, but for the quick baselines.
     groups = dict.fromkeys("quick" if name in params.baselines.quick else name for name in chosen)
     found = {e.name: e for group in groups for e, _ in group_methods(group, task, params, workspace, seed)}
@@ -39,15 +41,17 @@ def sanity(task: TaskOption, params: Params, compute: ComputeOptions, seed: int)
     other_labels = None
     if params.sanity.random_labels:
         other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
-    results = check_methods(
-        [found[name] for name in chosen],
-        classifier,
-        examples,
-        params.sanity,
-        seed,
-        params.evaluate.headline_percent,
-        other_labels,
-    )
+    # A method with a classifier of its own is checked on copies of that one.
+    checked = {None: [name for name in chosen if name not in own], **{name: [name] for name in own}}
+    results = {}
+    for group, names in checked.items():
+        model = classifier if group is None else Classifier.from_pretrained(workspace.explained(task, group), compute)
+        explainers = [found[name] for name in names]
+        for explainer in explainers:
+            explainer.any_classifier = True
+        results |= check_methods(
+            explainers, model, examples, params.sanity, seed, params.evaluate.headline_percent, other_labels
+        )
     document = {"texts": len(examples), "methods": {name: asdict(result) for name, result in results.items()}}
     write_json(workspace.metrics("sanity", task), document)
 

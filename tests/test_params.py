@@ -42,6 +42,8 @@ class TestDefaults:
         config = yaml.safe_load((repository / "conf" / "config.yaml").read_text(encoding="utf-8"))
         del config["defaults"]
         assert config.pop("expnet_in_domain") == "${expnet}"
+        for name in ("weights", "schedule", "faithfulness", "consistency", "student"):
+            assert config["smat"].pop(name) == f"${{ivra.{name}}}"
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 
@@ -163,6 +165,10 @@ class TestMethodsAndTasks:
             ({"baselines": {"costly": {"rollout": {}}}}, "'rollout' is a quick method; move it there"),
             ({"baselines": {"quick": {"expnet": {}}}}, "'expnet' is trained; name it under explainers"),
             ({"baselines": {"attention": {"rollout": {}}}}, "baselines.attention: no such parameter"),
+            ({"own_model": ["ivra"]}, "unknown explainer under own_model 'ivra'"),
+            ({"own_model": ["expnet"]}, "own_model: 'expnet' trains no classifier"),
+            ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),
+            ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 2 or more"),
             ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),
             ({"rationales": {"aa": {}}}, "unknown task under 'rationales' 'aa'"),
             ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "task '../a': expected letters"),

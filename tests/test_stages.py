@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -38,12 +39,12 @@ STAGES = (
     "distil",
     "report",
 )
-EXPLAINERS = ("expnet", "expnet_in_domain", "l2e")
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
     "costly": {"occlusion": {}},
 }
+LEARNED = ("expnet", "expnet_in_domain", "l2e", "ivra")
 
 
 def command(name: str) -> typer.Typer:
@@ -119,12 +120,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tasks": ["films", "meals"],
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
+        "own_model": ["ivra"],
         "expnet": {"epochs": 3},
-        "explainers": list(EXPLAINERS),
+        "explainers": list(LEARNED),
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "feedforward": 16, "epochs": 3},
         "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
-        "baselines": BASELINES,
+        "ivra": {"criteria": ["comp"], "schedule": {"epochs": 1, "batch_size": 8}},
+        "baselines": {**BASELINES, "own_model": {"raw_attention": {}, "input_x_gradient": {}}},
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
     }
@@ -135,9 +138,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in ("films", "meals"):
         for teacher in ("occlusion", "input_x_gradient"):
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
-        for name in EXPLAINERS:
+        for name in LEARNED:
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in (*EXPLAINERS, "quick", *BASELINES["costly"]):
+        for group in (*LEARNED, "quick", *BASELINES["costly"], "on_ivra"):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
         succeed(folder, "sanity", "--task", task)
@@ -275,13 +278,34 @@ class TestOutputs:
         found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
-        alone = {name: [name] for name in (*EXPLAINERS, *BASELINES["costly"])}
-        assert found == {**alone, "quick": sorted(BASELINES["quick"])}
+        alone = {name: [name] for name in (*LEARNED, *BASELINES["costly"])}
+        on_ivra = ["input_x_gradient", "raw_attention"]
+        assert found == {**alone, "quick": sorted(BASELINES["quick"]), "on_ivra": on_ivra}
+
+    def test_an_explainer_with_a_classifier_of_its_own_is_judged_on_it(self, finished: Path) -> None:
+        folder = finished / "data" / "attributions" / "films"
+        of = {path.relative_to(folder).as_posix(): read_run(path).classifier for path in folder.glob("*/*.parquet")}
+        own = of.pop("ivra/ivra.parquet")
+        assert {of.pop(f"on_ivra/{name}.parquet") for name in ("raw_attention", "input_x_gradient")} == {own}
+        assert len(set(of.values())) == 1 and own not in of.values()
+        metrics = finished / "reports" / "metrics"
+        found = json.loads((metrics / "own_model" / "films.json").read_text())["ivra"]
+        main = json.loads((metrics / "explanations" / "films.json").read_text())["ivra"]
+        assert set(found["methods"]) == {"ivra", "raw_attention", "input_x_gradient"}
+        for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
+            assert found["methods"]["ivra"][name] == main[name]
+        assert found["criteria"] == ["comp"]
+        assert np.shape(found["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
+        assert 0 <= found["classifier"]["test"]["accuracy"] <= 1
+        report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
+        section = report.partition("\n### On the classifier of ivra: films\n")[2].partition("\n### ")[0]
+        assert section.count("\n| attention | raw_attention |") == 1 == section.count("\n| learned | ivra |")
+        assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
         passes = {path.stem: read_run(path).cost for path in folder.glob("*/*.parquet")}
-        for name in ("random", "raw_attention", "rollout", "expnet"):
+        for name in ("random", "raw_attention", "rollout", "expnet", "ivra"):
             assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
         assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
         # Six or seven words, each masked once, and the whole text.
@@ -291,7 +315,7 @@ class TestOutputs:
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
-        methods = {*EXPLAINERS, *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*LEARNED, *BASELINES["quick"], *BASELINES["costly"]}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
@@ -315,7 +339,7 @@ class TestOutputs:
 
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
-        methods = {*EXPLAINERS, *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*LEARNED, *BASELINES["quick"], *BASELINES["costly"]}
         by_text = read_by_text(folder / "texts" / "films.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == methods
         assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
@@ -333,7 +357,7 @@ class TestOutputs:
     def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
         assert found["texts"] == 4
-        assert set(found["methods"]) == {*EXPLAINERS, *BASELINES["quick"]}
+        assert set(found["methods"]) == {*LEARNED, *BASELINES["quick"]}
         random = found["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None

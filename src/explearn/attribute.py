@@ -21,7 +21,7 @@ from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
 from explearn.params import Params
 from explearn.registry import accepted_options, get_explainer, learned_options
-from explearn.workspace import Workspace
+from explearn.workspace import ON_MODEL, Workspace
 
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
@@ -142,15 +142,20 @@ def group_methods(
     """The methods of a group with their options.
 
     A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
-    one learned explainer, as trained. Methods that draw at random take `seed` where their options name none.
+    one learned explainer, as trained; on_NAME, the baselines run on the classifier that explainer NAME trained. Methods
+    that draw at random take `seed` where their options name none.
     Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
     if group in params.explainers:
         return [(get_explainer(group, path=str(workspace.explainer(task, group))), learned_options(group, params))]
-    if group not in params.baseline_groups:
-        raise UnknownNameError("group", group, [*params.explainers, *params.baseline_groups])
+    groups = {
+        **params.baseline_groups,
+        **{f"{ON_MODEL}{name}": params.baselines.own_model for name in params.own_model},
+    }
+    if group not in groups:
+        raise UnknownNameError("group", group, [*params.explainers, *groups])
     methods = []
-    for name, given in params.baseline_groups[group].items():
+    for name, given in groups[group].items():
         options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
         methods.append((get_explainer(name, **options), options))
     return methods

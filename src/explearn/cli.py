@@ -74,7 +74,11 @@ def explain(
         typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
     ] = None,
     classifier: Annotated[
-        str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
+        str,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name; not needed by explainers with their own.",
+            envvar="EXPLEARN_CLASSIFIER",
+        ),
     ] = "",
     method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "rollout",
     explainer: Annotated[
@@ -97,6 +101,8 @@ def explain(
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
+        if not classifier and explainer is not None and get_info(method).own_model:
+            classifier = str(explainer / "classifier")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile)

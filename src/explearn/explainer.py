@@ -83,6 +83,8 @@ class Explainer(ABC):
     """Registry name; set by `explearn.registry.get_explainer`."""
     threshold: float | None = None
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
+    any_classifier: bool = False
+    """Let a method that explains one classifier alone explain others, for checks of what explanations depend on."""
 
     @abstractmethod
     def score_texts(

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -258,6 +258,108 @@ class DistilParams(Section):
     """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""
 
 
+class AttentionScheduleParams(Section):
+    """How ivra and smat are trained."""
+
+    epochs: PositiveInt = 4
+    batch_size: PositiveInt = 32
+    """Examples a step."""
+    max_texts: PositiveInt | None = None
+    """Most training texts an epoch, drawn anew in each (default: all)."""
+    learning_rate: Annotated[float, Field(ge=0)] = 3e-5
+    """Of the classifier (AdamW); 0 leaves it as it is."""
+    module_learning_rate: Annotated[float, Field(gt=0)] = 1e-2
+    """Of the attention module's weights (AdamW, without weight decay)."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.75
+    """Factor on both learning rates, every `decay_every` epochs."""
+    decay_every: PositiveInt = 2
+    """Epochs."""
+    train_embeddings: bool = False
+    """Also train the word embeddings; they are most of a small encoder's weights."""
+    validation_texts: PositiveInt = 64
+    """Validation texts that the criteria are measured on after each epoch, to keep the best one."""
+    accuracy_tolerance: Fraction = 0.015
+    """Loss of validation accuracy up to which an epoch may be the best; beyond it, accuracy counts alone."""
+
+
+class CriterionWeights(Section):
+    """Weight of each criterion's loss beside the task's cross-entropy."""
+
+    sim: Annotated[float, Field(ge=0)] = 1.0
+    comp: Annotated[float, Field(ge=0)] = 1.0
+    suff: Annotated[float, Field(ge=0)] = 1.0
+    cons: Annotated[float, Field(ge=0)] = 1.0
+
+
+class FaithfulnessLossParams(Section):
+    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    """Shares k of the words that are taken out or kept."""
+    each_step: PositiveInt | None = 1
+    """Shares drawn a step (null: all of them); each costs a pass."""
+    comp_margin: Annotated[float, Field(gt=0)] = 1.0
+    """mu of equation 10, in nats."""
+    suff_margin: Annotated[float, Field(ge=0)] = 0.1
+    """mu of equation 11, in nats."""
+    suff_loss: Literal["margin", "mae", "kl"] = "margin"
+    """Equation 11, 16 or 17."""
+
+
+class ConsistencyLossParams(Section):
+    loss: Literal["kl", "clustering"] = "kl"
+    """Equation 13 or 20."""
+    epsilon: Annotated[float, Field(gt=0)] = 0.1
+    """Added to the distance of two texts' states."""
+
+
+class StudentParams(Section):
+    kind: Literal["bag", "encoder"] = "bag"
+    """bag: attention over word embeddings. encoder: the task's encoder before fine-tuning, with its own module."""
+    learning_rate: Annotated[float, Field(gt=0)] = 0.5
+    """SGD."""
+    share: OpenFraction = 0.5
+    """Of the validation texts that the student learns from; the others judge it and choose the best epoch."""
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    """Of the divergence of explanations, beside the student's cross-entropy (eq. 7)."""
+    dimensions: PositiveInt = 32
+    """bag: principal components of the embeddings."""
+
+
+Criterion = Literal["sim", "comp", "suff", "cons"]
+
+
+class SMaTParams(Section):
+    """Attention-SMaT: weights for whole heads."""
+
+    criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]
+    """What the explanations are trained for: simulatability, comprehensiveness, sufficiency, consistency."""
+    weights: CriterionWeights = CriterionWeights()
+    norm: Literal["softmax", "sparsemax"] = "sparsemax"
+    schedule: AttentionScheduleParams = AttentionScheduleParams()
+    faithfulness: FaithfulnessLossParams = FaithfulnessLossParams()
+    consistency: ConsistencyLossParams = ConsistencyLossParams()
+    student: StudentParams = StudentParams()
+
+    @model_validator(mode="after")
+    def _criteria_once(self) -> Self:
+        if len(set(self.criteria)) != len(self.criteria):
+            raise ValueError(f"criteria {self.criteria} repeat a name; expected each once")
+        if "cons" in self.criteria and self.schedule.batch_size < 2:
+            raise ValueError(
+                "criterion 'cons' compares the texts of a batch; expected schedule.batch_size of 2 or more"
+            )
+        return self
+
+
+class IvRAParams(SMaTParams):
+    """IvRA: weights for features, heads and layers."""
+
+    criteria: Annotated[list[Criterion], Field(min_length=1)] = ["comp", "suff"]
+    norm: Literal["softmax", "sparsemax"] = "softmax"
+    levels: Annotated[list[Literal["feature", "head", "layer"]], Field(min_length=1)] = ["feature", "head", "layer"]
+    """Levels whose weights are learned; the others stay at 1."""
+
+
 class BaselineParams(Section):
     """Baselines to compare: method -> its options."""
 
@@ -265,6 +367,8 @@ class BaselineParams(Section):
     """Those of a few model passes a text; one process a task runs them all."""
     costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
+    own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those run once more on the classifiers that explainers trained for themselves (`own_model` of the parameters)."""
 
 
 class AttributeParams(Section):
@@ -352,6 +456,8 @@ class Params(Section):
     """The explainer under study; its metrics are the headline."""
     explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
     """Learned explainers that are trained and compared."""
+    own_model: list[str] = Field(default_factory=list)
+    """Of the explainers, those whose own classifier other methods are compared on, too."""
     expnet: ExpNetParams = ExpNetParams()
     expnet_in_domain: ExpNetParams = ExpNetParams()
     """As `expnet` unless it is given values of its own."""
@@ -360,6 +466,8 @@ class Params(Section):
     teach: TeachParams = TeachParams()
     l2e: L2EParams = L2EParams()
     distil: DistilParams = DistilParams()
+    ivra: IvRAParams = IvRAParams()
+    smat: SMaTParams = SMaTParams()
     roster: str = "none"
     """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `baselines`."""
     baselines: BaselineParams = BaselineParams()
@@ -413,6 +521,14 @@ class Params(Section):
                 if info.costly != (section == "costly"):
                     right = "costly" if info.costly else "quick"
                     raise ValueError(f"baselines.{section}.{name}: {name!r} is a {right} method; move it there")
+        for name in self.baselines.own_model:
+            if _known(name).learned:
+                raise ValueError(f"baselines.own_model.{name}: {name!r} is trained; expected a baseline")
+        for name in self.own_model:
+            if name not in self.explainers:
+                raise ValueError(str(UnknownNameError("explainer under own_model", name, self.explainers)))
+            if not _known(name).own_model:
+                raise ValueError(f"own_model: {name!r} trains no classifier; expected one that does, such as ivra")
         if self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         for name in self.sanity.methods or ():

@@ -36,6 +36,7 @@ class MethodInfo:
             training rationales' positive rate, or the top K.
         defaults: constructor arguments that this name stands for.
         costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
+        own_model: trains the classifier that it explains, and keeps it beside its own weights.
     """
 
     name: str
@@ -47,6 +48,7 @@ class MethodInfo:
     binarisation: Binarisation = "top_k"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     costly: bool = False
+    own_model: bool = False
 
     @property
     def learned(self) -> bool:
@@ -83,6 +85,24 @@ _METHODS: dict[str, MethodInfo] = {
             "A small Transformer that has learned another method's explanations of the training texts.",
             "one forward pass, and one of a student a tenth of the classifier's size",
             frozenset({"teacher"}),
+        ),
+        MethodInfo(
+            "ivra",
+            "learned",
+            "explearn.explainers.ivra:IvRA",
+            "Weighted attention of all layers, trained with a classifier of its own for chosen criteria.",
+            "one forward pass",
+            frozenset({"attentions"}),
+            own_model=True,
+        ),
+        MethodInfo(
+            "smat",
+            "learned",
+            "explearn.explainers.ivra:SMaT",
+            "The same with weights for whole heads alone.",
+            "one forward pass",
+            frozenset({"attentions"}),
+            own_model=True,
         ),
         MethodInfo(
             "random",

@@ -9,7 +9,12 @@ from typing import Any
 from explearn.data.rationales import merge_annotators
 from explearn.data.records import Example, Rationale
 from explearn.data.storage import read_examples, read_json, read_rationales, read_task_examples
+from explearn.errors import UnknownNameError
 from explearn.params import Params
+from explearn.registry import get_info, list_explainers
+
+ON_MODEL = "on_"
+"""Prefix of the group of baselines that are run on an explainer's own classifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,19 @@ class Workspace:
 
     def explainer(self, task: str, name: str) -> Path:
         return self.root / "data" / "explainers" / task / name
+
+    def explained(self, task: str, group: str) -> Path:
+        """The classifier that a group's methods explain: an explainer's own, where it trains one, or the task's.
+
+        Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
+        """
+        trainers = [name for name in list_explainers() if get_info(name).own_model]
+        name = group.removeprefix(ON_MODEL)
+        if name in trainers:
+            return self.explainer(task, name) / "classifier"
+        if group.startswith(ON_MODEL):
+            raise UnknownNameError("group", group, [f"{ON_MODEL}{trainer}" for trainer in trainers])
+        return self.classifier(task)
 
     def attributions(self, task: str, group: str) -> Path:
         """Folder of METHOD.parquet files; groups: see `explearn.attribute.group_methods`."""
@@ -98,3 +116,9 @@ class Workspace:
         for group, methods in params.baseline_groups.items():
             files.update({name: self.attributions(task, group) / f"{name}.parquet" for name in methods})
         return files
+
+    def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
+        """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
+        folder = self.attributions(task, f"{ON_MODEL}{explainer}")
+        own = self.attributions(task, explainer) / f"{explainer}.parquet"
+        return {explainer: own, **{name: folder / f"{name}.parquet" for name in params.baselines.own_model}}

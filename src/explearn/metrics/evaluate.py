@@ -17,6 +17,7 @@ from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_o
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.importance import important_share
 from explearn.metrics.infidelity import infidelity
 from explearn.metrics.judge import judge_plausibility
 from explearn.metrics.predictions import Predictions
@@ -54,6 +55,17 @@ class TaskEvaluation:
     agreement: dict[str, Array]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnModel:
+    """The classifier that a method trained for itself, and explains.
+
+    states: by example id, the text's aggregate hidden state in it, (d,); see `evaluate_task`.
+    """
+
+    classifier: Classifier
+    states: Mapping[str, ArrayLike] | None = None
+
+
 def evaluate_task(
     task: str,
     attributions: Mapping[str, Sequence[Attribution]],
@@ -68,6 +80,7 @@ def evaluate_task(
     thresholds: Mapping[str, float],
     states: Mapping[str, ArrayLike] | None = None,
     embeddings: Mapping[str, ArrayLike] | None = None,
+    own: Mapping[str, OwnModel] | None = None,
 ) -> TaskEvaluation:
     """Judge every method of a task on the same texts.
 
@@ -85,22 +98,24 @@ def evaluate_task(
         gold: by id, marked words, bool (n,) over `Example.all_words`. Texts nobody marked may be missing or all False.
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
         positive_rate: share of marked words in training, in [0, 1].
-        classifier: the model that was explained.
+        classifier: the model that was explained, by all methods that are not in `own`.
         params: of all metrics.
         seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
         thresholds: method -> score from which a word counts, for methods with that rule.
         states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
             None (`explearn.models.representations.aggregate_states`).
         embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
-            (`explearn.models.representations.word_embeddings`).
+            (`explearn.models.representations.word_embeddings`). All methods' students read the same ones.
+        own: method -> the model that it explains instead; all that asks a model asks that one.
 
     Returns:
         Its `metrics` hold for each method: every metric of `explearn.metrics.catalogue.METRICS`, with its interval as
         NAME_low and NAME_high; precision and recall; confidence_* and entropy_* (of the classifier on the inputs that
         faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
         (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
-        text); completeness_error (mean over the texts, for methods whose scores should add up); texts,
-        plausibility_texts, unaligned_words (words without a sub-token). None where a value is undefined, never NaN.
+        text); important_words (share, `explearn.metrics.importance`); completeness_error (mean over the texts, for
+        methods whose scores should add up); texts, plausibility_texts, unaligned_words (words without a sub-token).
+        None where a value is undefined, never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
@@ -143,18 +158,31 @@ def evaluate_task(
         for name, values in found.by_text.items():
             columns.by_text[name][method] = values
 
-    predictions = Predictions(classifier)
-    encodings = dict(zip(ids, classifier.encode([examples[i] for i in ids]), strict=True))
+    for method, texts in ordered.items():
+        columns.add(method, "important_words", np.array([important_share(text.scores) for text in texts]))
     rationales = {method: dict(zip(ids, masks_, strict=True)) for method, masks_ in chosen.items()}
-    faithful = faithfulness(classifier, encodings, ordered, params, rationales, predictions)
-    for method, result in faithful.items():
-        columns.add_all(method, result.values())
-    if params.infidelity_samples:
-        found_infidelity = infidelity(classifier, encodings, ordered, params.infidelity_samples, seed, predictions)
-        for method, values in found_infidelity.items():
-            columns.add(method, "infidelity", values)
-    add_stability(columns, ordered, [examples[i].all_words for i in ids], _stacked(states, ids), params)
-    add_consistency(columns, ordered, _stacked(states, ids), params, seed)
+    own = own or {}
+    shared = {method: texts for method, texts in ordered.items() if method not in own}
+    models = [(OwnModel(classifier, states), shared)] if shared else []
+    models += [(own[method], {method: ordered[method]}) for method in ordered if method in own]
+    prediction: dict[str, NDArray[np.int64]] = {}
+    for model, of_model in models:
+        predictions = Predictions(model.classifier)
+        encodings = dict(zip(ids, model.classifier.encode([examples[i] for i in ids]), strict=True))
+        for method, result in faithfulness(
+            model.classifier, encodings, of_model, params, rationales, predictions
+        ).items():
+            columns.add_all(method, result.values())
+            prediction[method] = result.prediction
+        if params.infidelity_samples:
+            found_infidelity = infidelity(
+                model.classifier, encodings, of_model, params.infidelity_samples, seed, predictions
+            )
+            for method, values in found_infidelity.items():
+                columns.add(method, "infidelity", values)
+        stacked = _stacked(model.states, ids)
+        add_stability(columns, of_model, [examples[i].all_words for i in ids], stacked, params)
+        add_consistency(columns, of_model, stacked, params, seed)
     if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
         add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
 
@@ -188,7 +216,7 @@ def evaluate_task(
         agreement={
             "rank_agreement": rank_agreement(scores),
             "top_overlap": top_overlap(scores, params.headline_percent),
-            "prediction_overlap": prediction_overlap({m: result.prediction for m, result in faithful.items()}),
+            "prediction_overlap": prediction_overlap({method: prediction[method] for method in ordered}),
         },
     )
 

@@ -91,7 +91,7 @@ def _projections(model: nn.Module) -> list[tuple[nn.Linear, nn.Linear, int]]:
 
 @contextmanager
 def capture_attention(
-    model: nn.Module, reduce: Reducer[Reduced], layers: Sequence[int] | None = None
+    model: nn.Module, reduce: Reducer[Reduced], layers: Sequence[int] | None = None, keep_graph: bool = False
 ) -> Iterator[Captured[Reduced]]:
     """Reduce the attention of some layers of every forward pass made inside the block.
 
@@ -100,6 +100,7 @@ def capture_attention(
             run, so that ALBERT's shared layer counts once for each time it runs.
         reduce: what to keep of a layer; called as soon as the layer's keys exist.
         layers: indices from 0 (None: all).
+        keep_graph: leave queries and keys in autograd's graph, to train through what is reduced.
 
     The model must be called with `attention_mask` as a keyword. A second forward pass overwrites the first's results.
     Raises UnsupportedError (see `layer_count`).
@@ -124,7 +125,8 @@ def capture_attention(
                 return
             head_size = output.shape[-1] // heads
             query, key = (
-                t.detach().view(*t.shape[:2], heads, head_size).transpose(1, 2) for t in (captured.query, output)
+                (t if keep_graph else t.detach()).view(*t.shape[:2], heads, head_size).transpose(1, 2)
+                for t in (captured.query, output)
             )
             captured.query = None
             captured.layers[layer] = reduce(query * head_size**-0.5, key, captured.mask)

@@ -62,4 +62,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         method_agreement=method_agreement,
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
+        own_models=read_json(workspace.metrics("own_model", task)),
     )

@@ -77,6 +77,14 @@ BEHAVIOUR_COLUMNS = (
     Column("consistency", "Consistency", True),
     Column("simulatability", "Simulatability", True),
 )
+OWN_MODEL_COLUMNS = (
+    Column("simulatability", "Simulatability", True),
+    Column("aopc_comprehensiveness", "AOPC compr.", True),
+    Column("aopc_sufficiency", "AOPC suff.", False),
+    Column("consistency", "Consistency", True),
+    Column("important_words", "Important words", False),
+)
+"""Of methods on the classifier that an explainer trained for itself."""
 COST_COLUMNS = (
     Column("throughput", "Texts a second", True, decimals=1),
     Column("relative_throughput", "Speed", True, "×"),

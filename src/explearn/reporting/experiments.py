@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from explearn.errors import DataError, UnknownNameError
 from explearn.gate import WORKSPACE, figures, from_revision
 from explearn.registry import get_info
 from explearn.reporting.columns import Cell, Column, Row
-from explearn.reporting.html import asset, page_environment, source_hash
+from explearn.reporting.criteria import OwnModelRun, own_model_panels
+from explearn.reporting.html import asset, data_uri, page_environment, source_hash
 from explearn.reporting.markdown import Markdown, escape_markdown, table
+from explearn.reporting.panels import Panel
 from explearn.reporting.tables import leaderboard_order
 
 HEADLINE_FILE, METRICS_FILE = "reports/headline.json", "reports/metrics.json"
@@ -50,6 +52,7 @@ class Experiment:
         name: of the experiment, or the branch, tag or start of the commit that it is. revision: what git calls it.
         params: flat, path -> value. headline: of reports/headline.json.
         tasks: task -> method -> metric -> value, of reports/metrics.json; empty where the run has none.
+        own_models: of explainers that train their own classifier.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Experiment:
     params: Mapping[str, Any]
     headline: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    own_models: Sequence[OwnModelRun] = ()
 
 
 def read_experiments(names: Sequence[str] = ()) -> list[Experiment]:
@@ -118,10 +122,36 @@ def _leaves(value: object, prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _with_methods(experiment: Experiment) -> Experiment:
-    document = from_revision([METRICS_FILE], experiment.revision).get(METRICS_FILE, {})
-    return Experiment(
-        experiment.name, experiment.revision, experiment.params, experiment.headline, document.get("tasks", {})
+    tasks = experiment.params.get("tasks") or []
+    own = {task: f"reports/metrics/own_model/{task}.json" for task in tasks}
+    before = {task: f"reports/metrics/classifier/{task}.json" for task in tasks}
+    found = from_revision([METRICS_FILE, *own.values(), *before.values()], experiment.revision)
+    return replace(
+        experiment,
+        tasks=found.get(METRICS_FILE, {}).get("tasks", {}),
+        own_models=own_model_runs(
+            experiment,
+            {task: found.get(file, {}) for task, file in own.items()},
+            {task: found.get(file, {}) for task, file in before.items()},
+        ),
     )
+
+
+def own_model_runs(
+    experiment: Experiment, own: Mapping[str, Mapping[str, Any]], classifiers: Mapping[str, Mapping[str, Any]]
+) -> list[OwnModelRun]:
+    """Explainers with a classifier of their own. own, classifiers: by task, what evaluate and finetune wrote of it."""
+    return [
+        OwnModelRun(
+            name=experiment.name,
+            explainer=explainer,
+            criteria=tuple(experiment.params[f"{explainer}.criteria"]),
+            norm=experiment.params[f"{explainer}.norm"],
+            tasks={task: found[explainer] for task, found in own.items() if explainer in found},
+            before={task: (found.get("test") or {}).get("accuracy") for task, found in classifiers.items()},
+        )
+        for explainer in dict.fromkeys(explainer for found in own.values() for explainer in found)
+    ]
 
 
 def changed_params(experiments: Sequence[Experiment]) -> list[tuple[str, list[str]]]:
@@ -196,15 +226,24 @@ def _marked(column: Column, values: Sequence[float | None]) -> list[Cell]:
 
 
 def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[Path, Path]:
-    """Write experiments.md and experiments.html into `folder`; their paths."""
+    """Write experiments.md, experiments.html and their figures into `folder`; the paths of the two pages."""
     paths = folder / "experiments.md", folder / "experiments.html"
-    write_text(paths[0], render_markdown(experiments))
-    write_text(paths[1], render_html(experiments))
+    panels = own_model_panels(folder, [run for experiment in experiments for run in experiment.own_models])
+    drawn = {panel.figure: data_uri(folder / "figures" / panel.figure) for panel in panels if panel.figure}
+    write_text(paths[0], render_markdown(experiments, panels))
+    write_text(paths[1], render_html(experiments, panels, drawn))
     return paths
 
 
-def render_markdown(experiments: Sequence[Experiment]) -> str:
-    """The comparison as Markdown."""
+OWN_MODELS_TITLE = "Explainers that trained their own classifier"
+OWN_MODELS_SENTENCE = Markdown(
+    "Points: what training for the criteria did to the test accuracy of the task's classifier. All figures are the "
+    "explainer's on its own classifier."
+)
+
+
+def render_markdown(experiments: Sequence[Experiment], panels: Sequence[Panel] = ()) -> str:
+    """The comparison as Markdown. panels: of `own_model_panels`."""
     names = [experiment.name for experiment in experiments]
     parts = [
         "# Experiments side by side",
@@ -231,6 +270,9 @@ def render_markdown(experiments: Sequence[Experiment]) -> str:
             parts.append(f"## {escape_markdown(column.heading)} of every method, mean over the tasks")
             cells = [[row.family, row.method, *(c.markdown(False) for c in row.cells)] for row in rows]
             parts.append(table(["Family", "Method", *names], cells, left=2))
+    if panels:
+        parts += [f"## {OWN_MODELS_TITLE}", OWN_MODELS_SENTENCE]
+        parts += [part for panel in panels for part in (f"### {escape_markdown(panel.title)}", panel.markdown)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -239,8 +281,10 @@ def changed_params_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
     return [[path, *values] for path, values in changed_params(experiments)]
 
 
-def render_html(experiments: Sequence[Experiment]) -> str:
-    """The comparison as a page that needs no other file."""
+def render_html(
+    experiments: Sequence[Experiment], panels: Sequence[Panel] = (), drawn: Mapping[str, str] | None = None
+) -> str:
+    """The comparison as a page that needs no other file. drawn: the panels' figures as addresses that hold them."""
     script = Markup(asset("page.js"))
     names = [experiment.name for experiment in experiments]
     return (
@@ -265,6 +309,10 @@ def render_html(experiments: Sequence[Experiment]) -> str:
                 if (rows := method_rows(experiments, column))
             ],
             task_columns=[Column("f1", name, True) for name in names],
+            panels=panels,
+            panels_title=OWN_MODELS_TITLE,
+            panels_sentence=OWN_MODELS_SENTENCE,
+            drawn=drawn or {},
             better="",
             worse="",
         )

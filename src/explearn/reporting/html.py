@@ -40,14 +40,17 @@ FULL_SCALE = 99
 FIGURES = (
     ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
     ("f1", "F1 of each method on each task, with its interval", "Points with intervals, a panel a task"),
+    ("coefficients", "What explainers with a classifier of their own learned", "Heat maps of heads and layers"),
 )
+"""Name of the file, title and description; the last is drawn for explainers with a classifier of their own."""
 
 
 def write_html(
     path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path, students: Sequence[Document] = ()
 ) -> None:
     """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
-    shown = {name: figures / f"{name}.svg" for name, _, _ in FIGURES}
+    absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
+    shown = {name: figures / f"{name}.svg" for name, _, _ in FIGURES if name not in absent}
     write_text(path, render_html(params, tasks, shown, students))
 
 
@@ -144,6 +147,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "classifier": sections.classifier_rows(task),
         "counted": sections.counted(task),
         "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
+        "panels": sections.own_model_panels(task),
         "matrices": sections.matrices(task, params.evaluate.significance),
         "agreement": sections.agreement_rows(task),
         "sanity": sections.sanity_rows(task),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from explearn.reporting.markdown import Markdown, table
 
@@ -19,7 +19,7 @@ class Panel:
     """
 
     title: str
-    sentence: Markdown = Markdown("")
+    sentence: Markdown = field(default_factory=lambda: Markdown(""))
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     left: int = 1

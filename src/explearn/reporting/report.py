@@ -25,8 +25,10 @@ from explearn.reporting.executive import (
     overview,
 )
 from explearn.reporting.glossary import INTRODUCTION, glossary
+from explearn.reporting.heatmaps import write_coefficients
 from explearn.reporting.html import write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, table
+from explearn.reporting.panels import Panel
 from explearn.reporting.papers import SideBySide, side_by_side
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
@@ -38,7 +40,8 @@ WHOLE_TEXT_WORDS = 60
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> None:
-    """Write report.md, report.html, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
+    """Write report.md, report.html, and under figures/ f1.svg, auroc.svg, pareto.svg and, for explainers with a
+    classifier of their own, coefficients.svg, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -46,6 +49,8 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], stud
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
+    if any(task.own_models for task in tasks):
+        write_coefficients(folder / "figures" / "coefficients.svg", tasks)
     write_html(folder / "report.html", params, tasks, folder / "figures", students)
     write_text(folder / "report.md", render_report(params, tasks, students))
 
@@ -64,6 +69,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
+        has_own_models=any(task.own_models for task in tasks),
         leader_headings=LEADER_HEADINGS,
         leaders=leader_rows(leaders(tasks)),
         headline=headline_sentences(params, tasks),
@@ -114,6 +120,7 @@ class _Task:
     classifier: list[list[str]]
     counted: Markdown | None
     boards: list[tuple[str, Markdown]]
+    panels: list[Panel]
     matrices: list[tuple[str, Markdown]]
     agreement: Markdown | None
     sanity: Markdown | None
@@ -136,6 +143,7 @@ def _task(task: TaskReport, params: Params) -> _Task:
             (board.title, _board(board.columns, leaderboard(task.methods, board.columns, task.comparisons)))
             for board in TABLES
         ],
+        panels=sections.own_model_panels(task),
         matrices=[
             (column.title, _matrix(rows)) for column, rows in sections.matrices(task, params.evaluate.significance)
         ],

@@ -12,8 +12,16 @@ import numpy as np
 
 from explearn.metrics.significance import Comparison
 from explearn.registry import get_info
-from explearn.reporting.columns import BEHAVIOUR_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, Column
+from explearn.reporting.columns import (
+    BEHAVIOUR_COLUMNS,
+    FAITHFULNESS_COLUMNS,
+    OWN_MODEL_COLUMNS,
+    PLAUSIBILITY_COLUMNS,
+    Column,
+    leaderboard,
+)
 from explearn.reporting.markdown import Markdown, escape_markdown
+from explearn.reporting.panels import Panel
 from explearn.reporting.tables import Number, TaskReport, leaderboard_order
 
 COMPARED = (
@@ -33,6 +41,31 @@ _RULES = {
     "threshold": "words scoring {threshold} or more, at least one",
     "positive_rate": "each word at random, as often as training texts are marked",
 }
+
+
+def own_model_panels(task: TaskReport) -> list[Panel]:
+    """For each explainer with a classifier of its own, what that cost, and the methods compared on it."""
+    panels = []
+    for name, found in task.own_models.items():
+        sentence = f"Trained for {escape_markdown(', '.join(found['criteria']))}."
+        accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
+        if accuracy is not None and before is not None:
+            points = round(100 * (accuracy - before), 1) + 0.0
+            sentence += (
+                f" Its classifier answers {accuracy:.3f} of the test texts rightly, the task's own {before:.3f} "
+                f"({points:+.1f} points)."
+            )
+        sentence += (
+            " All methods here explain that classifier, on the same texts. Important words: the share of the words "
+            "that stand out by their score, or how concise explanations are."
+        )
+        rows = [
+            [row.method, *(cell.markdown(False) for cell in row.cells)]
+            for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS)
+        ]
+        headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
+        panels.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
+    return panels
 
 
 def facts(task: TaskReport) -> list[tuple[str, Markdown]]:

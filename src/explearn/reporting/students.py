@@ -56,8 +56,8 @@ def students_introduction(percent: float, seeds: int) -> Markdown:
     """What the tables compare. percent: of the words that are chosen by rank; seeds: students a teacher has."""
     return Markdown(
         "Students (L2E) learned a teacher's explanations (A) of training texts, and both explain the same test texts, "
-        f"with as many words each: the top {percent:g} % of the words for students that learned to rank, the words that "
-        "both give a positive (negative) level for those that learned levels. L2E's figures are means over "
+        f"with as many words each: the top {percent:g} % of the words for students that learned to rank, the words "
+        "that both give a positive (negative) level for those that learned levels. L2E's figures are means over "
         f"{seeds} students of different seeds. Both: the classifier gives one class to the two explanations. Of A and "
         "L2E the better is bold where they differ by Wilcoxon's test over the texts, after Holm's correction over the "
         "table."

@@ -63,6 +63,8 @@ class TaskReport:
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
         heatmaps: texts to show with all methods' scores.
+        own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
+            coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
     """
 
     task: str
@@ -79,6 +81,7 @@ class TaskReport:
     method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     sanity: Mapping[str, Any] = field(default_factory=dict)
     heatmaps: Sequence[ExampleReport] = field(default_factory=list)
+    own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str]:

@@ -1,0 +1,97 @@
+"""What IvRA costs: a training step against a plain fine-tuning step, and classify + explain against classify alone.
+
+    python benchmarks/ivra_cost.py [--classifier FOLDER] [--texts 32] [--runs 15]
+
+A step takes one batch of corpus texts: losses, gradients and AdamW of all trained weights, the word embeddings left out
+on both sides. Runs alternate and ratios are taken pair by pair; their median is printed. Exits with 1 where a ratio is
+above its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from _timing import CORPUS, load_classifier, load_texts, paired
+from explearn.explainers.ivra import IvRA, SMaT
+from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.explainers.ivra.training import JointTrainer, Labelled
+from explearn.models.classifier import Classifier
+from explearn.params import IvRAParams
+
+STEP_LIMITS = {1: 3.5, None: 8.0}
+"""Shares of words drawn a step (None: all five) -> largest ratio to a plain step."""
+
+EXPLAIN_LIMIT = 1.10
+
+
+def step(classifier: Classifier, texts: list[str], criteria: list[str], each_step: int | None) -> Callable[[], None]:
+    """A function that makes one training step for these criteria; none: plain fine-tuning."""
+    copied = classifier.with_model(copy.deepcopy(classifier.model))
+    copied.model.requires_grad_(True).train()
+    copied.model.get_input_embeddings().weight.requires_grad_(False)
+    module = InterpretableAttention.of(copied.model)
+    encodings = copied.encode(texts)
+    labels = [number % len(copied.labels) for number in range(len(texts))]
+    settings = IvRAParams(criteria=criteria or ["comp"], faithfulness={"each_step": each_step})
+    data = Labelled(encodings, labels)
+    trainer = JointTrainer(copied, module, data, data, None, settings, None, lambda: (0.0, {}), seed=0)
+    learned = [p for p in (*copied.model.parameters(), *module.parameters()) if p.requires_grad]
+    optimiser = torch.optim.AdamW(learned, lr=1e-5)
+    batch, targets = copied.batch(encodings), torch.tensor(labels)
+
+    def run() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        if criteria:
+            torch.stack(list(trainer.losses(data).values())).sum().backward()
+        else:
+            torch.nn.functional.cross_entropy(copied.model(**batch.model_inputs()).logits, targets).backward()
+        optimiser.step()
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--classifier", type=Path, help="folder of a classifier (default: the embedded encoder)")
+    parser.add_argument("--texts", type=int, default=32)
+    parser.add_argument("--runs", type=int, default=15)
+    options = parser.parse_args()
+    classifier = load_classifier(options.classifier)
+    texts = load_texts(CORPUS, options.texts)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.texts} texts, {options.runs} pairs")
+    failed = False
+    plain = step(classifier, texts, [], None)
+    for criterion in ("comp", "suff"):
+        for each_step, limit in STEP_LIMITS.items():
+            trained = step(classifier, texts, [criterion], each_step)
+            plain(), trained()
+            ratio = paired(trained, plain, options.runs)
+            failed |= ratio.median > limit
+            print(f"step for {criterion}, {each_step or 'all five'} k: {ratio}, limit {limit}")
+    for method, kind in ((IvRA, InterpretableAttention), (SMaT, HeadAttention)):
+        for norm in ("softmax", "sparsemax"):
+            explainer = method(norm=norm)
+            explainer.attention = kind.of(classifier.model, norm=norm).requires_grad_(False)
+            explainer.any_classifier = True
+
+            def explain(explainer: IvRA | SMaT = explainer) -> object:
+                return list(explainer.explain(classifier, texts))
+
+            def classify() -> object:
+                return classifier.predict(texts)
+
+            classify(), explain()
+            ratio = paired(explain, classify, options.runs)
+            failed |= ratio.median > EXPLAIN_LIMIT
+            print(f"explain with {method.__name__}, {norm}: {ratio}, limit {EXPLAIN_LIMIT}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

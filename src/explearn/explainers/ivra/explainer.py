@@ -1,0 +1,371 @@
+"""IvRA and Attention-SMaT as explainers.
+
+Source: Xie, Vosoughi, Hassanpour (2024), "IvRA: A Framework to Enhance Attention-Based Explanations for Language Models
+with Interpretability-Driven Training"; Attention-SMaT: Fernandes et al. (2022), "Learning to Scaffold".
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from explearn.compute import ComputeOptions
+from explearn.data.records import Example
+from explearn.data.storage import atomic_folder, read_json, write_json
+from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
+from explearn.explainers.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
+from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
+from explearn.metrics.consistency import consistency
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.simulatability import simulatability
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
+from explearn.models.finetune import class_weights, load_encoder
+from explearn.models.representations import aggregate_states, word_embeddings
+from explearn.params import (
+    AttentionScheduleParams,
+    ConsistencyLossParams,
+    CriterionWeights,
+    EvaluateParams,
+    FaithfulnessLossParams,
+    IvRAParams,
+    Params,
+    SMaTParams,
+    StudentParams,
+    check_section,
+)
+from explearn.workspace import Workspace
+
+CONFIG = "config.json"
+WEIGHTS = "attention.safetensors"
+CLASSIFIER = "classifier"
+"""Folder, inside the explainer's own, of the classifier that was trained with it."""
+
+
+class _Regularised(LearnedExplainer, BatchExplainer):
+    """What IvRA and SMaT share: joint training, explaining, files."""
+
+    aggregation = "sum"
+    signed = False
+    section: ClassVar[type[SMaTParams]]
+
+    def __init__(self, options: Mapping[str, Any], seed: int) -> None:
+        given = {name: value for name, value in options.items() if value is not None}
+        check_section(self.section, given)
+        self.settings = self.section.model_validate(given)
+        self.seed = seed
+        self.attention: AttentionModule | None = None
+        self.classifier: Classifier | None = None
+        self.trained_classifier = ""
+        self.history: list[dict[str, Any]] = []
+
+    def _module(self, classifier: Classifier) -> AttentionModule:
+        raise NotImplementedError
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        classifier: Classifier,
+        train: Sequence[Example],
+        validation: Sequence[Example],
+        balanced: bool = True,
+        untrained: Callable[[], torch.nn.Module] | None = None,
+        description: str | None = None,
+    ) -> Self:
+        """Train a copy of a classifier together with its attention module; `self.classifier` is that copy.
+
+        Args:
+            classifier: fine-tuned on the task; stays as it is.
+            train: labelled texts of the task loss and of comp, suff and cons.
+            validation: labelled texts that choose the best epoch; with criterion sim, the student learns from a share.
+            balanced: weigh classes in the task loss as fine-tuning does.
+            untrained: makes the encoder before fine-tuning with a new head, for a student of kind encoder.
+            description: what a progress bar should say (default: no bar).
+
+        Raises, before training starts: DataError where there are too few texts for the criteria, UnknownNameError for
+        a label that the classifier has not, UnsupportedError for an architecture whose attention cannot be captured,
+        ParamsError for a precision or student that training has not. ModelError where a loss is not finite.
+        """
+        if classifier.dtype is torch.float16:
+            raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
+        settings = self.settings
+        parts = {"train": train, "validation": validation}
+        for split, rows in parts.items():
+            if not rows:
+                raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
+        if "cons" in settings.criteria and len(train) < 2:
+            raise DataError("criterion 'cons' compares texts with each other, and there is one; expected more")
+        copied = classifier.with_model(copy.deepcopy(classifier.model))
+        module = self._module(copied).to(classifier.device)
+        data = {
+            split: Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
+            for split, rows in parts.items()
+        }
+        order = np.random.default_rng(self.seed).permutation(len(validation)).tolist()
+        learning = 0
+        if "sim" in settings.criteria:
+            learning = round(settings.student.share * len(order))
+            if learning < 2 or len(order) - learning < 2:
+                raise DataError(
+                    f"criterion 'sim': of {len(order)} validation texts the student would learn from {learning} and be "
+                    f"judged on {len(order) - learning}; expected spare texts for both, at least 2 each"
+                )
+            if settings.student.kind == "encoder" and untrained is None:
+                raise ParamsError("student.kind: got 'encoder'; expected the encoder before fine-tuning as `untrained`")
+        judged = order[learning:]
+        measured = min(len(judged), settings.schedule.validation_texts)
+        if "cons" in settings.criteria and measured < 3:
+            raise DataError(
+                f"criterion 'cons': {measured} validation texts would choose the best epoch; expected at least 3, for "
+                "consistency is a rank correlation over pairs"
+            )
+        weights = None
+        if balanced:
+            found = class_weights(data["train"].labels, len(classifier.labels))
+            weights = torch.tensor(found, device=classifier.device)
+        self.attention, self.classifier = module, copied
+        trainer = JointTrainer(
+            copied,
+            module,
+            data["train"],
+            data["validation"].take(order[:learning]),
+            untrained() if untrained is not None and learning and settings.student.kind == "encoder" else None,
+            settings,
+            weights,
+            lambda: self._measure(data["validation"].take(judged), [validation[i] for i in judged]),
+            self.seed,
+        )
+        try:
+            self.history = trainer.run(description)
+        except BaseException:
+            self.attention, self.classifier = None, None
+            raise
+        copied.__dict__.pop("fingerprint", None)
+        self.trained_classifier = copied.fingerprint
+        return self
+
+    def _measure(self, data: Labelled, examples: Sequence[Example]) -> tuple[float, dict[str, float]]:
+        """Accuracy on the validation texts, and each criterion's metric on the first of them."""
+        assert self.classifier is not None
+        classifier, criteria = self.classifier, self.settings.criteria
+        predicted = classifier.predict_proba(data.encodings).argmax(-1)
+        accuracy = float(np.mean(predicted == np.array(data.labels)))
+        few = list(data.encodings[: self.settings.schedule.validation_texts])
+        scored = self.score_texts(classifier, few, None)
+        found = [self._attribution(classifier, e, s) for e, s in zip(few, scored, strict=True)]
+        keyed = [f"{number}" for number in range(len(few))]
+        measured: dict[str, float] = {}
+        if "comp" in criteria or "suff" in criteria:
+            named = [replace(a, example_id=key) for a, key in zip(found, keyed, strict=True)]
+            percents = EvaluateParams(percents=self.settings.faithfulness.percents)
+            result = faithfulness(classifier, dict(zip(keyed, few, strict=True)), {"": named}, percents)[""].means()
+            measured["comp"] = result["aopc_comprehensiveness"] or 0.0
+            measured["suff"] = -(result["aopc_sufficiency"] or 0.0)
+        scores = [a.scores for a in found]
+        if "cons" in criteria:
+            rho = consistency(aggregate_states(classifier, few), scores, bootstrap_samples=100).value
+            measured["cons"] = rho or 0.0
+        if "sim" in criteria:
+            classes = [classifier.labels.index(a.predicted) for a in found]
+            gain = simulatability(word_embeddings(classifier, few), classes, {"": scores}, seed=self.seed)[""].gain
+            measured["sim"] = float(gain.mean())
+        return accuracy, {name: measured[name] for name in criteria}
+
+    def fit_task(
+        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
+    ) -> Self:
+        """Train on the task's texts, from the task's own fine-tuned classifier."""
+        classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+
+        def untrained() -> torch.nn.Module:
+            model, _ = load_encoder(
+                params.encoder, classifier.labels, params.finetune.max_length, params.encoder_revision
+            )
+            return model
+
+        return self.fit(
+            classifier,
+            workspace.read_examples(task, "train"),
+            workspace.read_examples(task, "validation"),
+            params.finetune.class_weights == "balanced",
+            untrained,
+            description,
+        )
+
+    # ---- explaining ----------------------------------------------------------------------------------------------
+
+    def check(self, classifier: Classifier) -> None:
+        name = type(self).__name__
+        if self.attention is None:
+            raise ModelError(
+                f"this {name} is not trained; load a trained one with get_explainer(name, path=FOLDER), "
+                "or --explainer FOLDER on the command line"
+            )
+        expected = type(self.attention).of(classifier.model)
+        for what in ("layers", "heads", "head_size"):
+            mine, found = getattr(self.attention, what), getattr(expected, what)
+            if mine != found:
+                raise UnsupportedError(f"this {name} was trained with {mine} {what}, the classifier has {found}")
+        if not self.any_classifier and classifier.fingerprint != self.trained_classifier:
+            raise UnsupportedError(
+                f"this {name} explains the classifier that was trained with it, and got another; "
+                f"load the one in its folder {CLASSIFIER!r}"
+            )
+
+    @torch.no_grad()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        assert self.attention is not None
+        if next(self.attention.parameters()).device != classifier.device:
+            self.attention.to(classifier.device)
+        with torch.inference_mode():
+            found = explain_batch(classifier, self.attention, batch, keep_graph=False)
+        return BatchScores(found.r, found.logits, resolve_targets(found.logits, targets))
+
+    # ---- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the module, its configuration and history, and the classifier trained with it, in its own folder."""
+        if self.attention is None or self.classifier is None:
+            raise ModelError(f"this {type(self).__name__} was not trained here; there is nothing to save")
+        with atomic_folder(folder) as partial:
+            weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.attention.state_dict().items()}
+            save_file(weights, partial / WEIGHTS)
+            self.classifier.model.save_pretrained(partial / CLASSIFIER)
+            self.classifier.tokenizer.save_pretrained(partial / CLASSIFIER)
+            sizes = {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")}
+            config = {
+                "explainer": type(self).__name__,
+                "options": {**self.settings.model_dump(), "seed": self.seed},
+                "encoder": sizes,
+                "classifier": self.trained_classifier,
+                "coefficients": self.attention.coefficients(),
+                "history": self.history,
+            }
+            write_json(partial / CONFIG, config)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read the module; the classifier is in the folder's subfolder `classifier`, for Classifier.from_pretrained."""
+        folder = Path(folder)
+        try:
+            config = read_json(folder / CONFIG)
+            if config["explainer"] != cls.__name__:
+                raise ModelError(f"holds a {config['explainer']}")
+            explainer = cls(**config["options"])
+            sizes = config["encoder"]
+            module = explainer._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
+            module.load_state_dict(load_file(folder / WEIGHTS))
+            explainer.trained_classifier = str(config["classifier"])
+            explainer.history = list(config["history"])
+        except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{folder}: not a trained {cls.__name__} ({first_line(error)})") from error
+        explainer.attention = module.requires_grad_(False).eval()
+        return explainer
+
+    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
+        raise NotImplementedError
+
+
+class IvRA(_Regularised):
+    """Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
+
+    The module: `explearn.explainers.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
+    of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
+    class explained plays no part. The criteria are losses beside the task's cross-entropy, on classifier and module
+    together: sim (a student learns from the explanations), comp and suff (the classifier without the top words, and
+    with them alone), cons (texts near in the model's states have near explanations). The explainer explains the
+    classifier trained with it and no other.
+
+    Args:
+        criteria: any of sim, comp, suff, cons. weights: of their losses.
+        norm: softmax or sparsemax. levels: whose weights are learned.
+        schedule, faithfulness, consistency, student: see `explearn.params`; mappings or sections.
+        seed: of the order of texts, dropout and student.
+    """
+
+    section = IvRAParams
+
+    def __init__(
+        self,
+        criteria: Sequence[str] | None = None,
+        weights: Mapping[str, float] | CriterionWeights | None = None,
+        norm: str | None = None,
+        levels: Sequence[str] | None = None,
+        schedule: Mapping[str, Any] | AttentionScheduleParams | None = None,
+        faithfulness: Mapping[str, Any] | FaithfulnessLossParams | None = None,
+        consistency: Mapping[str, Any] | ConsistencyLossParams | None = None,
+        student: Mapping[str, Any] | StudentParams | None = None,
+        seed: int = 13,
+    ) -> None:
+        given = {
+            "criteria": criteria,
+            "weights": weights,
+            "norm": norm,
+            "levels": levels,
+            "schedule": schedule,
+            "faithfulness": faithfulness,
+            "consistency": consistency,
+            "student": student,
+        }
+        super().__init__(given, seed)
+
+    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
+        assert isinstance(self.settings, IvRAParams)
+        return InterpretableAttention(layers, heads, head_size, self.settings.norm, self.settings.levels)
+
+    def _module(self, classifier: Classifier) -> AttentionModule:
+        assert isinstance(self.settings, IvRAParams)
+        found: AttentionModule = InterpretableAttention.of(
+            classifier.model, norm=self.settings.norm, levels=self.settings.levels
+        )
+        return found
+
+
+class SMaT(_Regularised):
+    """Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
+
+    The module: `explearn.explainers.ivra.attention.HeadAttention`. Criteria, losses and arguments are those of IvRA;
+    the original trains for simulatability, with sparsemax.
+    """
+
+    section = SMaTParams
+
+    def __init__(
+        self,
+        criteria: Sequence[str] | None = None,
+        weights: Mapping[str, float] | CriterionWeights | None = None,
+        norm: str | None = None,
+        schedule: Mapping[str, Any] | AttentionScheduleParams | None = None,
+        faithfulness: Mapping[str, Any] | FaithfulnessLossParams | None = None,
+        consistency: Mapping[str, Any] | ConsistencyLossParams | None = None,
+        student: Mapping[str, Any] | StudentParams | None = None,
+        seed: int = 13,
+    ) -> None:
+        given = {
+            "criteria": criteria,
+            "weights": weights,
+            "norm": norm,
+            "schedule": schedule,
+            "faithfulness": faithfulness,
+            "consistency": consistency,
+            "student": student,
+        }
+        super().__init__(given, seed)
+
+    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
+        return HeadAttention(layers, heads, head_size, self.settings.norm)
+
+    def _module(self, classifier: Classifier) -> AttentionModule:
+        found: AttentionModule = HeadAttention.of(classifier.model, norm=self.settings.norm)
+        return found

@@ -1,0 +1,316 @@
+"""Training a classifier and its attention module together, on the task and on chosen criteria (IvRA 2.2, B, H)."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from tqdm.auto import tqdm
+
+from explearn.data.alignment import NO_WORD
+from explearn.explainers.ivra import objectives
+from explearn.explainers.ivra.attention import AttentionModule
+from explearn.explainers.ivra.student import (
+    BagStudent,
+    EncoderStudent,
+    Parameters,
+    Student,
+    pilot,
+    simulation_loss,
+    trainable,
+)
+from explearn.models.capture import capture_attention
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch, Encoding
+from explearn.models.gradients import content_mask
+from explearn.params import SMaTParams
+
+MAX_GRADIENT_NORM = 1.0
+"""Gradients of a step are scaled down to this length, as in transformers' Trainer."""
+
+SORTED_BATCHES = 8
+"""Batches drawn together and sorted by length, so that little is padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Encoded texts with the indices of their true classes."""
+
+    encodings: Sequence[Encoding]
+    labels: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.encodings)
+
+    def take(self, rows: Sequence[int]) -> Labelled:
+        return Labelled([self.encodings[i] for i in rows], [self.labels[i] for i in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One forward pass with a graph: logits (b, C), r (b, n), and H (b, d) where it was asked for."""
+
+    logits: torch.Tensor
+    r: torch.Tensor
+    states: torch.Tensor | None
+
+
+def explain_batch(
+    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False, keep_graph: bool = True
+) -> Explained:
+    """Classify and explain a batch in one forward pass.
+
+    H is the mean over all layers' outputs and all real tokens, as `representations.aggregate_states` takes it.
+    """
+    content = content_mask(batch)
+    reduce, parts = module.reader(content)
+    with classifier.autocast(), capture_attention(classifier.model, reduce, keep_graph=keep_graph):
+        output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=states)
+    mean = None
+    if states:
+        layers = torch.stack(output.hidden_states[1:]).float().mean(0)
+        real = batch.attention_mask[..., None].to(layers.dtype)
+        mean = (layers * real).sum(1) / real.sum(1)
+    return Explained(output.logits.float(), module.combine(parts, content), mean)
+
+
+Measure = Callable[[], tuple[float, Mapping[str, float]]]
+"""Validation: accuracy, and each criterion's metric, larger being better."""
+
+
+class JointTrainer:
+    """Trains `classifier.model` (a copy that may change) and `module` in place, and leaves both at their best epoch.
+
+    Args:
+        classifier: the copy to train.
+        module: its attention module.
+        train: texts of the task loss and of comp, suff and cons.
+        pool: texts that the student learns from; empty without criterion sim.
+        untrained: for the student of kind encoder, the encoder before fine-tuning.
+        params: of the explainer.
+        class_weights: of the task loss, (C,), or None.
+        measure: called before training and after each epoch, with both in evaluation mode.
+        seed: of the order of texts, dropout, shares and student.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        module: AttentionModule,
+        train: Labelled,
+        pool: Labelled,
+        untrained: nn.Module | None,
+        params: SMaTParams,
+        class_weights: torch.Tensor | None,
+        measure: Measure,
+        seed: int,
+    ) -> None:
+        self.classifier, self.module, self.train, self.pool, self.params = classifier, module, train, pool, params
+        self.class_weights, self.measure, self.seed = class_weights, measure, seed
+        self.model = classifier.model
+        self.device = classifier.device
+        self.generator = torch.Generator().manual_seed(seed)
+        self.history: list[dict[str, Any]] = []
+        self.step = 0
+        self.untrained = untrained
+        self.student: Student | None = None
+        self.learned: Parameters = {}
+        self.pool_order: Iterator[list[int]] = iter(())
+
+    # ---- the course of training ----------------------------------------------------------------------------------
+
+    def run(self, description: str | None = None) -> list[dict[str, Any]]:
+        """Train; returns one entry an epoch, the first before training: losses by term, accuracy, criteria, best.
+
+        Raises ModelError where a loss is not finite.
+        """
+        schedule = self.params.schedule
+        embeddings: Any = self.model
+        weights = [p for p in self.model.parameters()]
+        for weight in weights:
+            weight.requires_grad_(schedule.learning_rate > 0)
+        if not schedule.train_embeddings:
+            embeddings.get_input_embeddings().weight.requires_grad_(False)
+        learned = [p for p in weights if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in self.module.parameters() if p.requires_grad], "lr": schedule.module_learning_rate}
+        ]
+        groups[0]["weight_decay"] = 0.0
+        if learned:
+            groups.append({"params": learned, "lr": schedule.learning_rate, "weight_decay": schedule.weight_decay})
+        optimiser = torch.optim.AdamW(groups)
+        decay = torch.optim.lr_scheduler.StepLR(optimiser, schedule.decay_every, schedule.decay)
+        devices = [self.device] if self.device.type == "cuda" else []
+        try:
+            with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
+                torch.manual_seed(self.seed)
+                best = self._note({}, None)
+                epochs = tqdm(
+                    range(schedule.epochs), desc=description, unit="epoch", disable=None if description else True
+                )
+                for _ in epochs:
+                    losses = self._epoch(optimiser, learned)
+                    decay.step()
+                    best = self._note(losses, best)
+                    epochs.set_postfix(accuracy=f"{self.history[-1]['accuracy']:.3f}", **self.history[-1]["criteria"])
+                self._restore(best)
+        finally:
+            self.model.requires_grad_(False).eval()
+            self.module.requires_grad_(False).eval()
+        return self.history
+
+    def _epoch(self, optimiser: torch.optim.Optimizer, learned: list[nn.Parameter]) -> dict[str, float]:
+        self.model.train()
+        self.module.train()
+        if "sim" in self.params.criteria:
+            self._new_student()
+        totals: dict[str, list[float]] = defaultdict(list)
+        for rows in self._batches(self.train, self.params.schedule.max_texts):
+            terms = self.losses(self.train.take(rows))
+            self.step += 1
+            ids = [self.train.encodings[i].example_id for i in rows]
+            objectives.check_finite(terms, self.step, ids)
+            weights = {"task": 1.0, **self.params.weights.model_dump()}
+            loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(learned, MAX_GRADIENT_NORM)
+            optimiser.step()
+            for name, term in terms.items():
+                totals[name].append(float(term.detach()))
+        return {name: fmean(values) for name, values in totals.items()}
+
+    def _batches(self, data: Labelled, most: int | None = None) -> Iterator[list[int]]:
+        """Random batches, neighbours in length together."""
+        order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
+        size = self.params.schedule.batch_size
+        for start in range(0, len(order), size * SORTED_BATCHES):
+            part = sorted(order[start : start + size * SORTED_BATCHES], key=lambda i: len(data.encodings[i]))
+            batches = [part[i : i + size] for i in range(0, len(part), size)]
+            for index in torch.randperm(len(batches), generator=self.generator).tolist():
+                yield batches[index]
+
+    def _note(self, losses: Mapping[str, float], best: Any) -> Any:
+        """Measure, add to the history, and return the better of this epoch and the best so far."""
+        self.model.eval()
+        self.module.eval()
+        with torch.no_grad():
+            accuracy, criteria = self.measure()
+        self.history.append({"losses": dict(losses), "accuracy": accuracy, "criteria": dict(criteria), "best": False})
+        floor = self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance
+        score = (1.0, fmean(criteria.values())) if accuracy >= floor else (0.0, accuracy)
+        if best is not None and best[0] >= score:
+            return best
+        for entry in self.history:
+            entry["best"] = entry is self.history[-1]
+        kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+        return score, kept, copy.deepcopy(self.module.state_dict())
+
+    def _restore(self, best: Any) -> None:
+        _, kept, module = best
+        self.model.load_state_dict(kept, strict=False)
+        self.module.load_state_dict(module)
+
+    # ---- the losses of one step ----------------------------------------------------------------------------------
+
+    def losses(self, data: Labelled) -> dict[str, torch.Tensor]:
+        """Task loss and each criterion's, of one batch, unweighted, with their graph."""
+        criteria, classifier = self.params.criteria, self.classifier
+        batch = classifier.batch(data.encodings)
+        labels = torch.tensor(data.labels, device=self.device)
+        found = explain_batch(classifier, self.module, batch, states="cons" in criteria)
+        predicted = found.logits.detach().argmax(-1)
+        terms = {"task": functional.cross_entropy(found.logits, labels, weight=self.class_weights)}
+        if "comp" in criteria or "suff" in criteria:
+            terms |= self._faithfulness(batch, found, predicted)
+        if "cons" in criteria and len(data) > 1:
+            assert found.states is not None
+            consistency = self.params.consistency
+            terms["cons"] = (
+                objectives.consistency_loss(found.r, found.states, consistency.epsilon)
+                if consistency.loss == "kl"
+                else objectives.clustering_loss(found.r, predicted)
+            )
+        if "sim" in criteria:
+            terms["sim"] = self._simulatability()
+        return terms
+
+    def _faithfulness(self, batch: Batch, found: Explained, predicted: torch.Tensor) -> dict[str, torch.Tensor]:
+        params = self.params.faithfulness
+        percents = params.percents
+        if params.each_step is not None and params.each_step < len(percents):
+            drawn = torch.randperm(len(percents), generator=self.generator)[: params.each_step]
+            percents = [percents[i] for i in drawn.tolist()]
+        # The whole text is the measure of the shortened one; it is left to the task loss.
+        whole = found.logits.detach()
+        reference = functional.cross_entropy(whole, predicted, reduction="none")
+        words = objectives.Words.of(batch)
+        losses: dict[str, list[torch.Tensor]] = defaultdict(list)
+        for percent in percents:
+            top = objectives.top_words(found.r, words, percent)
+            if "comp" in self.params.criteria:
+                shortened = functional.cross_entropy(self._gated(batch, 1 - top), predicted, reduction="none")
+                loss = objectives.comprehensiveness_loss(shortened, reference, params.comp_margin)
+                losses["comp"].append(loss.mean())
+            if "suff" in self.params.criteria:
+                logits = self._gated(batch, top)
+                loss = objectives.sufficiency_loss(logits, whole, predicted, params.suff_margin, params.suff_loss)
+                losses["suff"].append(loss.mean())
+        return {name: torch.stack(values).mean() for name, values in losses.items()}
+
+    def _gated(self, batch: Batch, gate: torch.Tensor) -> torch.Tensor:
+        with self.classifier.autocast():
+            output: Any = self.model(**objectives.gated_inputs(self.model, batch, gate))
+        logits: torch.Tensor = output.logits.float()
+        return logits
+
+    # ---- simulatability ------------------------------------------------------------------------------------------
+
+    def _new_student(self) -> None:
+        """A student that knows nothing: what explanations are worth shows while there is much to learn."""
+        params = self.params.student
+        if params.kind == "bag":
+            embeddings: Any = self.model
+            table = embeddings.get_input_embeddings().weight.detach().float().cpu()
+            ids = [t for e in self.pool.encodings for t, w in zip(e.input_ids, e.word_ids, strict=True) if w != NO_WORD]
+            classes = len(self.classifier.labels)
+            self.student = BagStudent(table, torch.tensor(ids), classes, params.dimensions, self.seed)
+        else:
+            assert self.untrained is not None
+            self.student = EncoderStudent(self.untrained, self.module)
+            for parameter in self.student.attention.parameters():
+                parameter.requires_grad_(True)
+        self.student.to(self.device)
+        self.learned = trainable(self.student)
+
+    def _simulatability(self) -> torch.Tensor:
+        """Loss of a student after a pilot update on one batch, on the next one; then the student's own update."""
+        assert self.student is not None
+        student, params = self.student, self.params.student
+        shown, asked = self._pool_batch(), self._pool_batch()
+
+        def loss(parameters: Parameters, data: tuple[Batch, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+            batch, predicted, r = data
+            return simulation_loss(student, parameters, batch, predicted, r, params.weight)
+
+        ahead = pilot(lambda parameters: loss(parameters, shown), self.learned, params.learning_rate)
+        term = loss(ahead, asked)
+        self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
+        return term
+
+    def _pool_batch(self) -> tuple[Batch, torch.Tensor, torch.Tensor]:
+        """A batch of the student's texts, the classes given and the explanations, with their graph."""
+        rows = next(self.pool_order, None)
+        if rows is None:
+            self.pool_order = self._batches(self.pool)
+            rows = next(self.pool_order)
+        batch = self.classifier.batch([self.pool.encodings[i] for i in rows])
+        found = explain_batch(self.classifier, self.module, batch)
+        return batch, found.logits.detach().argmax(-1), found.r

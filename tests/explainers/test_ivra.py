@@ -1,0 +1,560 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import explearn
+import tiny
+from explearn.data.records import Example
+from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.explainers.ivra import IvRA, SMaT, objectives
+from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.explainers.ivra.student import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
+from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
+from explearn.metrics.faithfulness import faithfulness, top_count
+from explearn.models.anatomy import dissect, trace
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
+from explearn.models.gradients import content_mask
+from explearn.params import EvaluateParams, SMaTParams
+
+MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
+NORMS = ("softmax", "sparsemax")
+
+
+def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
+    """With weights away from their first values."""
+    found = MODULES[name].of(classifier.model, norm=norm)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
+    return found
+
+
+def batch_of(classifier: Classifier, texts: Any = tiny.TEXTS) -> Batch:
+    return classifier.batch(classifier.encode(list(texts)))
+
+
+def sparsemax(z: np.ndarray) -> np.ndarray:
+    """Projection on the simplex by its definition: the threshold at which what is above sums to 1."""
+    low, high = z.min() - 1, z.max()
+    for _ in range(200):
+        tau = (low + high) / 2
+        low, high = (tau, high) if np.maximum(z - tau, 0).sum() > 1 else (low, tau)
+    return np.maximum(z - low, 0)
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    return np.exp(z - z.max()) / np.exp(z - z.max()).sum()
+
+
+def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> np.ndarray:
+    """r of one text, written out from the formulas, with queries and keys from a pass taken apart."""
+    norm = {"softmax": softmax, "sparsemax": sparsemax}[module.norm]
+    batch = classifier.batch([encoding])
+    anatomy = dissect(classifier.model)
+    blocks = trace(anatomy, anatomy.embed(batch), batch.attention_mask.bool()).blocks
+    weights = {key: value.numpy().astype(np.float64) for key, value in module.state_dict().items()}
+    text = encoding.positions
+    total = np.zeros(len(text))
+    mixture = norm(weights["head_weights"].ravel()).reshape(module.layers, -1)
+    for layer, block in enumerate(blocks):
+        q, k = (t[0].numpy().astype(np.float64) for t in (block.query, block.key))
+        logits = np.zeros(len(text))
+        for h in range(module.heads):
+            if name == "smat":
+                logits += mixture[layer, h] * (q[h] @ k[h].T).mean(0)[text] / math.sqrt(module.head_size)
+                continue
+            queries = np.array([norm(weights["query_weights"][layer, h] * row) for row in q[h]])
+            keys = np.array([norm(weights["key_weights"][layer, h] * row) for row in k[h]])
+            psi = module.head_size * (queries @ keys.T).mean(0)
+            logits += weights["head_weights"][layer, h] * psi[text]
+        if name == "smat":
+            total += logits
+        else:
+            scale = len(text) if module.norm == "softmax" else 1
+            total += norm(weights["layer_weights"][layer] * scale * norm(logits)) / module.layers
+    found = np.zeros(len(encoding))
+    found[text] = norm(total) if name == "smat" else total
+    return found
+
+
+class TestModule:
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_is_what_its_formulas_say(self, kind: str, name: str, norm: str) -> None:
+        classifier = tiny.classifier(kind, 3)
+        module = module_of(classifier, name, norm).requires_grad_(False)
+        for texts in (tiny.TEXTS, tiny.PAIRS):
+            encodings = classifier.encode(list(texts))
+            batch = classifier.batch(encodings)
+            found = explain_batch(classifier, module, batch)
+            torch.testing.assert_close(found.logits, classifier.logits(batch))
+            for row, encoding in enumerate(encodings):
+                expected = reference(name, module, classifier, encoding)
+                np.testing.assert_allclose(found.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
+        assert tiny.hooks(classifier.model) == 0
+
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    def test_an_explanation_is_on_the_simplex_over_the_text_s_own_tokens(self, name: str, norm: str) -> None:
+        classifier = tiny.classifier("roberta")
+        batch = batch_of(classifier)
+        r = explain_batch(classifier, module_of(classifier, name, norm), batch).r.detach()
+        content = content_mask(batch)
+        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
+        assert (r >= 0).all()
+        assert (r[~content] == 0).all()
+        assert norm == "sparsemax" or (r[content] > 0).all()
+
+    def test_sparsemax_leaves_tokens_out(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, tiny.TEXTS[3:4])
+        r = explain_batch(classifier, module_of(classifier, "smat", "sparsemax"), batch).r
+        assert (r[content_mask(batch)] == 0).any()
+
+    @pytest.mark.parametrize("level", ["feature", "head", "layer"])
+    def test_a_level_that_is_off_is_not_learned(self, level: str) -> None:
+        module = InterpretableAttention(2, 3, 4, levels=[level])
+        learned = {name.removesuffix("_weights") for name, p in module.named_parameters() if p.requires_grad}
+        assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
+
+    def test_half_precision_keeps_the_simplex(self) -> None:
+        classifier = tiny.make_classifier(precision="bf16")
+        r = explain_batch(classifier, module_of(classifier), batch_of(classifier)).r
+        assert r.dtype == torch.float32
+        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
+
+    def test_states_are_those_of_the_metric(self) -> None:
+        from explearn.models.representations import aggregate_states
+
+        classifier = tiny.classifier()
+        encodings = classifier.encode(list(tiny.TEXTS))
+        states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
+        assert states is not None
+        np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
+
+
+class TestTopWords:
+    def test_takes_the_words_that_the_metric_takes(self) -> None:
+        classifier = tiny.classifier()
+        encodings = classifier.encode(list(tiny.TEXTS))
+        batch = classifier.batch(encodings)
+        r = torch.rand(batch.input_ids.shape, generator=torch.Generator().manual_seed(1)) * content_mask(batch)
+        for percent in (1, 20, 50):
+            top = objectives.top_words(r, objectives.Words.of(batch), percent)
+            for row, encoding in enumerate(encodings):
+                pooled = np.zeros(len(encoding.words))
+                for position, word in enumerate(encoding.word_ids):
+                    if word >= 0:
+                        pooled[word] += float(r[row, position])
+                words = set(np.argsort(-pooled, kind="stable")[: top_count(len(pooled), percent)].tolist())
+                expected = [float(word in words) for word in encoding.word_ids]
+                assert top[row, : len(encoding)].tolist() == expected
+
+    def test_the_first_of_equals_come_first(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"])
+        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), 50)
+        assert top.tolist() == [[0, 1, 1, 0, 0, 0]]
+
+    def test_backward_it_is_the_word_s_share_times_the_number_of_words(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"])
+        r = torch.tensor([[0.0, 0.1, 0.5, 0.2, 0.2, 0.0]], requires_grad=True)
+        top = objectives.top_words(r, objectives.Words.of(batch), 25)
+        assert top.tolist() == [[0, 0, 1, 0, 0, 0]]
+        (top * torch.tensor([[7.0, 1.0, 2.0, 3.0, 4.0, 7.0]])).sum().backward()
+        assert r.grad is not None
+        assert r.grad.tolist() == [[0, 4, 8, 12, 16, 0]]
+
+
+class TestGates:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_closed_gate_is_a_deletion(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        for texts in (tiny.TEXTS, tiny.PAIRS):
+            encodings = classifier.encode(list(texts))
+            batch = classifier.batch(encodings)
+            words = objectives.Words.of(batch)
+            first = (words.owner == 0).float()
+            for gate, shortened in (
+                (1 - first, [e.delete([0]) for e in encodings]),
+                (first, [e.keep([0]) for e in encodings]),
+            ):
+                with torch.inference_mode():
+                    found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
+                torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
+
+    @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra"])
+    def test_open_and_closed_gates_have_gradients(self, kind: str) -> None:
+        """That of a closed one is the slope of letting a little of the token in."""
+        classifier = tiny.classifier(kind)
+        batch = batch_of(classifier, ["the quick brown fox sleeps"])
+        gate = (objectives.Words.of(batch).owner != 1).float().requires_grad_()
+
+        def output(at: torch.Tensor) -> torch.Tensor:
+            return classifier.model.double()(**objectives.gated_inputs(classifier.model, batch, at)).logits[0, 0]
+
+        try:
+            (slope,) = torch.autograd.grad(output(gate), gate)
+            closed = int((gate[0] == 0).nonzero()[0])
+            moved = gate.detach().clone()
+            moved[0, closed] = 1e-7
+            with torch.no_grad():
+                expected = (output(moved) - output(gate.detach())) / 1e-7
+            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.01, abs=1e-6)
+            assert (slope[content_mask(batch)] != 0).all()
+        finally:
+            classifier.model.float()
+
+
+class TestLosses:
+    @pytest.mark.parametrize(
+        ("shortened", "whole", "expected"), [(0.5, 0.5, 1.0), (1.0, 0.5, 0.5), (9.0, 0.5, 0.0), (0.0, 0.5, 1.5)]
+    )
+    def test_comprehensiveness_rewards_loss_without_the_words(
+        self, shortened: float, whole: float, expected: float
+    ) -> None:
+        found = objectives.comprehensiveness_loss(torch.tensor([shortened]), torch.tensor([whole]), 1.0)
+        assert found.tolist() == pytest.approx([expected])
+
+    @pytest.mark.parametrize(
+        ("variant", "odds", "expected"),
+        [
+            # The text has p = 3/4, the words alone 1/2, 3/4 and 9/10.
+            ("margin", 1.0, 0.1 + math.log(2 / 1) - math.log(4 / 3)),
+            ("margin", 3.0, 0.1),
+            ("margin", 9.0, 0.0),
+            ("mae", 1.0, math.log(2) - math.log(4 / 3)),
+            ("mae", 9.0, math.log(4 / 3) - math.log(10 / 9)),
+            ("kl", 3.0, 0.0),
+            ("kl", 1.0, 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)),
+        ],
+    )
+    def test_sufficiency_penalises_loss_with_the_words_alone(self, variant: Any, odds: float, expected: float) -> None:
+        whole = torch.tensor([[0.0, math.log(3)]])
+        found = objectives.sufficiency_loss(
+            torch.tensor([[0.0, math.log(odds)]]), whole, torch.tensor([1]), 0.1, variant
+        )
+        assert found.tolist() == pytest.approx([expected], abs=1e-6)
+
+    def test_consistency_is_the_divergence_over_the_distance(self) -> None:
+        r = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])
+        states = torch.tensor([[0.0, 3.0], [4.0, 0.0]])
+        there = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
+        back = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
+        found = objectives.consistency_loss(r, states, 0.1)
+        assert float(found) == pytest.approx((there + back) / 2 / 5.1, rel=1e-5)
+
+    def test_consistency_has_a_gradient_for_texts_that_are_alike(self) -> None:
+        r = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], requires_grad=True)
+        states = torch.ones(3, 4, requires_grad=True)
+        objectives.consistency_loss(r, states, 0.1).backward()
+        assert r.grad is not None and states.grad is not None
+        assert torch.isfinite(r.grad).all() and torch.isfinite(states.grad).all()
+
+    def test_clustering_draws_a_class_together_and_others_apart(self) -> None:
+        r = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        # Squared distances: 2 between the first and each other, else 0.
+        assert float(objectives.clustering_loss(r, torch.tensor([0, 1, 1]))) == pytest.approx(-2.0)
+        assert float(objectives.clustering_loss(r, torch.tensor([0, 0, 1]))) == pytest.approx((0.0 + 2.0 - 1.0) / 3)
+        assert float(objectives.clustering_loss(r, torch.tensor([0, 0, 0]))) == pytest.approx((2 + 1 + 1) / 3)
+
+    def test_a_loss_that_is_not_finite_names_step_term_and_texts(self) -> None:
+        with pytest.raises(ModelError, match=r"step 7: the loss 'comp' is nan; .*: a1, a2$"):
+            objectives.check_finite({"task": torch.tensor(1.0), "comp": torch.tensor(math.nan)}, 7, ["a1", "a2"])
+
+
+class TestPilotUpdate:
+    @pytest.mark.parametrize("kind", ["bag", "encoder"])
+    def test_its_gradient_is_that_of_finite_differences(self, kind: str) -> None:
+        """Of the student's loss after a step, with respect to the explanations that it was shown."""
+        classifier = tiny.make_classifier(initial := "bert")
+        classifier.model.double()
+        shown, asked = batch_of(classifier, tiny.TEXTS[:2]), batch_of(classifier, tiny.TEXTS[2:4])
+        if kind == "bag":
+            table = classifier.model.get_input_embeddings().weight.detach()
+            student: Any = BagStudent(table, shown.input_ids.flatten(), 2, 6, seed=0).double()
+        else:
+            student = EncoderStudent(tiny.model(initial, seed=5), module_of(classifier)).double()
+        generator = torch.Generator().manual_seed(3)
+        learned = {
+            name: (p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)).detach().requires_grad_()
+            for name, p in trainable(student).items()
+        }
+        content = content_mask(shown)
+        free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)
+        other = content_mask(asked).double() / content_mask(asked).sum(1, keepdim=True)
+        classes = torch.tensor([0, 1])
+
+        def explanation(logits: torch.Tensor) -> torch.Tensor:
+            return logits.masked_fill(~content, -math.inf).softmax(-1)
+
+        def after(logits: torch.Tensor) -> torch.Tensor:
+            ahead = pilot(lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3)
+            return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
+
+        (gradient,) = torch.autograd.grad(after(free), free)
+        for row, position in ((0, 1), (1, 3)):
+            step = torch.zeros_like(free)
+            step[row, position] = 1e-4
+            slope = (after(free.detach() + step) - after(free.detach() - step)) / 2e-4
+            assert float(gradient[row, position]) == pytest.approx(float(slope.detach()), rel=1e-3, abs=1e-9)
+            assert float(gradient[row, position]) != 0
+
+    def test_the_student_never_sees_the_explanations_it_is_tested_on(self) -> None:
+        """What it answers depends on text and parameters alone."""
+        classifier = tiny.classifier()
+        batch = batch_of(classifier)
+        student = BagStudent(
+            classifier.model.get_input_embeddings().weight.detach(), batch.input_ids.flatten(), 2, 4, 0
+        )
+        logits, attention = student(batch, content_mask(batch))
+        assert logits.shape == (len(batch), 2)
+        torch.testing.assert_close(attention.exp().sum(1), torch.ones(len(batch)))
+
+
+def examples(split: Any, count: int, seed: int = 0) -> list[Example]:
+    """The word 'beautiful' or 'lazy', somewhere among others, decides."""
+    rng = np.random.default_rng(seed + len(split))
+    others = ["the", "fox", "dog", "sea", "guide", "castle", "and", "while", "morning", "tide"]
+    rows = []
+    for number in range(count):
+        words = [str(w) for w in rng.choice(others, size=6)]
+        words[int(rng.integers(6))] = ("lazy", "beautiful")[number % 2]
+        label = ("no", "yes")[number % 2]
+        rows.append(Example(id=f"{split}{number}", words=tuple(words), label=label, split=split, task="toy"))
+    return rows
+
+
+QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_rate": 3e-2, "accuracy_tolerance": 1.0}
+
+
+@pytest.fixture(scope="module")
+def learned() -> IvRA:
+    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
+        tiny.classifier(), examples("train", 48), examples("validation", 16)
+    )
+
+
+class TestTraining:
+    @pytest.mark.parametrize("cls", [IvRA, SMaT])
+    @pytest.mark.parametrize("criterion", ["sim", "comp", "cons"])
+    def test_each_criterion_s_gradient_lowers_its_loss(self, cls: Any, criterion: str) -> None:
+        classifier = tiny.make_classifier()
+        classifier.model.requires_grad_(True)
+        rows = examples("train", 8)
+        data = Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
+        explainer = cls(criteria=[criterion], faithfulness={"each_step": None})
+        module = explainer._module(classifier)
+        trainer = JointTrainer(
+            classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
+        )
+        optimiser = torch.optim.AdamW([*classifier.model.parameters(), *module.parameters()], lr=2e-3)
+        curve = []
+        for _ in range(30):
+            if criterion == "sim":
+                trainer._new_student()
+            term = trainer.losses(data)[criterion]
+            optimiser.zero_grad()
+            term.backward()
+            optimiser.step()
+            curve.append(float(term.detach()))
+        assert curve[-1] < (0.98 if criterion == "comp" else 0.9) * curve[0]
+
+    def test_the_best_epoch_is_kept(self, learned: IvRA) -> None:
+        """What is kept has the figures that the history says, on the validation texts, as the metrics give them."""
+        (best,) = [entry for entry in learned.history if entry["best"]]
+        classifier, validation = learned.classifier, examples("validation", 16)
+        assert classifier is not None
+        found = list(learned.explain(classifier, validation))
+        encodings = {e.example_id: e for e in classifier.encode(validation)}
+        means = faithfulness(classifier, encodings, {"ivra": found}, EvaluateParams())["ivra"].means()
+        assert best["criteria"]["comp"] == pytest.approx(means["aopc_comprehensiveness"], abs=1e-6)
+        assert best["criteria"]["suff"] == pytest.approx(-means["aopc_sufficiency"], abs=1e-6)
+        assert learned.history[0]["losses"] == {}
+        assert set(learned.history[1]["losses"]) == {"task", "comp", "suff"}
+        score = sum(best["criteria"].values())
+        assert all(score >= sum(entry["criteria"].values()) - 1e-9 for entry in learned.history)
+
+    def test_accuracy_comes_before_the_criteria(self) -> None:
+        trainer: Any = object.__new__(JointTrainer)
+        trainer.model, trainer.module = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+        trainer.params, trainer.history = SMaTParams(schedule={"accuracy_tolerance": 0.1}), []
+        measured = iter([(0.9, {"comp": 0.1}), (0.7, {"comp": 0.9}), (0.85, {"comp": 0.3}), (0.9, {"comp": 0.2})])
+        trainer.measure = lambda: next(measured)
+        best = None
+        for _ in range(4):
+            best = trainer._note({}, best)
+        assert [entry["best"] for entry in trainer.history] == [False, False, True, False]
+
+    def test_the_classifier_it_starts_from_stays_as_it_is(self) -> None:
+        classifier = tiny.make_classifier()
+        before = classifier.fingerprint
+        states = torch.get_rng_state()
+        explainer = IvRA(schedule={**QUICK, "epochs": 1})
+        explainer.fit(classifier, examples("train", 8), examples("validation", 4))
+        assert torch.equal(states, torch.get_rng_state())
+        assert explainer.classifier is not None
+        del classifier.__dict__["fingerprint"]
+        assert classifier.fingerprint == before
+        assert explainer.classifier.model is not classifier.model
+        for model in (classifier.model, explainer.classifier.model):
+            assert not model.training and tiny.hooks(model) == 0
+            assert not any(p.requires_grad for p in model.parameters())
+
+    def test_the_seed_decides(self) -> None:
+        train, validation = examples("train", 16), examples("validation", 8)
+        found = [
+            IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).fit(
+                tiny.classifier(), train, validation
+            )
+            for seed in (1, 1, 2)
+        ]
+        assert found[0].trained_classifier == found[1].trained_classifier != found[2].trained_classifier
+
+    def test_a_classifier_may_be_left_as_it_is(self) -> None:
+        explainer = IvRA(criteria=["sim"], schedule={**QUICK, "learning_rate": 0.0})
+        explainer.fit(tiny.classifier(), examples("train", 16), examples("validation", 16))
+        assert explainer.trained_classifier == tiny.classifier().fingerprint
+        assert len({entry["accuracy"] for entry in explainer.history}) == 1
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_every_architecture_trains_for_all_criteria(self, kind: str) -> None:
+        """Three classes, pairs, students with an encoder of their own."""
+        rows = {
+            split: [
+                replace(e, pair=("a", "dog"), label=tiny.LABELS[3][i % 3]) for i, e in enumerate(examples(split, 6))
+            ]
+            for split in ("train", "validation")
+        }
+        explainer = IvRA(
+            criteria=["sim", "comp", "suff", "cons"],
+            norm="sparsemax",
+            schedule={**QUICK, "epochs": 1, "batch_size": 3},
+            student={"kind": "encoder", "learning_rate": 0.01},
+        )
+        explainer.fit(
+            tiny.classifier(kind, 3), rows["train"], rows["validation"], untrained=lambda: tiny.model(kind, 3, 9)
+        )
+        assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
+        assert explainer.classifier is not None
+        (found,) = explainer.explain(explainer.classifier, [("the fox sleeps", "a dog")])
+        assert found.scores.shape == (5,)
+
+    def test_all_shares_may_be_taken_at_once(self) -> None:
+        settings = SMaTParams(criteria=["comp", "suff"], faithfulness={"each_step": None, "percents": [10, 50]})
+        classifier = tiny.make_classifier()
+        data = Labelled(classifier.encode(examples("train", 4)), [0, 1, 0, 1])
+        trainer = JointTrainer(
+            classifier, module_of(classifier), data, data, None, settings, None, lambda: (0.0, {}), seed=0
+        )
+        calls = []
+        handle = classifier.model.register_forward_hook(lambda *_: calls.append(1))
+        assert set(trainer.losses(data)) == {"task", "comp", "suff"}
+        handle.remove()
+        assert len(calls) == 1 + 2 * 2
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"criteria": ["simm"]}, r"criteria.0: got 'simm'; expected"),
+            ({"criteria": []}, r"criteria: got \[\]; expected"),
+            ({"criteria": ["comp", "comp"]}, "repeat a name"),
+            ({"norm": "entmax"}, "norm: got 'entmax'; expected"),
+            ({"levels": ["word"]}, "levels.0: got 'word'; expected"),
+            ({"criteria": ["cons"], "schedule": {"batch_size": 1}}, "schedule.batch_size of 2 or more"),
+            ({"student": {"share": 1.5}}, "student.share: got 1.5; expected"),
+        ],
+    )
+    def test_an_option_s_bad_value(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ParamsError, match=message):
+            IvRA(**options)
+
+    @pytest.mark.parametrize(
+        ("options", "counts", "error", "message"),
+        [
+            ({"criteria": ["sim"]}, (8, 3), DataError, "criterion 'sim': of 3 validation texts .* at least 2 each"),
+            ({"criteria": ["cons"]}, (1, 4), DataError, "criterion 'cons' compares texts"),
+            ({"criteria": ["cons"]}, (8, 2), DataError, "criterion 'cons': 2 validation texts"),
+            ({}, (0, 4), DataError, "split 'train' has no text"),
+            ({}, (8, 0), DataError, "split 'validation' has no text"),
+            ({"criteria": ["sim"], "student": {"kind": "encoder"}}, (8, 8), ParamsError, "before fine-tuning"),
+        ],
+    )
+    def test_what_the_task_lacks_is_said_before_training(
+        self, options: Any, counts: tuple[int, int], error: Any, message: str
+    ) -> None:
+        explainer = IvRA(**options)
+        with pytest.raises(error, match=message):
+            explainer.fit(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
+        assert explainer.history == []
+        assert explainer.classifier is None
+
+    def test_a_label_the_classifier_has_not(self) -> None:
+        rows = [replace(e, label="maybe") for e in examples("train", 4)]
+        with pytest.raises(UnknownNameError, match="unknown label 'maybe'"):
+            IvRA().fit(tiny.classifier(), rows, examples("validation", 4))
+
+    def test_training_that_runs_away_stops_with_step_term_and_texts(self) -> None:
+        classifier = tiny.make_classifier()
+        explainer = IvRA(schedule={**QUICK, "learning_rate": 1e30})
+        with pytest.raises(ModelError, match=r"step \d+: the loss '\w+' is (nan|inf); .*: train\d+"):
+            explainer.fit(classifier, examples("train", 32), examples("validation", 4))
+        assert explainer.classifier is None
+        assert tiny.hooks(classifier.model) == 0
+
+    def test_an_untrained_one_explains_nothing(self) -> None:
+        with pytest.raises(ModelError, match="this IvRA is not trained"):
+            list(IvRA().explain(tiny.classifier(), ["the fox"]))
+        with pytest.raises(ModelError, match="nothing to save"):
+            IvRA().save("nowhere")
+
+    def test_another_classifier_is_refused(self, learned: IvRA) -> None:
+        with pytest.raises(UnsupportedError, match="explains the classifier that was trained with it"):
+            list(learned.explain(tiny.classifier(), ["the fox"]))
+        with pytest.raises(UnsupportedError, match="3 layers, the classifier has 2"):
+            other = Classifier(tiny.model("bert", num_hidden_layers=2), tiny.tokenizer("bert"))
+            list(learned.explain(other, ["the fox"]))
+
+
+class TestFiles:
+    def test_what_is_saved_explains_as_before(self, learned: IvRA, tmp_path: Path) -> None:
+        assert learned.classifier is not None
+        learned.save(tmp_path / "ivra")
+        loaded = explearn.get_explainer("ivra", path=str(tmp_path / "ivra"))
+        classifier = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
+        assert classifier.fingerprint == learned.classifier.fingerprint
+        for before, after in zip(
+            learned.explain(learned.classifier, tiny.TEXTS), loaded.explain(classifier, tiny.TEXTS), strict=True
+        ):
+            np.testing.assert_allclose(after.scores, before.scores, atol=1e-6)
+            assert after.method == "ivra"
+        config = json.loads((tmp_path / "ivra" / "config.json").read_text(encoding="utf-8"))
+        assert config["history"] == learned.history
+        assert IvRA(**config["options"]).settings == learned.settings
+
+    def test_damaged_files(self, learned: IvRA, tmp_path: Path) -> None:
+        learned.save(tmp_path / "ivra")
+        with pytest.raises(ModelError, match=r"not a trained SMaT \(holds a IvRA\)"):
+            SMaT.load(tmp_path / "ivra")
+        with pytest.raises(ModelError, match="not a trained IvRA"):
+            IvRA.load(tmp_path)
+        weights = load_file(tmp_path / "ivra" / "attention.safetensors")
+        del weights["layer_weights"]
+        save_file(weights, tmp_path / "ivra" / "attention.safetensors")
+        with pytest.raises(ModelError, match="not a trained IvRA"):
+            IvRA.load(tmp_path / "ivra")

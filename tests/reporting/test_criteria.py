@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.reporting.criteria import OwnModelRun, own_model_panels, relative_gains
+from explearn.reporting.experiments import Experiment, own_model_runs, write_experiments
+
+
+def figures(sim: float, comp: float, suff: float, cons: float) -> dict[str, Any]:
+    names = ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency")
+    return {"important_words": 0.2, **dict(zip(names, (sim, comp, suff, cons), strict=True))}
+
+
+def run(criteria: list[str], *of_tasks: dict[str, Any], norm: str = "softmax") -> OwnModelRun:
+    tasks = {
+        f"task{number}": {"methods": {"ivra": found}, "classifier": {"test": {"accuracy": 0.875}}}
+        for number, found in enumerate(of_tasks)
+    }
+    return OwnModelRun("+".join(criteria), "ivra", tuple(criteria), norm, tasks, dict.fromkeys(tasks, 0.9))
+
+
+RUNS = [
+    run(["comp"], figures(0.1, 0.4, 0.2, 0.3), figures(0.1, 0.2, 0.2, 0.3)),
+    run(["suff"], figures(0.1, 0.1, 0.1, 0.3), figures(0.1, 0.1, 0.004, 0.3)),
+    run(["comp", "suff"], figures(0.1, 0.3, 0.15, 0.3), figures(0.1, 0.1, 0.1, 0.3)),
+]
+
+
+def test_relative_gains_by_hand() -> None:
+    sets, gains = relative_gains(RUNS)
+    assert sets == ["comp", "suff", "comp+suff"]
+    # comp: -25 % and -50 %; suff, where less is better, 0.15 for 0.1 is -50 %, and the other task's base is too near 0.
+    expected = [[np.nan] * 3, [0, -62.5, -37.5], [-100, 0, -50], [np.nan] * 3]
+    np.testing.assert_allclose(gains, expected)
+
+
+def test_a_table_has_a_row_a_run_and_a_map_shows_the_gains(tmp_path: Path) -> None:
+    panels = own_model_panels(tmp_path, RUNS)
+    assert [panel.title for panel in panels] == ["ivra, softmax: task0", "ivra, softmax: task1", "ivra, softmax: gains"]
+    assert list(panels[0].rows[2]) == (
+        ["comp+suff", "comp, suff", "0.875", "-2.5", "0.100", "0.300", "0.150", "0.300", "0.200"]
+    )
+    assert (tmp_path / "figures" / panels[2].figure).stat().st_size > 0
+
+
+def test_both_pages_of_the_comparison_show_them(tmp_path: Path) -> None:
+    experiments = [Experiment("a", "a", {}, {"explainer": "ivra", "f1": 0.5}, own_models=RUNS)]
+    markdown, page = (path.read_text(encoding="utf-8") for path in write_experiments(tmp_path, experiments))
+    assert "| comp+suff | comp, suff | 0.875 |" in markdown and "(figures/gains-ivra-softmax.svg)" in markdown
+    assert "comp, suff</td>" in page and page.count("data:image/svg+xml;base64,") == 1
+
+
+def test_a_run_s_files_become_one_with_the_criteria_of_its_parameters() -> None:
+    entry = {"methods": {"smat": figures(0.1, 0.2, 0.3, 0.4)}, "classifier": {"test": {"accuracy": 0.8}}}
+    experiment = Experiment("exp", "exp", {"smat.criteria": ["sim"], "smat.norm": "sparsemax"}, {})
+    classifiers = {"a": {"test": {"accuracy": 0.9}}, "b": {"test": None}}
+    (found,) = own_model_runs(experiment, {"a": {"smat": entry}, "b": {}}, classifiers)
+    assert (found.name, found.explainer, found.criteria, found.norm) == ("exp", "smat", ("sim",), "sparsemax")
+    assert found.tasks == {"a": entry}
+    assert found.before == {"a": 0.9, "b": None}
