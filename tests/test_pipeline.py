@@ -62,11 +62,11 @@ class Checkout:
         return done.stdout
 
     def overrides(self, *more: str) -> list[str]:
-        """Of the smoke profile, one task, one learned explainer, few baselines: fewer processes that each load torch.
+        """Of the smoke profile, one task, a few of its explainers: fewer processes that each load torch.
 
         test_stages.py runs several of each in one process.
         """
-        fewer = ["tasks=[reviews]", "explainer=expnet_in_domain", "explainers=[expnet_in_domain]"]
+        fewer = ["tasks=[reviews]", "explainer=expnet_in_domain", "explainers=[expnet_in_domain,paml]"]
         costly = ["+baselines.costly.occlusion={}"]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *fewer, *costly, *more]
 
@@ -151,7 +151,11 @@ def test_leaving_a_task_out_waits_for_all_the_others(checkout: Checkout, tmp_pat
 
 
 def methods_of(params: dict[str, Any]) -> set[str]:
-    return {*params["explainers"], *(name for group in params["baselines"].values() for name in group)}
+    return {
+        *params["explainers"],
+        *params["refiners"],
+        *(name for group in params["baselines"].values() for name in group),
+    }
 
 
 def test_all_stages_run_once(runs: Runs) -> None:

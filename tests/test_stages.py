@@ -25,6 +25,8 @@ from explearn.registry import get_info
 from explearn.staging import COMPUTE_OPTIONS
 
 STAGES = ("prepare", "rationalise", "finetune", "attend", "train", "attribute", "evaluate", "sanity", "report")
+TRAINED = ["expnet", "expnet_in_domain", "paml"]
+REFINERS = ["faml"]
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
@@ -105,7 +107,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tasks": ["films", "meals"],
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
+        "explainers": TRAINED,
+        "refiners": REFINERS,
         "expnet": {"epochs": 3},
+        "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
+        "faml": {"steps": 2},
         "baselines": BASELINES,
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
@@ -115,9 +121,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for task in ("films", "meals"):
             succeed(folder, stage, "--task", task)
     for task in ("films", "meals"):
-        for name in ("expnet", "expnet_in_domain"):
+        for name in TRAINED:
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in ("expnet", "expnet_in_domain", "quick", *BASELINES["costly"]):
+        for group in (*TRAINED, *REFINERS, "quick", *BASELINES["costly"]):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
         succeed(folder, "sanity", "--task", task)
@@ -226,15 +232,18 @@ class TestOutputs:
         found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
-        alone = {name: [name] for name in ("expnet", "expnet_in_domain", *BASELINES["costly"])}
+        alone = {name: [name] for name in (*TRAINED, *REFINERS, *BASELINES["costly"])}
         assert found == {**alone, "quick": sorted(BASELINES["quick"])}
 
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
         passes = {path.stem: read_run(path).cost for path in folder.glob("*/*.parquet")}
-        for name in ("random", "raw_attention", "rollout", "expnet"):
+        for name in ("random", "raw_attention", "rollout", "expnet", "paml"):
             assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
         assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
+        # The whole text for its class and for the metric; two steps of two masked texts; up to three maps.
+        assert 2 + 2 * 2 + 2 <= passes["faml"].forward_passes <= 2 + 2 * 2 + 3 * 11
+        assert passes["faml"].backward_passes == 4
         # Six or seven words, each masked once, and the whole text.
         assert 7 <= passes["occlusion"].forward_passes <= 8
         assert all(cost.seconds > 0 and cost.forward_seconds > 0 and cost.texts == 8 for cost in passes.values())
@@ -242,7 +251,7 @@ class TestOutputs:
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
-        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*TRAINED, *REFINERS, *BASELINES["quick"], *BASELINES["costly"]}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
@@ -251,10 +260,12 @@ class TestOutputs:
             for name in methods:
                 # Agreement with the words, agreement with the model, cost.
                 assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 3
+            assert "**paml** was trained with the loss weights" in leaderboard
+            assert "**faml looks at the metric while it explains.**" in leaderboard
 
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
-        methods = {"expnet", "expnet_in_domain", *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*TRAINED, *REFINERS, *BASELINES["quick"], *BASELINES["costly"]}
         by_text = read_by_text(folder / "texts" / "films.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == methods
         assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
@@ -270,7 +281,7 @@ class TestOutputs:
     def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
         assert found["texts"] == 4
-        assert set(found["methods"]) == {"expnet", "expnet_in_domain", *BASELINES["quick"]}
+        assert set(found["methods"]) == {*TRAINED, *BASELINES["quick"]}
         random = found["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
@@ -289,6 +300,8 @@ class TestOutputs:
     def test_stages_that_draw_at_random_repeat_themselves(self, project: Path) -> None:
         expected = files(project / "data" / "explainers")
         succeed(project, "train", "--task", "films", "--explainer", "expnet")
+        assert files(project / "data" / "explainers") == expected
+        succeed(project, "train", "--task", "films", "--explainer", "paml")
         assert files(project / "data" / "explainers") == expected
         succeed(project, "train", "--task", "films", "--explainer", "expnet", "--seed", "99")
         assert files(project / "data" / "explainers") != expected

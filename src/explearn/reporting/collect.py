@@ -52,4 +52,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         k=k,
         positive_rate=rate,
         thresholds=thresholds,
+        notes={method: run.notes for method, run in runs.items() if run.notes},
     )

@@ -18,6 +18,7 @@ from explearn.metrics.evaluate import headline
 from explearn.params import Params
 from explearn.registry import get_info
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
+from explearn.reporting.masks import Remark, remarks, write_study_plots
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.tables import (
@@ -45,7 +46,7 @@ _RULES = {
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
-    """Write report.md, and f1.svg, auroc.svg and pareto.svg under figures/, into `folder`.
+    """Write report.md, and under figures/ f1.svg, auroc.svg, pareto.svg and a plot of every search, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -53,6 +54,7 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> N
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
+    write_study_plots(folder / "figures", tasks)
     write_text(folder / "report.md", render_report(params, tasks))
 
 
@@ -187,6 +189,7 @@ class _Section:
     classifier: list[list[Markdown]]
     plausibility: list[list[Markdown]]
     faithfulness: list[list[Markdown]]
+    remarks: list[Remark]
     cost: list[list[Markdown]]
     counted: Markdown | None
     texts: list[_Text]
@@ -207,6 +210,7 @@ def _section(task: TaskReport, params: Params) -> _Section:
         ],
         plausibility=leaderboard(task.methods, PLAUSIBILITY_COLUMNS),
         faithfulness=leaderboard(task.methods, FAITHFULNESS_COLUMNS),
+        remarks=remarks(task),
         cost=leaderboard(task.methods, COST_COLUMNS),
         counted=_counted(task),
         texts=[_text(example) for example in task.examples],

@@ -58,6 +58,7 @@ class TaskReport:
         k: words chosen a text by the top-K rule; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> score from which a word counts, for methods with that rule.
+        notes: method -> what it noted while it explained (`explearn.explainer.Explainer.notes`), for those with notes.
     """
 
     task: str
@@ -70,6 +71,7 @@ class TaskReport:
     k: int | None = None
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
