@@ -197,6 +197,9 @@ class PAMLParams(MetricOfInterest):
     batch_size: PositiveInt = 16
     """Texts a step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Of the backbone."""
+    head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    """Of the head and the embeddings of the prediction, which are new."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
     """Fraction of all steps."""

@@ -15,6 +15,14 @@ from explearn.explainers.aml.pretrained import PAML
 from explearn.models.classifier import Classifier
 
 CPU = ComputeOptions(device="cpu")
+LEARNING: dict[str, Any] = {
+    "batch_size": 8,
+    "learning_rate": 1e-3,
+    "head_learning_rate": 1e-2,
+    "size_weight": 1.0,
+}
+"""Options with which pAML learns the decisive words of a tiny classifier in some hundred steps."""
+
 DECISIVE = {"warm": 1, "slow": 0}
 FILLERS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "and", "then", "sleeps", "afternoon")
 
@@ -63,5 +71,5 @@ def one_word_classifier(kind: str = "bert") -> Classifier:
 @functools.cache
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    paml = PAML(epochs=12, batch_size=8, learning_rate=3e-3, size_weight=0.2)
+    paml = PAML(**LEARNING, epochs=20)
     return paml.fit(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))

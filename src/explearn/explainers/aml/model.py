@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -97,6 +96,11 @@ class AttributionModel(nn.Module):
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
         return Inputs(embeddings, mask, positions.expand_as(ids), types)
 
+    def new_parameters(self) -> list[nn.Parameter]:
+        """Those that no pretraining has seen: the head, the prediction's embeddings, the learned stand-in."""
+        found = [*self.dense.parameters(), *self.output.parameters(), self.prediction]
+        return found if self.mask_embedding is None else [*found, self.mask_embedding]
+
     def score(self, states: torch.Tensor) -> torch.Tensor:
         """Logits of the attributions, (b, n), from the backbone's last states (b, n + 1, d); a = sigmoid of them."""
         return cast(torch.Tensor, self.output(torch.tanh(self.dense(states[:, :-1])))).squeeze(-1).float()
@@ -156,8 +160,3 @@ def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transfor
     config.num_hidden_layers = layers
     return model
 
-
-def parameters_but(model: nn.Module, frozen: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-    """A module's parameters without some of them."""
-    left_out = {id(parameter) for parameter in frozen}
-    return [parameter for parameter in model.parameters() if id(parameter) not in left_out]

@@ -64,8 +64,9 @@ class PAML(LearnedExplainer, BatchExplainer):
         masked_lm: masked language model of masking `mlm`; None: the classifier's pretrained encoder.
         prediction_weight, size_weight, inverse_weight: lambda_p, lambda_a, lambda_inv; 0 leaves a term out.
         max_texts, validation_texts: most texts to train on, and to watch the metric on.
-        epochs, batch_size, learning_rate, weight_decay, warmup: AdamW; the rate rises over the fraction `warmup` of the
-            steps, then falls linearly to 0.
+        epochs, batch_size, weight_decay: AdamW; batches are of texts.
+        learning_rate, head_learning_rate, warmup: of the backbone and of all that is new; both rise over the fraction
+            `warmup` of the steps, then fall linearly to 0.
         metric: the metric of interest; the checkpoint that is best on it is kept.
         protocol, removal, percents, headline_percent: how the metric is taken, as under `evaluate`.
         trials: of a search for the three weights; 0 takes those given. See `explearn.explainers.aml.study`.
@@ -90,6 +91,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         epochs: int = 5,
         batch_size: int = 16,
         learning_rate: float = 5e-5,
+        head_learning_rate: float = 1e-3,
         weight_decay: float = 0.01,
         warmup: float = 0.1,
         metric: Metric = "aopc_difference",
@@ -113,6 +115,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.head_learning_rate = head_learning_rate
         self.weight_decay = weight_decay
         self.warmup = warmup
         self.metric: Metric = metric
@@ -193,6 +196,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 epochs=self.epochs,
                 batch_size=self.batch_size,
                 learning_rate=self.learning_rate,
+                head_learning_rate=self.head_learning_rate,
                 weight_decay=self.weight_decay,
                 warmup=self.warmup,
                 seed=self.seed,

@@ -74,6 +74,7 @@ def train(
     epochs: int,
     batch_size: int,
     learning_rate: float,
+    head_learning_rate: float,
     weight_decay: float,
     warmup: float,
     seed: int,
@@ -85,13 +86,18 @@ def train(
     Returns the history. The classifier stays as it is.
 
     Args:
+        learning_rate, head_learning_rate: of the backbone, and of all that is new.
         texts: to train on. validation: other texts, on which the metric is watched.
         warmup: fraction of all steps over which the learning rate rises; it falls linearly to 0 afterwards.
         after_epoch: called after each epoch; what it raises ends the training.
     """
     generator = torch.Generator().manual_seed(seed)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=weight_decay)
+    parameters = list(model.parameters())
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": learning_rate},
+        {"params": model.new_parameters(), "lr": head_learning_rate},
+    ]
+    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay)
     steps = epochs * -(-len(texts.encodings) // batch_size)
     rising = max(1, round(warmup * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(
