@@ -66,7 +66,12 @@ class Checkout:
 
         test_stages.py runs several of each in one process.
         """
-        fewer = ["tasks=[reviews]", "explainer=expnet_in_domain", "explainers=[expnet_in_domain,paml]"]
+        fewer = [
+            "tasks=[reviews]",
+            "explainer=expnet_in_domain",
+            "explainers=[expnet_in_domain,paml]",
+            "refiners=[faml]",
+        ]
         costly = ["+baselines.costly.occlusion={}"]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *fewer, *costly, *more]
 
