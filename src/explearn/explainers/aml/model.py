@@ -159,4 +159,3 @@ def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transfor
         encoder.encoder.layer = encoder.encoder.layer[:layers]
     config.num_hidden_layers = layers
     return model
-
