@@ -386,6 +386,9 @@ class TestBadInput:
         assert "explainer 'rollout' is not trained" in complaint(
             project, "train", "--task", "films", "--explainer", "rollout"
         )
+        assert "explainer 'faml' has no training of its own; train 'paml'" in complaint(
+            project, "train", "--task", "films", "--explainer", "faml"
+        )
 
     def test_a_group_that_is_not_there(self, project: Path) -> None:
         assert "unknown group 'quik'; did you mean quick" in complaint(

@@ -376,10 +376,10 @@ def accepted_options(name: str) -> list[str]:
 def learned_options(name: str, params: Params) -> dict[str, Any]:
     """The options of a learned explainer, from the section of the parameters that has its name.
 
-    Raises UnknownNameError, and ParamsError for a method that is not learned.
+    Raises UnknownNameError, and ParamsError for a baseline.
     """
     if not get_info(name).learned:
-        raise ParamsError(f"explainer {name!r} is not learned; name it under baselines, not under explainers")
+        raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
     section: dict[str, Any] = getattr(params, name).model_dump()
     return section
 
