@@ -25,9 +25,8 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
     workspace = Workspace()
     method = get_explainer(explainer, **learned_options(explainer, params), seed=seed)
     if not isinstance(method, LearnedExplainer):
-        raise ParamsError(
-            f"explainer {explainer!r} has no training of its own; train {get_info(explainer).base!r}, which it starts from"
-        )
+        base = get_info(explainer).base
+        raise ParamsError(f"explainer {explainer!r} has no training of its own; train {base!r}, which it starts from")
     method.fit_task(workspace, params, task, compute, f"{task}: train {explainer}")
     method.save(workspace.explainer(task, explainer))
 
