@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from explearn.compute import ComputeOptions, seed_everything
+from explearn.errors import ParamsError
 from explearn.explainer import LearnedExplainer
 from explearn.params import Params
-from explearn.registry import get_explainer, learned_options
+from explearn.registry import get_explainer, get_info, learned_options
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
 
@@ -23,7 +24,9 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
     seed_everything(seed)
     workspace = Workspace()
     method = get_explainer(explainer, **learned_options(explainer, params), seed=seed)
-    assert isinstance(method, LearnedExplainer)
+    if not isinstance(method, LearnedExplainer):
+        base = get_info(explainer).base
+        raise ParamsError(f"explainer {explainer!r} has no training of its own; train {base!r}, which it starts from")
     method.fit_task(workspace, params, task, compute, f"{task}: train {explainer}")
     method.save(workspace.explainer(task, explainer))
 

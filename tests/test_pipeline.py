@@ -62,14 +62,15 @@ class Checkout:
         return done.stdout
 
     def overrides(self, *more: str) -> list[str]:
-        """Of the smoke profile, one task, one learned explainer, few baselines: fewer processes that each load torch.
+        """Of the smoke profile, one task, a few of its explainers: fewer processes that each load torch.
 
         test_stages.py runs several of each in one process.
         """
         fewer = [
             "tasks=[reviews]",
             "explainer=expnet_in_domain",
-            "explainers=[expnet_in_domain,ivra]",
+            "explainers=[expnet_in_domain,paml,ivra]",
+            "refiners=[faml]",
             "own_model=[ivra]",
         ]
         costly = ["+baselines.costly.occlusion={}"]
@@ -157,7 +158,7 @@ def test_leaving_a_task_out_waits_for_all_the_others(checkout: Checkout, tmp_pat
 
 def methods_of(params: dict[str, Any]) -> set[str]:
     groups = (params["baselines"][group] for group in ("quick", "costly"))
-    return {*params["explainers"], *(name for group in groups for name in group)}
+    return {*params["explainers"], *params["refiners"], *(name for group in groups for name in group)}
 
 
 def test_all_stages_run_once(runs: Runs) -> None:

@@ -44,7 +44,9 @@ BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
     "costly": {"occlusion": {}},
 }
-LEARNED = ("expnet", "expnet_in_domain", "l2e", "ivra")
+TRAINED = ("expnet", "expnet_in_domain", "l2e", "paml", "ivra")
+REFINERS = ("faml",)
+LEARNED = (*TRAINED, *REFINERS)
 
 
 def command(name: str) -> typer.Typer:
@@ -122,7 +124,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "own_model": ["ivra"],
         "expnet": {"epochs": 3},
-        "explainers": list(LEARNED),
+        "explainers": list(TRAINED),
+        "refiners": list(REFINERS),
+        "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
+        "faml": {"steps": 2},
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "feedforward": 16, "epochs": 3},
         "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
@@ -138,7 +143,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in ("films", "meals"):
         for teacher in ("occlusion", "input_x_gradient"):
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
-        for name in LEARNED:
+        for name in TRAINED:
             succeed(folder, "train", "--task", task, "--explainer", name)
         for group in (*LEARNED, "quick", *BASELINES["costly"], "on_ivra"):
             succeed(folder, "attribute", "--task", task, "--group", group)
@@ -305,9 +310,12 @@ class TestOutputs:
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
         passes = {path.stem: read_run(path).cost for path in folder.glob("*/*.parquet")}
-        for name in ("random", "raw_attention", "rollout", "expnet", "ivra"):
+        for name in ("random", "raw_attention", "rollout", "expnet", "paml", "ivra"):
             assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
         assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
+        # The whole text for its class and for the metric; two steps of two masked texts; up to three maps.
+        assert 2 + 2 * 2 + 2 <= passes["faml"].forward_passes <= 2 + 2 * 2 + 3 * 11
+        assert passes["faml"].backward_passes == 4
         # Six or seven words, each masked once, and the whole text.
         assert 7 <= passes["occlusion"].forward_passes <= 8
         assert all(cost.seconds > 0 and cost.forward_seconds > 0 and cost.texts == 8 for cost in passes.values())
@@ -324,6 +332,8 @@ class TestOutputs:
             for name in methods:
                 # Agreement with the words, agreement with the model, behaviour, cost.
                 assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
+            assert "**paml** was trained with the loss weights" in report
+            assert "**faml looks at the metric while it explains.**" in report
 
     def test_the_report_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")
@@ -357,7 +367,7 @@ class TestOutputs:
     def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
         assert found["texts"] == 4
-        assert set(found["methods"]) == {*LEARNED, *BASELINES["quick"]}
+        assert set(found["methods"]) == {*TRAINED, *BASELINES["quick"]}
         random = found["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
@@ -377,6 +387,8 @@ class TestOutputs:
     def test_stages_that_draw_at_random_repeat_themselves(self, project: Path) -> None:
         expected = files(project / "data" / "explainers")
         succeed(project, "train", "--task", "films", "--explainer", "expnet")
+        assert files(project / "data" / "explainers") == expected
+        succeed(project, "train", "--task", "films", "--explainer", "paml")
         assert files(project / "data" / "explainers") == expected
         succeed(project, "train", "--task", "films", "--explainer", "expnet", "--seed", "99")
         assert files(project / "data" / "explainers") != expected
@@ -471,6 +483,9 @@ class TestBadInput:
         )
         assert "explainer 'rollout' is not trained" in complaint(
             project, "train", "--task", "films", "--explainer", "rollout"
+        )
+        assert "explainer 'faml' has no training of its own; train 'paml'" in complaint(
+            project, "train", "--task", "films", "--explainer", "faml"
         )
 
     @pytest.mark.parametrize("stage", ["teach", "distil"])

@@ -20,7 +20,7 @@ from explearn.explainer import Explainer
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
 from explearn.params import Params
-from explearn.registry import accepted_options, get_explainer, learned_options
+from explearn.registry import accepted_options, get_explainer, get_info, learned_options
 from explearn.workspace import ON_MODEL, Workspace
 
 SHARD_TEXTS = 512
@@ -95,8 +95,8 @@ def write_attributions(
 ) -> None:
     """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
 
-    The metadata holds method, options, classifier (fingerprint), threshold, and the fields of Cost, measured on this
-    very run after a warm-up.
+    The metadata holds method, options, classifier (fingerprint), threshold, notes, and the fields of Cost, measured on
+    this very run after a warm-up.
 
     Args:
         forward: of the same classifier and examples.
@@ -131,6 +131,7 @@ def write_attributions(
             "options": dict(options),
             "classifier": classifier.fingerprint,
             "threshold": explainer.threshold,
+            "notes": explainer.notes(),
             **asdict(cost),
         }
         set_metadata(writer, metadata)
@@ -142,18 +143,23 @@ def group_methods(
     """The methods of a group with their options.
 
     A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
-    one learned explainer, as trained; on_NAME, the baselines run on the classifier that explainer NAME trained. Methods
-    that draw at random take `seed` where their options name none.
+    one learned explainer, as trained; one that refines such a one; on_NAME, the baselines run on the classifier that
+    explainer NAME trained. Methods that draw at random take `seed` where their options name none.
     Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
     if group in params.explainers:
         return [(get_explainer(group, path=str(workspace.explainer(task, group))), learned_options(group, params))]
+    if group in params.refiners:
+        base = get_info(group).base
+        assert base is not None
+        options = {**learned_options(group, params), "seed": seed}
+        return [(get_explainer(group, path=str(workspace.explainer(task, base)), **options), options)]
     groups = {
         **params.baseline_groups,
         **{f"{ON_MODEL}{name}": params.baselines.own_model for name in params.own_model},
     }
     if group not in groups:
-        raise UnknownNameError("group", group, [*params.explainers, *groups])
+        raise UnknownNameError("group", group, [*params.learned, *groups])
     methods = []
     for name, given in groups[group].items():
         options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
@@ -164,18 +170,21 @@ def group_methods(
 @dataclass(frozen=True, slots=True)
 class Run:
     """How an attribution file came about: the method's cost and threshold (None without one), the classifier's
-    fingerprint."""
+    fingerprint, and the method's notes (see `Explainer.notes`)."""
 
     cost: Cost
     threshold: float | None
     classifier: str
+    notes: dict[str, Any]
 
 
 def read_run(path: Path) -> Run:
     """Read an attribution file's metadata; raises DataError where they are not those of the stage attribute."""
     metadata = read_metadata(path)
     keys = [field.name for field in fields(Cost)]
-    missing = [key for key in (*keys, "threshold", "classifier") if key not in metadata]
+    missing = [key for key in (*keys, "threshold", "classifier", "notes") if key not in metadata]
     if missing:
         raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
-    return Run(Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"])
+    return Run(
+        Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"], metadata["notes"]
+    )

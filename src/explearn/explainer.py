@@ -98,6 +98,10 @@ class Explainer(ABC):
     def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
 
+    def notes(self) -> dict[str, Any]:
+        """What a reader of the last explanations should know; JSON values. The default has nothing to say."""
+        return {}
+
     def explain(
         self,
         classifier: Classifier,
@@ -220,6 +224,18 @@ class LearnedExplainer(Explainer):
     @abstractmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; raises ModelError for a missing or damaged file."""
+
+
+class RefiningExplainer(Explainer):
+    """A method that starts from another, trained one and goes on with it on every text it explains."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+        """Make the method, with constructor arguments `options`, from the folder of the trained one it starts from.
+
+        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
+        """
 
 
 def aggregate(

@@ -360,6 +360,78 @@ class IvRAParams(SMaTParams):
     """Levels whose weights are learned; the others stay at 1."""
 
 
+class MetricOfInterest(Section):
+    """What AML watches while it learns; how a metric is taken is as under `evaluate`."""
+
+    metric: Literal[
+        "sufficiency",
+        "comprehensiveness",
+        "log_odds",
+        "aopc_sufficiency",
+        "aopc_comprehensiveness",
+        "difference",
+        "aopc_difference",
+    ] = "aopc_difference"
+    """Differences are comprehensiveness - sufficiency, of the headline percent or of the AOPCs."""
+    protocol: Literal["default", "aml"] = "default"
+    removal: Literal["delete", "mask"] = "delete"
+    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
+
+
+class PAMLParams(MetricOfInterest):
+    backbone: str = "classifier"
+    """Encoder that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
+    hub name or a local folder; its tokenizer may be another one."""
+    layers: PositiveInt | None = None
+    """Lowest blocks of the backbone that are kept (default: all)."""
+    merge: Literal["max", "mean"] = "max"
+    """What a sub-token gets of several of the backbone's."""
+    masking: Literal["soft", "hard", "random", "mlm", "learned"] = "soft"
+    """What stands in for masked tokens: the mask token (soft, hard), a random one, the one that a masked language
+    model expects, or a learned embedding."""
+    masked_lm: str | None = None
+    """Masked language model of masking `mlm`, with the classifier's vocabulary (default: `encoder`)."""
+    prediction_weight: Fraction = 0.5
+    """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
+    size_weight: Fraction = 0.5
+    """lambda_a: little is kept."""
+    inverse_weight: Fraction = 0.5
+    """lambda_inv: the inversely masked text loses the prediction."""
+    max_texts: PositiveInt = 1000
+    """Most training texts, drawn by seed."""
+    validation_texts: PositiveInt = 200
+    """Most validation texts on which the metric of interest is watched."""
+    epochs: PositiveInt = 5
+    batch_size: PositiveInt = 16
+    """Texts a step."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Of the backbone."""
+    head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    """Of the head and the embeddings of the prediction, which are new."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Fraction = 0.1
+    """Fraction of all steps."""
+    trials: Annotated[int, Field(ge=0)] = 0
+    """Trials of a search for the three weights on the validation split; 0 takes those given."""
+
+
+class FAMLParams(MetricOfInterest):
+    scope: Literal["full", "low_rank", "last_block"] = "low_rank"
+    """What is fine-tuned for each text: all of G, one text at a time, or small changes to it, many texts at a time."""
+    rank: PositiveInt = 8
+    """low_rank: rank of the changes."""
+    blocks: PositiveInt = 2
+    """low_rank: how many of G's last blocks change."""
+    steps: Annotated[int, Field(ge=0)] = 30
+    """Most steps a text."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-3
+    patience: PositiveInt = 10
+    """Steps without a better map before a text is done."""
+    cross_metrics: bool = True
+    """Also measure the metrics that are not of interest, for the report."""
+
+
 class BaselineParams(Section):
     """Baselines to compare: method -> its options."""
 
@@ -468,6 +540,10 @@ class Params(Section):
     distil: DistilParams = DistilParams()
     ivra: IvRAParams = IvRAParams()
     smat: SMaTParams = SMaTParams()
+    refiners: list[str] = Field(default_factory=list)
+    """Methods that refine a trained explainer on every text they explain."""
+    paml: PAMLParams = PAMLParams()
+    faml: FAMLParams = FAMLParams()
     roster: str = "none"
     """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `baselines`."""
     baselines: BaselineParams = BaselineParams()
@@ -494,8 +570,11 @@ class Params(Section):
     @model_validator(mode="after")
     def _methods_are_known(self) -> Params:
         for name in self.explainers:
-            if not _known(name).learned:
+            info = _known(name)
+            if not info.learned:
                 raise ValueError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
+            if info.base is not None:
+                raise ValueError(f"explainer {name!r} has no training of its own; name it under refiners")
             leaves_one_out = _known(name).defaults.get("protocol") == "leave_one_task_out"
             if leaves_one_out and len(self.tasks) < 2:
                 raise ValueError(
@@ -513,11 +592,22 @@ class Params(Section):
             self._check_teacher("distil.teachers", teacher)
         if len(set(self.explainers)) != len(self.explainers):
             raise ValueError(f"explainers {self.explainers} repeat a name; expected each once")
+        for name in self.refiners:
+            base = _known(name).base
+            if base is None:
+                raise ValueError(
+                    f"refiner {name!r} starts from no trained explainer; name it under explainers or baselines"
+                )
+            if base not in self.explainers:
+                raise ValueError(f"refiner {name!r} starts from {base!r}, which is not under explainers; add it there")
+        if len(set(self.refiners)) != len(self.refiners):
+            raise ValueError(f"refiners {self.refiners} repeat a name; expected each once")
         for section, methods in (("quick", self.baselines.quick), ("costly", self.baselines.costly)):
             for name in methods:
                 info = _known(name)
                 if info.learned:
-                    raise ValueError(f"baselines.{section}.{name}: {name!r} is trained; name it under explainers")
+                    right = "explainers" if info.base is None else "refiners"
+                    raise ValueError(f"baselines.{section}.{name}: {name!r} is trained; name it under {right}")
                 if info.costly != (section == "costly"):
                     right = "costly" if info.costly else "quick"
                     raise ValueError(f"baselines.{section}.{name}: {name!r} is a {right} method; move it there")
@@ -548,7 +638,12 @@ class Params(Section):
     @property
     def methods(self) -> list[str]:
         """Names of all methods compared: learned first, then the baselines."""
-        return [*self.explainers, *self.baselines.quick, *self.baselines.costly]
+        return [*self.learned, *self.baselines.quick, *self.baselines.costly]
+
+    @property
+    def learned(self) -> list[str]:
+        """Names of the learned methods: those trained, then those that refine them."""
+        return [*self.explainers, *self.refiners]
 
     @property
     def baseline_groups(self) -> dict[str, dict[str, dict[str, Any]]]:

@@ -37,6 +37,7 @@ class MethodInfo:
         defaults: constructor arguments that this name stands for.
         costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
         own_model: trains the classifier that it explains, and keeps it beside its own weights.
+        base: the trained explainer that a method without a training of its own starts from on every text.
     """
 
     name: str
@@ -49,10 +50,16 @@ class MethodInfo:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     costly: bool = False
     own_model: bool = False
+    base: str | None = None
 
     @property
     def learned(self) -> bool:
         return self.family == "learned"
+
+    @property
+    def trained(self) -> bool:
+        """Whether it has a training of its own; a learned method that has none starts from `base`."""
+        return self.learned and self.base is None
 
 
 _METHODS: dict[str, MethodInfo] = {
@@ -103,6 +110,23 @@ _METHODS: dict[str, MethodInfo] = {
             "one forward pass",
             frozenset({"attentions"}),
             own_model=True,
+        ),
+        MethodInfo(
+            "paml",
+            "learned",
+            "explearn.explainers.aml.pretrained:PAML",
+            "A model trained to mask all but the words that keep the prediction, and whose absence changes it.",
+            "one forward pass, and one of its own model",
+        ),
+        MethodInfo(
+            "faml",
+            "learned",
+            "explearn.explainers.aml.finetuned:FAML",
+            "pAML's model fine-tuned on each text; of its maps the one that is best on a metric, which it looks at.",
+            "up to 30 steps, each of two forward and backward passes, and up to 12 forward passes for the metric",
+            frozenset({"gradients"}),
+            base="paml",
+            costly=True,
         ),
         MethodInfo(
             "random",
@@ -380,7 +404,7 @@ def accepted_options(name: str) -> list[str]:
 def learned_options(name: str, params: Params) -> dict[str, Any]:
     """The options of a learned explainer, from the section of the parameters that has its name.
 
-    Raises UnknownNameError, and ParamsError for a method that is not trained.
+    Raises UnknownNameError, and ParamsError for a baseline.
     """
     if not get_info(name).learned:
         raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
@@ -393,7 +417,8 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
 
     Args:
         name: one of `list_explainers()`.
-        path: folder of a trained explainer, for learned methods that are to explain at once.
+        path: folder of a trained explainer, for learned methods that are to explain at once; of a method with a `base`,
+            the folder of a trained one of that name.
         options: constructor arguments of the method.
 
     Raises UnknownNameError for an unknown name or option (near names suggested), ParamsError for an option's bad value,
@@ -401,19 +426,24 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
     """
     info = get_info(name)
     cls = explainer_class(name)
+    accepted = accepted_options(name) if options else []
+    for option in options:
+        if option not in accepted:
+            raise UnknownNameError(f"option of {name}", option, accepted or ["(none)"])
+    explainer: Explainer
     if path is not None:
-        from explearn.explainer import LearnedExplainer
+        from explearn.explainer import LearnedExplainer, RefiningExplainer
 
+        if issubclass(cls, RefiningExplainer):
+            explainer = cls.load(path, **{**info.defaults, **options})
+            explainer.name = name
+            return explainer
         if not issubclass(cls, LearnedExplainer):
             raise ParamsError(f"method {name!r} is not trained; it has nothing to load from {path}")
         if options:
             raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
-        explainer: Explainer = cls.load(path)
+        explainer = cls.load(path)
     else:
-        accepted = accepted_options(name)
-        for option in options:
-            if option not in accepted:
-                raise UnknownNameError(f"option of {name}", option, accepted or ["(none)"])
         explainer = cls(**{**info.defaults, **options})
     explainer.name = name
     return explainer

@@ -66,6 +66,10 @@ class Workspace:
             raise UnknownNameError("group", group, [f"{ON_MODEL}{trainer}" for trainer in trainers])
         return self.classifier(task)
 
+    def study(self, task: str, name: str) -> Path:
+        """Journal of the search for an explainer's parameters: scratch that lets it go on; no stage reads it."""
+        return self.root / "data" / "studies" / task / f"{name}.log"
+
     def attributions(self, task: str, group: str) -> Path:
         """Folder of METHOD.parquet files; groups: see `explearn.attribute.group_methods`."""
         return self.root / "data" / "attributions" / task / group
@@ -112,7 +116,7 @@ class Workspace:
 
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Method -> its file, for every method of the run."""
-        files = {name: self.attributions(task, name) / f"{name}.parquet" for name in params.explainers}
+        files = {name: self.attributions(task, name) / f"{name}.parquet" for name in params.learned}
         for group, methods in params.baseline_groups.items():
             files.update({name: self.attributions(task, group) / f"{name}.parquet" for name in methods})
         return files

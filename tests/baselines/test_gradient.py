@@ -16,9 +16,9 @@ from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Layer
 import explearn
 import tiny
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.references import text_seed
 from explearn.errors import ParamsError
 from explearn.explainer import BatchExplainer
+from explearn.models.encoding import text_seed
 
 OUTPUTS = {
     "logit": lambda logits: logits,

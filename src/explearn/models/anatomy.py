@@ -6,7 +6,8 @@ activations in the order in which they act. `dissect` finds them in each support
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -116,43 +117,75 @@ class Trace:
     logits: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Parts of an encoder without a head; the attributes are those of Anatomy."""
+
+    embeddings: nn.Module
+    projection: nn.Linear | None
+    blocks: tuple[Block, ...]
+
+
 def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
     Raises UnsupportedError for architectures other than those of `capture.SUPPORTED_MODEL_TYPES`, and for variants of
     them whose blocks are built in another way.
     """
-    count = layer_count(model)
-    config: Any = model.config
+    layer_count(model)
     base: Any = getattr(model, cast(Any, model).base_model_prefix)
-    try:
+    encoder = dissect_encoder(base)
+    config: Any = model.config
+    with _unusual_build(config):
         if config.model_type == "distilbert":
-            blocks = [_distilbert_block(layer) for layer in base.transformer.layer]
             head = Head(
                 cast(Any, model).pre_classifier, nn.functional.relu, _linear(cast(Any, model).classifier, "classifier")
             )
+        elif config.model_type == "albert":
+            head = Head(base.pooler, base.pooler_activation, _linear(cast(Any, model).classifier, "classifier"))
+        else:
+            head = _bert_head(model, base)
+    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head)
+
+
+def dissect_encoder(base: nn.Module) -> Encoder:
+    """Find the parts of an encoder without its head (transformers' AutoModel).
+
+    Raises UnsupportedError as `dissect` does.
+    """
+    count = layer_count(base)
+    encoder: Any = base
+    config: Any = encoder.config
+    with _unusual_build(config):
+        if config.model_type == "distilbert":
+            blocks = [_distilbert_block(layer) for layer in encoder.transformer.layer]
             projection = None
         elif config.model_type == "albert":
-            groups = base.encoder.albert_layer_groups
+            groups = encoder.encoder.albert_layer_groups
             per_group = config.num_hidden_layers / config.num_hidden_groups
             blocks = [
                 _albert_block(layer)
                 for i in range(config.num_hidden_layers)
                 for layer in groups[int(i / per_group)].albert_layers
             ]
-            head = Head(base.pooler, base.pooler_activation, _linear(cast(Any, model).classifier, "classifier"))
-            projection = base.encoder.embedding_hidden_mapping_in
+            projection = encoder.encoder.embedding_hidden_mapping_in
         else:
-            blocks = [_bert_block(layer) for layer in base.encoder.layer]
-            head = _bert_head(model, base)
-            projection = getattr(base, "embeddings_project", None)
+            blocks = [_bert_block(layer) for layer in encoder.encoder.layer]
+            projection = getattr(encoder, "embeddings_project", None)
+    assert len(blocks) == count
+    return Encoder(encoder.embeddings, projection, tuple(blocks))
+
+
+@contextmanager
+def _unusual_build(config: Any) -> Iterator[None]:
+    """Turn a part that is not where it should be into an UnsupportedError."""
+    try:
+        yield
     except AttributeError as error:
         raise UnsupportedError(
             f"this {config.model_type!r} classifier is built in an unusual way ({error}); methods that take it apart "
             "do not know it; input_x_gradient and occlusion need no parts"
         ) from error
-    assert len(blocks) == count
-    return Anatomy(base.embeddings, projection, tuple(blocks), head)
 
 
 def _linear(module: nn.Module, name: str) -> nn.Linear:

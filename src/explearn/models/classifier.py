@@ -146,44 +146,9 @@ class Classifier:
         for has_pair in (False, True):
             chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
             if chosen:
-                encodings.update(zip(chosen, self._encode_segments([segments[i] for i in chosen]), strict=True))
+                found = encode_segments(self.tokenizer, [segments[i] for i in chosen], self.max_length)
+                encodings.update(zip(chosen, found, strict=True))
         return [encodings[i] for i in range(len(segments))]
-
-    def _encode_segments(self, segments: list[tuple[str, str | None, str]]) -> list[Encoding]:
-        first = [text for text, _, _ in segments]
-        second = [pair for _, pair, _ in segments if pair is not None]
-        encoded = self.tokenizer(
-            first,
-            second or None,
-            truncation=True,
-            max_length=self.max_length,
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-        )
-        use_types = "token_type_ids" in self.tokenizer.model_input_names
-        result = []
-        for row, (text, pair, example_id) in enumerate(segments):
-            spans = word_spans(text)
-            pair_spans = word_spans(pair) if pair is not None else []
-            sequence = encoded.sequence_ids(row)
-            offsets = encoded["offset_mapping"][row]
-            word_ids = [NO_WORD] * len(sequence)
-            for segment, words, shift in ((0, spans, 0), (1, pair_spans, len(spans))):
-                positions = [i for i, s in enumerate(sequence) if s == segment]
-                owners = align([offsets[i] for i in positions], words)
-                for position, owner in zip(positions, owners, strict=True):
-                    word_ids[position] = owner if owner == NO_WORD else owner + shift
-            result.append(
-                Encoding(
-                    input_ids=tuple(encoded["input_ids"][row]),
-                    token_type_ids=tuple(encoded["token_type_ids"][row]) if use_types else (),
-                    special=tuple(s is None for s in sequence),
-                    word_ids=tuple(word_ids),
-                    words=tuple(text[a:b] for a, b in spans) + tuple((pair or "")[a:b] for a, b in pair_spans),
-                    example_id=example_id,
-                )
-            )
-        return result
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Sub-tokens as text, special tokens left out."""
@@ -237,6 +202,60 @@ class Classifier:
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
+
+
+def encode_segments(
+    tokenizer: transformers.PreTrainedTokenizerBase, segments: Sequence[tuple[str, str | None, str]], limit: int
+) -> list[Encoding]:
+    """Tokenise texts, all of one segment or all pairs, and align sub-tokens with words.
+
+    Args:
+        segments: text, second segment or None, id of the example.
+        limit: most sub-tokens a text, special ones included; pairs are cut from the longer segment first.
+    """
+    first = [text for text, _, _ in segments]
+    second = [pair for _, pair, _ in segments if pair is not None]
+    encoded = tokenizer(
+        first,
+        second or None,
+        truncation=True,
+        max_length=limit,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
+    use_types = "token_type_ids" in tokenizer.model_input_names
+    result = []
+    for row, (text, pair, example_id) in enumerate(segments):
+        spans = word_spans(text)
+        pair_spans = word_spans(pair) if pair is not None else []
+        sequence = encoded.sequence_ids(row)
+        offsets = encoded["offset_mapping"][row]
+        word_ids = [NO_WORD] * len(sequence)
+        characters = [(0, 0)] * len(sequence)
+        for segment, words, shift in ((0, spans, 0), (1, pair_spans, len(spans))):
+            positions = [i for i, s in enumerate(sequence) if s == segment]
+            owners = align([offsets[i] for i in positions], words)
+            for position, owner in zip(positions, owners, strict=True):
+                if owner != NO_WORD:
+                    start, end = words[owner]
+                    word_ids[position] = owner + shift
+                    characters[position] = (
+                        max(offsets[position][0], start) - start,
+                        min(offsets[position][1], end) - start,
+                    )
+        result.append(
+            Encoding(
+                input_ids=tuple(encoded["input_ids"][row]),
+                token_type_ids=tuple(encoded["token_type_ids"][row]) if use_types else (),
+                special=tuple(s is None for s in sequence),
+                word_ids=tuple(word_ids),
+                words=tuple(text[a:b] for a, b in spans) + tuple((pair or "")[a:b] for a, b in pair_spans),
+                example_id=example_id,
+                characters=tuple(characters),
+                pair_start=None if pair is None else len(spans),
+            )
+        )
+    return result
 
 
 def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:

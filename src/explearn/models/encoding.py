@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,9 @@ class Encoding:
         word_ids: index into `words` for each position, NO_WORD at special tokens and pieces of no word, length n.
         words: words of the text, then of the second segment.
         example_id: id of the example, empty for free text.
+        characters: for each position the [start, end) of its word's characters that it covers, (0, 0) at NO_WORD,
+            length n; empty in encodings made without a tokenizer.
+        pair_start: index in `words` of the second segment's first word; None where there is one segment.
     """
 
     input_ids: tuple[int, ...]
@@ -29,6 +33,8 @@ class Encoding:
     word_ids: tuple[int, ...]
     words: tuple[str, ...]
     example_id: str = ""
+    characters: tuple[tuple[int, int], ...] = ()
+    pair_start: int | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -50,6 +56,7 @@ class Encoding:
             token_type_ids=tuple(self.token_type_ids[i] for i in kept) if self.token_type_ids else (),
             special=tuple(self.special[i] for i in kept),
             word_ids=tuple(self.word_ids[i] for i in kept),
+            characters=tuple(self.characters[i] for i in kept) if self.characters else (),
         )
 
     def delete(self, word_indices: Collection[int]) -> Encoding:
@@ -120,3 +127,9 @@ def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int
         size = max(1, max_tokens // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size
+
+
+def text_seed(seed: int, encoding: Encoding) -> int:
+    """A seed below 2^32 that depends on `seed` and on what the model sees of a text alone."""
+    digest = hashlib.sha256(repr((seed, encoding.key)).encode()).digest()
+    return int.from_bytes(digest[:4])

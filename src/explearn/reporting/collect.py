@@ -63,4 +63,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
         own_models=read_json(workspace.metrics("own_model", task)),
+        notes={method: run.notes for method, run in runs.items() if run.notes},
     )

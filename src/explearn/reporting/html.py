@@ -49,26 +49,27 @@ def write_html(
     path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path, students: Sequence[Document] = ()
 ) -> None:
     """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
-    absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
-    shown = {name: figures / f"{name}.svg" for name, _, _ in FIGURES if name not in absent}
-    write_text(path, render_html(params, tasks, shown, students))
+    write_text(path, render_html(params, tasks, figures, students))
 
 
 def render_html(
     params: Params,
     tasks: Sequence[TaskReport],
-    figures: dict[str, Path] | None = None,
+    figures: Path | None = None,
     students: Sequence[Document] = (),
 ) -> str:
     """The page. Everything from data is escaped, and no script but the report's own can run in it.
 
     Args:
-        figures: name of FIGURES -> SVG file; those that are not given are left out.
+        figures: folder of the figures, which are left out without one.
+        students: what the stage distil wrote.
     """
     environment = page_environment()
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
-    found = figures or {}
+    absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
+    shown = [figure for figure in FIGURES if figure[0] not in absent]
+    names = {panel.figure for task in tasks for panel in sections.panels(task) if panel.figure}
     return environment.get_template("report.html.j2").render(
         params=params,
         css=Markup(asset("report.css")),
@@ -81,8 +82,8 @@ def render_html(
         headline=headline_sentences(params, tasks),
         caveats=caveats(params, tasks),
         overview=overview(tasks),
-        figures=[(title, alt, data_uri(found[name])) for name, title, alt in FIGURES if name in found],
-        drawn={},
+        figures=[(title, alt, data_uri(figures / f"{name}.svg")) for name, title, alt in shown] if figures else [],
+        drawn={name: data_uri(figures / name) for name in sorted(names)} if figures else {},
         papers=[
             {
                 "table": side.table,
@@ -147,7 +148,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "classifier": sections.classifier_rows(task),
         "counted": sections.counted(task),
         "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
-        "panels": sections.own_model_panels(task),
+        "panels": sections.panels(task),
         "matrices": sections.matrices(task, params.evaluate.significance),
         "agreement": sections.agreement_rows(task),
         "sanity": sections.sanity_rows(task),

@@ -28,6 +28,7 @@ from explearn.reporting.glossary import INTRODUCTION, glossary
 from explearn.reporting.heatmaps import write_coefficients
 from explearn.reporting.html import write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, table
+from explearn.reporting.masks import write_study_plots
 from explearn.reporting.panels import Panel
 from explearn.reporting.papers import SideBySide, side_by_side
 from explearn.reporting.pareto import write_pareto
@@ -40,8 +41,8 @@ WHOLE_TEXT_WORDS = 60
 
 
 def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> None:
-    """Write report.md, report.html, and under figures/ f1.svg, auroc.svg, pareto.svg and, for explainers with a
-    classifier of their own, coefficients.svg, into `folder`.
+    """Write report.md, report.html, and under figures/ f1.svg, auroc.svg, pareto.svg, a plot of every search and, for
+    explainers with a classifier of their own, coefficients.svg, into `folder`.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -49,6 +50,7 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], stud
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(folder / "figures" / "pareto.svg", tasks)
+    write_study_plots(folder / "figures", tasks)
     if any(task.own_models for task in tasks):
         write_coefficients(folder / "figures" / "coefficients.svg", tasks)
     write_html(folder / "report.html", params, tasks, folder / "figures", students)
@@ -143,7 +145,7 @@ def _task(task: TaskReport, params: Params) -> _Task:
             (board.title, _board(board.columns, leaderboard(task.methods, board.columns, task.comparisons)))
             for board in TABLES
         ],
-        panels=sections.own_model_panels(task),
+        panels=sections.panels(task),
         matrices=[
             (column.title, _matrix(rows)) for column, rows in sections.matrices(task, params.evaluate.significance)
         ],

@@ -21,6 +21,7 @@ from explearn.reporting.columns import (
     leaderboard,
 )
 from explearn.reporting.markdown import Markdown, escape_markdown
+from explearn.reporting.masks import remarks
 from explearn.reporting.panels import Panel
 from explearn.reporting.tables import Number, TaskReport, leaderboard_order
 
@@ -43,9 +44,14 @@ _RULES = {
 }
 
 
+def panels(task: TaskReport) -> list[Panel]:
+    """What is said of methods that watch a metric, or train a classifier of their own."""
+    return [*remarks(task), *own_model_panels(task)]
+
+
 def own_model_panels(task: TaskReport) -> list[Panel]:
     """For each explainer with a classifier of its own, what that cost, and the methods compared on it."""
-    panels = []
+    shown = []
     for name, found in task.own_models.items():
         sentence = f"Trained for {escape_markdown(', '.join(found['criteria']))}."
         accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
@@ -64,8 +70,8 @@ def own_model_panels(task: TaskReport) -> list[Panel]:
             for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS)
         ]
         headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
-        panels.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
-    return panels
+        shown.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
+    return shown
 
 
 def facts(task: TaskReport) -> list[tuple[str, Markdown]]:

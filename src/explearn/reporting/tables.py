@@ -65,6 +65,7 @@ class TaskReport:
         heatmaps: texts to show with all methods' scores.
         own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
             coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
+        notes: method -> what it noted while it explained (`explearn.explainer.Explainer.notes`), for those with notes.
     """
 
     task: str
@@ -82,6 +83,7 @@ class TaskReport:
     sanity: Mapping[str, Any] = field(default_factory=dict)
     heatmaps: Sequence[ExampleReport] = field(default_factory=list)
     own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str]:

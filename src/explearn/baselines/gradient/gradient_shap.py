@@ -12,13 +12,13 @@ import torch
 from captum import attr
 
 from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline, text_seed
+from explearn.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
 from explearn.baselines.options import check_count
 from explearn.baselines.outputs import Output, check_output
 from explearn.errors import ParamsError
 from explearn.explainer import Explainer, TextScores
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
+from explearn.models.encoding import Encoding, text_seed
 
 
 class GradientShap(Explainer):

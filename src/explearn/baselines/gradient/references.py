@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
@@ -11,7 +10,7 @@ import torch
 
 from explearn.baselines.options import check_choice
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
+from explearn.models.encoding import Batch, text_seed
 from explearn.models.gradients import content_mask
 
 Baseline = Literal["pad", "mask", "zero"]
@@ -24,12 +23,6 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 def check_baseline(baseline: str) -> None:
     """Raise ParamsError unless `baseline` is one of Baseline."""
     check_choice("baseline", baseline, get_args(Baseline))
-
-
-def text_seed(seed: int, encoding: Encoding) -> int:
-    """A seed below 2^32 that depends on `seed` and on what the model sees of a text alone."""
-    digest = hashlib.sha256(repr((seed, encoding.key)).encode()).digest()
-    return int.from_bytes(digest[:4])
 
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:

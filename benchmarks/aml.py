@@ -1,0 +1,160 @@
+"""AML's speed and faithfulness on a task whose classifier is trained.
+
+    python benchmarks/aml.py speed     --task sst2 [--root .] [--texts 32] [--runs 5] [--device cpu]
+    python benchmarks/aml.py methods   --task sst2 [--texts 200] [--methods paml,faml,lime,...]
+    python benchmarks/aml.py ablations --task sst2 [--texts 200]
+
+`--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, a trained data/explainers/TASK/paml,
+as the pipeline leaves them; params.yaml there gives the options.
+
+speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
+copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
+by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`.
+ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from _timing import paired
+from explearn.attribute import texts_to_explain
+from explearn.data.records import Attribution, Example
+from explearn.explainer import Explainer
+from explearn.explainers.aml.finetuned import FAML
+from explearn.explainers.aml.pretrained import PAML, prediction_information
+from explearn.metrics.faithfulness import faithfulness
+from explearn.models.classifier import Classifier
+from explearn.params import Params, load_params
+from explearn.registry import accepted_options, get_explainer, learned_options
+from explearn.workspace import Workspace
+
+FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
+SMALLER = ("sufficiency", "log_odds", "aopc_sufficiency")
+PAML_LIMIT, BATCHED_LIMIT, DIFFERENCE_LIMIT = 1.3, 2.0, 0.02
+
+
+def five(
+    classifier: Classifier, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
+) -> dict[str, list[float]]:
+    """The five metrics of each method, means over the texts."""
+    found: dict[str, list[Attribution]] = {}
+    for name, explainer in explainers.items():
+        found[name] = list(explainer.explain(classifier, texts, description=name))
+    encodings = {encoding.example_id: encoding for encoding in classifier.encode(texts)}
+    results = faithfulness(classifier, encodings, found, params.evaluate)
+    return {name: [float(np.mean(result.values()[metric])) for metric in FIVE] for name, result in results.items()}
+
+
+def show(rows: Mapping[str, Sequence[float]]) -> None:
+    table = np.array(list(rows.values()))
+    best = [table[:, i].min() if name in SMALLER else table[:, i].max() for i, name in enumerate(FIVE)]
+    width = max(map(len, rows)) + 2
+    print(" " * width + "  ".join(f"{name[:20]:>20s}" for name in FIVE))
+    for name, row in rows.items():
+        cells = (f"{value:>19.3f}{'*' if value == best[i] else ' '}" for i, value in enumerate(row))
+        print(f"{name:<{width}s}" + "  ".join(cells))
+
+
+def speed(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+    folder = str(Workspace(options.root).explainer(options.task, "paml"))
+    paml = PAML.load(folder)
+    given = learned_options("faml", params)
+    batched, loop = (
+        FAML.load(folder, **given),
+        FAML.load(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
+    )
+    encodings = classifier.encode(texts)
+
+    def apart() -> None:
+        """What pAML cannot do without: a pass of the classifier and one of G over the same batches."""
+        with torch.inference_mode():
+            for first in range(0, len(texts), options.texts):
+                part = classifier.encode(texts[first : first + options.texts])
+                batch = classifier.batch(part)
+                logits = classifier.logits(batch)
+                assert paml.model is not None
+                paml.model(batch, prediction_information(logits, logits.argmax(-1)))
+
+    whole = paired(lambda: list(paml.explain(classifier, texts)), apart, options.runs)
+    print(f"paml against a pass of the classifier and one of G: {whole}; limit {PAML_LIMIT}")
+    list(batched.explain(classifier, texts[:2]))
+    ratio = paired(lambda: list(loop.explain(classifier, texts)), lambda: list(batched.explain(classifier, texts)), 1)
+    longest = max(len(encoding) for encoding in encodings)
+    print(
+        f"faml, loop against batched, {len(texts)} texts of up to {longest} sub-tokens: {ratio}; limit {BATCHED_LIMIT}"
+    )
+    rows = five(classifier, params, texts, {"paml": paml, "faml loop": loop, "faml batched": batched})
+    show(rows)
+    signs = np.array([1 if name in SMALLER else -1 for name in FIVE])
+    worse = ((np.array(rows["faml batched"]) - np.array(rows["faml loop"])) * signs).max()
+    print(f"batched is worse than the loop by at most {worse:.3f}; limit {DIFFERENCE_LIMIT}")
+    return whole.median <= PAML_LIMIT and ratio.median >= BATCHED_LIMIT and worse <= DIFFERENCE_LIMIT
+
+
+def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+    folder = str(Workspace(options.root).explainer(options.task, "paml"))
+    explainers: dict[str, Explainer] = {}
+    for name in options.methods.split(","):
+        if name == "paml":
+            explainers[name] = get_explainer(name, path=folder)
+        elif name.startswith("faml"):
+            # faml:METRIC is fAML for another metric of interest.
+            _, _, metric = name.partition(":")
+            changed = {"metric": metric} if metric else {}
+            explainers[name] = get_explainer("faml", path=folder, **{**learned_options("faml", params), **changed})
+        else:
+            seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
+            found = {**params.baselines.quick, **params.baselines.costly}.get(name, {})
+            explainers[name] = get_explainer(name, **{**seeded, **found})
+    show(five(classifier, params, texts, explainers))
+    return True
+
+
+def ablations(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+    workspace = Workspace(options.root)
+    splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
+    explainers: dict[str, Explainer] = {}
+    for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
+        paml = PAML(**{**learned_options("paml", params), "seed": params.seed, **change})
+        paml.fit(classifier, *splits, params.encoder, params.encoder_revision, description=f"paml{name}")
+        faml = FAML(**learned_options("faml", params))
+        faml.start = paml
+        explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml
+    show(five(classifier, params, texts, explainers))
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["speed", "methods", "ablations"])
+    parser.add_argument("--task", required=True)
+    parser.add_argument("--root", type=Path, default=Path())
+    parser.add_argument("--params", type=Path, help="default: params.yaml under the root")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--texts", type=int, default=32)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--loop-learning-rate", type=float, default=5e-5, help="of fAML over whole copies of G")
+    parser.add_argument("--methods", default="paml,faml,gradient,input_x_gradient,deep_lift,raw_attention,occlusion")
+    options = parser.parse_args()
+    params = load_params(options.params or options.root / "params.yaml")
+    workspace = Workspace(options.root)
+    classifier = Classifier.from_pretrained(workspace.classifier(options.task), device=options.device)
+    rows = workspace.read_examples(options.task, "test")
+    texts = texts_to_explain(rows, (), options.texts, params.seed)
+    print(
+        f"torch {torch.__version__}, {classifier.device}, {torch.get_num_threads()} threads, {options.task}, "
+        f"{len(texts)} test texts"
+    )
+    run = {"speed": speed, "methods": methods, "ablations": ablations}[options.what]
+    sys.exit(not run(options, classifier, params, texts))
+
+
+if __name__ == "__main__":
+    main()

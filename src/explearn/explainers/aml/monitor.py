@@ -1,0 +1,167 @@
+"""The metrics of interest, measured on the classifier while maps are made: those of `explearn.metrics.faithfulness`,
+each alone, so that no more passes are made than the metric needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.data.alignment import NO_WORD
+from explearn.explainer import aggregate
+from explearn.metrics.faithfulness import EPSILON, top_count
+from explearn.metrics.plausibility import ranking
+from explearn.metrics.predictions import Predictions
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding
+
+Metric = Literal[
+    "sufficiency",
+    "comprehensiveness",
+    "log_odds",
+    "aopc_sufficiency",
+    "aopc_comprehensiveness",
+    "difference",
+    "aopc_difference",
+]
+"""Those of `faithfulness`; differences are comprehensiveness - sufficiency, single (the headline percent) or AOPC."""
+
+SMALLER_IS_BETTER = frozenset({"sufficiency", "log_odds", "aopc_sufficiency"})
+
+
+@dataclass(frozen=True, slots=True)
+class MetricOptions:
+    """How the metrics are taken; as in `explearn.params.EvaluateParams`, protocol default or aml."""
+
+    protocol: Literal["default", "aml"]
+    removal: Literal["delete", "mask"]
+    percents: tuple[int, ...]
+    headline_percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of the predictions: the text, the text without and only the top words by share, and with them masked."""
+
+    full: int
+    without: dict[int, int]
+    only: dict[int, int]
+    masked: int | None
+
+
+class Monitor:
+    """Values of some metrics for maps of texts; what the classifier was asked once is not asked again.
+
+    Attributes:
+        passes: inputs that the classifier was asked about.
+    """
+
+    def __init__(self, classifier: Classifier, metrics: Sequence[Metric], options: MetricOptions) -> None:
+        self.classifier = classifier
+        self.metrics = tuple(metrics)
+        self.options = options
+        self._pool = Predictions(classifier)
+        shares = set()
+        if any(name.startswith("aopc") for name in metrics):
+            shares |= set(options.percents)
+        single = {"sufficiency", "comprehensiveness", "difference"} & set(metrics)
+        if single:
+            shares.add(options.headline_percent)
+        self._shares = tuple(sorted(shares))
+        self._without = any("sufficiency" not in name and name != "log_odds" for name in metrics)
+        self._only = any("comprehensiveness" not in name and name != "log_odds" for name in metrics)
+
+    @property
+    def passes(self) -> int:
+        return self._pool.distinct
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Direction of the first metric."""
+        return self.metrics[0] not in SMALLER_IS_BETTER
+
+    def values(
+        self, encodings: Sequence[Encoding], scores: Sequence[NDArray[np.float32]], targets: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Each text's metrics, (texts, metrics).
+
+        Args:
+            scores: of every position of each text, (tokens,) or longer by padding.
+            targets: indices of the classes explained.
+        """
+        rows = [self._request(e, s) for e, s in zip(encodings, scores, strict=True)]
+        self._pool.evaluate("metric of interest")
+        found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
+        return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
+
+    def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same with the sign turned where smaller is better: larger is better for all."""
+        signs = [-1.0 if name in SMALLER_IS_BETTER else 1.0 for name in self.metrics]
+        return np.asarray(values * np.array(signs))
+
+    def _request(self, encoding: Encoding, scores: NDArray[np.float32]) -> _Rows:
+        pool, options = self._pool, self.options
+        text, order = encoding, _order(encoding, scores)
+        if options.protocol == "aml":
+            positions = encoding.positions
+            text = _as_sub_tokens(encoding)
+            order = ranking(scores[positions]).tolist() if positions else []
+        mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else None
+        without, only = {}, {}
+        for share in self._shares:
+            top = order[: self._count(len(order), share)]
+            if self._without:
+                without[share] = pool.request(text.delete(top) if options.removal == "delete" else text.mask(top, mask))
+            if self._only:
+                if not top:
+                    only[share] = pool.request(text)
+                elif options.removal == "delete":
+                    only[share] = pool.request(text.keep(top))
+                else:
+                    only[share] = pool.request(text.mask(set(order).difference(top), mask))
+        masked = None
+        if "log_odds" in self.metrics:
+            masked = pool.request(text.mask(order[: self._count(len(order), options.headline_percent)], mask))
+        return _Rows(pool.request(encoding), without, only, masked)
+
+    def _count(self, units: int, share: int) -> int:
+        return units * share // 100 if self.options.protocol == "aml" else top_count(units, share)
+
+    def _measure(self, rows: _Rows, target: int) -> list[float]:
+        p = self._pool.probabilities[:, target]
+        options = self.options
+        steps = len(options.percents) + (options.protocol == "aml")
+
+        def fall(where: dict[int, int], single: bool) -> float:
+            if single:
+                return float(p[rows.full] - p[where[options.headline_percent]])
+            return float(sum(p[rows.full] - p[where[share]] for share in options.percents) / steps)
+
+        found = []
+        for name in self.metrics:
+            single = not name.startswith("aopc")
+            if name == "log_odds":
+                assert rows.masked is not None
+                found.append(float(np.log(max(p[rows.masked], EPSILON)) - np.log(max(p[rows.full], EPSILON))))
+            elif name.endswith("difference"):
+                found.append(fall(rows.without, single) - fall(rows.only, single))
+            else:
+                found.append(fall(rows.only if name.endswith("sufficiency") else rows.without, single))
+        return found
+
+
+def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
+    """Words from the best to the worst, each scored by its best piece."""
+    words, _ = aggregate(scores, encoding.word_ids, len(encoding.words), "max")
+    return ranking(words).tolist()
+
+
+def _as_sub_tokens(encoding: Encoding) -> Encoding:
+    """The text with each sub-token, special ones excepted, a word of its own."""
+    free = np.array([not special for special in encoding.special])
+    owners = np.where(free, np.cumsum(free) - 1, NO_WORD)
+    return replace(encoding, word_ids=tuple(owners.tolist()))

@@ -1,0 +1,186 @@
+"""Fine-tuning G on single texts, with the metric of interest watched: the second phase of AML (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from explearn.explainers.aml.bridge import Bridge
+from explearn.explainers.aml.loss import Weights, loss_terms
+from explearn.explainers.aml.masks import Masking
+from explearn.explainers.aml.model import AttributionModel
+from explearn.explainers.aml.monitor import Monitor
+from explearn.explainers.aml.reading import Reading, read
+from explearn.explainers.aml.tuning import (
+    FullTuning,
+    RestrictedTuning,
+    Scope,
+    Tuning,
+    make_optimizer,
+    narrowed_optimizer,
+)
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding
+
+MARGIN = 1e-5
+"""A map counts as better where the metric gains more than this: less is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefineOptions:
+    """How a text's G is fine-tuned; see `explearn.explainers.aml.finetuned.FAML`."""
+
+    scope: Scope
+    rank: int
+    blocks: int
+    steps: int
+    learning_rate: float
+    patience: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The map of one text that is best on the first metric, of all those that its G went through.
+
+    scores: attributions in [0, 1], (tokens,). step: after which step it came; 0 is pAML's map. steps: those taken.
+    judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
+    """
+
+    scores: NDArray[np.float32]
+    step: int
+    steps: int
+    judged: NDArray[np.float64]
+
+
+class _Best:
+    """The best map of a text so far, by each metric."""
+
+    def __init__(self) -> None:
+        self.scores: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self.step = 0
+        self.taken = 0
+        self._worth: NDArray[np.float64] = np.empty(0)
+        self._judged: NDArray[np.float64] = np.empty((0, 0))
+
+    def see(
+        self, step: int, scores: NDArray[np.float32], values: NDArray[np.float64], worth: NDArray[np.float64]
+    ) -> None:
+        self.taken = step
+        if step == 0:
+            self.scores, self._worth, self._judged = scores, worth.copy(), np.tile(values, (len(values), 1))
+            return
+        gains = worth > self._worth + MARGIN
+        if gains[0]:
+            self.scores, self.step = scores, step
+        self._worth = np.where(gains, worth, self._worth)
+        self._judged[gains] = values
+
+    def result(self) -> Refined:
+        return Refined(self.scores, self.step, self.taken, self._judged)
+
+
+def refine(
+    model: AttributionModel,
+    classifier: Classifier,
+    bridge: Bridge | None,
+    encodings: Sequence[Encoding],
+    predictions: torch.Tensor,
+    targets: Sequence[int],
+    masking: Masking,
+    weights: Weights,
+    monitor: Monitor,
+    options: RefineOptions,
+) -> list[Refined]:
+    """Fine-tune G on each text, starting from `model`, which stays as it is.
+
+    With scope `full` one text after the other; else all of them in one batch, from which a text goes as soon as
+    `options.patience` steps have not bettered its map. A text's result does not depend on the others of the batch, but
+    for rounding.
+
+    Args:
+        predictions: y, (b, C). targets: indices of the classes explained.
+        monitor: its first metric is the one of interest.
+
+    Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`.
+    """
+    if options.scope == "full":
+        return [
+            _descend(
+                model,
+                classifier,
+                bridge,
+                [encoding],
+                predictions[i : i + 1],
+                [target],
+                masking,
+                weights,
+                monitor,
+                options,
+            )[0]
+            for i, (encoding, target) in enumerate(zip(encodings, targets, strict=True))
+        ]
+    return _descend(model, classifier, bridge, encodings, predictions, targets, masking, weights, monitor, options)
+
+
+def _descend(
+    model: AttributionModel,
+    classifier: Classifier,
+    bridge: Bridge | None,
+    encodings: Sequence[Encoding],
+    predictions: torch.Tensor,
+    targets: Sequence[int],
+    masking: Masking,
+    weights: Weights,
+    monitor: Monitor,
+    options: RefineOptions,
+) -> list[Refined]:
+    reading = read(classifier, bridge, encodings)
+    tuning = _tuning(model, classifier, reading, predictions, options)
+    optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
+    best = [_Best() for _ in encodings]
+    active = list(range(len(encodings)))
+    for step in range(options.steps + 1):
+        scores = tuning.scores()
+        maps = scores.detach().sigmoid().float().cpu().numpy()
+        texts = [encodings[i] for i in active]
+        values = monitor.values(texts, list(maps), [targets[i] for i in active])
+        worth = monitor.better(values)
+        for row, i in enumerate(active):
+            best[i].see(step, maps[row, : len(encodings[i])].copy(), values[row], worth[row])
+        if step == options.steps:
+            break
+        going = [row for row, i in enumerate(active) if step - best[i].step < options.patience]
+        if not going:
+            break
+        y = predictions[torch.tensor(active, device=predictions.device)]
+        terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=options.seed)
+        optimizer.zero_grad()
+        # A sum: each text's gradient is its own, whatever the number of texts.
+        terms.total(weights).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if len(going) < len(active) and isinstance(tuning, RestrictedTuning):
+            active = [active[row] for row in going]
+            reading = read(classifier, bridge, [encodings[i] for i in active])
+            renewed: dict[nn.Parameter, nn.Parameter] = tuning.keep(going, reading)
+            optimizer = narrowed_optimizer(optimizer, renewed, going)
+    return [found.result() for found in best]
+
+
+def _tuning(
+    model: AttributionModel,
+    classifier: Classifier,
+    reading: Reading,
+    predictions: torch.Tensor,
+    options: RefineOptions,
+) -> Tuning:
+    if options.scope == "full":
+        return FullTuning(model, classifier, reading, predictions)
+    return RestrictedTuning(
+        model, classifier, reading, predictions, options.scope, options.rank, options.blocks, options.seed
+    )

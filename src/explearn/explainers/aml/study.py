@@ -1,0 +1,118 @@
+"""The search for the three weights of AML's loss, by Optuna (AML, section 4): TPE over [0, 1]^3, validation split.
+
+The study lies in a file to which every trial is added as it ends, so that a search that was broken off goes on. A study
+is found again by what it searches: other data, another classifier or other options start another one in the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explearn.explainers.aml.loss import Weights
+
+if TYPE_CHECKING:
+    import optuna
+
+NAMES = ("prediction_weight", "size_weight", "inverse_weight")
+STARTUP_TRIALS = 5
+"""Random trials before TPE models anything, and trials before any is pruned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting of the weights.
+
+    state: complete, pruned or failed. metric: best value of the metric of interest on the validation texts, over the
+    epochs run; None for failed ones. by_epoch: its value after each epoch.
+    """
+
+    number: int
+    prediction_weight: float
+    size_weight: float
+    inverse_weight: float
+    state: str
+    metric: float | None
+    by_epoch: tuple[float, ...]
+
+
+def search(
+    objective: Callable[[Weights, Callable[[int, float], None]], float],
+    trials: int,
+    *,
+    larger_is_better: bool,
+    first: Weights,
+    seed: int,
+    file: Path,
+    identity: Mapping[str, Any],
+) -> tuple[Weights, list[Trial]]:
+    """Search for the best weights until the study holds `trials` trials, those of earlier runs counted.
+
+    Args:
+        objective: trains with some weights and returns the metric of interest. It calls its second argument with each
+            epoch and the metric after it; that call ends it where the trial is hopeless (median of the earlier trials
+            at that epoch).
+        first: weights that the first trial takes.
+        file: the study's journal, made where there is none.
+        identity: what the result depends on besides the weights; JSON values.
+
+    Returns the best weights of all complete trials, and all trials.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
+    study = optuna.create_study(
+        study_name=name,
+        storage=storage,
+        direction="maximize" if larger_is_better else "minimize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
+    )
+    # A trial that a killed process left unfinished would count for ever.
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    if not study.trials:
+        study.enqueue_trial(asdict_weights(first))
+
+    def run(trial: optuna.Trial) -> float:
+        prediction, size, inverse = (trial.suggest_float(name, 0.0, 1.0) for name in NAMES)
+
+        def report(epoch: int, value: float) -> None:
+            trial.report(value, epoch)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        return objective(Weights(prediction, size, inverse), report)
+
+    done = [trial for trial in study.trials if trial.state.is_finished() and trial.state.name != "FAIL"]
+    for number in range(len(done), trials):
+        # A sampler of its own for every trial: what it draws does not depend on where a search was broken off.
+        study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
+        study.optimize(run, n_trials=1)
+    found = study.best_params
+    return Weights(*(found[name] for name in NAMES)), [_trial(trial) for trial in study.trials if trial.params]
+
+
+def asdict_weights(weights: Weights) -> dict[str, float]:
+    """The weights under the names of the parameters."""
+    return dict(zip(NAMES, asdict(weights).values(), strict=True))
+
+
+def _trial(trial: optuna.trial.FrozenTrial) -> Trial:
+    value = trial.value if trial.value is not None else None
+    if value is None and trial.intermediate_values:
+        value = trial.intermediate_values[max(trial.intermediate_values)]
+    return Trial(
+        number=trial.number,
+        **{name: float(trial.params[name]) for name in NAMES},
+        state={"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed"),
+        metric=value,
+        by_epoch=tuple(trial.intermediate_values[step] for step in sorted(trial.intermediate_values)),
+    )

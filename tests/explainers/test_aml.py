@@ -1,0 +1,578 @@
+"""pAML and fAML: training, explaining, fine-tuning on single texts, files."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from aml_cases import CPU, DECISIVE, LEARNING, examples, one_word_classifier, trained
+from torch import nn
+from torch.nn.utils import parametrize
+
+import explearn
+import tiny
+from explearn.data.storage import write_examples, write_json
+from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.explainers.aml.finetuned import FAML
+from explearn.explainers.aml.loss import Weights, loss_terms
+from explearn.explainers.aml.monitor import MetricOptions, Monitor
+from explearn.explainers.aml.pretrained import PAML
+from explearn.explainers.aml.reading import attribution_logits, read
+from explearn.explainers.aml.study import search
+from explearn.explainers.aml.tuning import ADAM_EPSILON, RestrictedTuning, make_optimizer
+from explearn.models.classifier import Classifier
+from explearn.models.passes import count_passes
+from explearn.params import Params
+from explearn.workspace import Workspace
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
+
+
+def refiner(paml: PAML, **options: Any) -> FAML:
+    faml = FAML(**{"learning_rate": 2e-2, "steps": 8, **options})
+    faml.start, faml.name = paml, "faml"
+    return faml
+
+
+def untrained(of: Classifier, **options: Any) -> PAML:
+    """G as it starts, without a step of training."""
+    paml = PAML(**{**QUICK, **options})
+    paml._start(of, None, None)
+    assert paml.model is not None
+    paml.model.eval().requires_grad_(False)
+    return paml
+
+
+class TestLearning:
+    def test_it_finds_the_word_that_decides(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        unseen = examples(40, seed=9, split="test")
+        right = [a.words[int(a.scores.argmax())] in DECISIVE for a in paml.explain(of, unseen)]
+        assert np.mean(right) > 0.35  # by chance: one of five to nine
+        assert all(((a.scores > 0) & (a.scores < 1)).all() for a in paml.explain(of, unseen))
+
+    def test_the_checkpoint_is_that_of_the_best_epoch(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        assert [epoch.epoch for epoch in paml.history] == list(range(21))
+        best = max(epoch.metric for epoch in paml.history)
+        validation = of.encode(examples(16, seed=2, split="validation"))
+        monitor = Monitor(of, [paml.metric], paml.metric_options)
+        y = torch.tensor(of.predict_proba(validation), dtype=torch.float32)
+        scores = paml.attribute(of, validation, y).sigmoid().numpy()
+        values = monitor.values(validation, list(scores), y.argmax(-1).tolist())
+        assert values.mean() == pytest.approx(best, abs=1e-5)
+        assert best > paml.history[0].metric + 0.2
+
+    @pytest.mark.parametrize("masking", ["soft", "hard", "random", "learned"])
+    def test_every_masking_learns(self, masking: Any) -> None:
+        of = one_word_classifier()
+        paml = PAML(**LEARNING, epochs=3, masking=masking).fit(of, examples(40, seed=1), examples(4, seed=2))
+        total = [epoch.size + epoch.inverse / 2 for epoch in paml.history[1:] if epoch.size and epoch.inverse]
+        assert total[-1] < total[0] - 0.05
+        learned = paml.model is not None and paml.model.mask_embedding is not None
+        assert learned is (masking == "learned")
+        if learned:
+            assert not torch.equal(paml.model.mask_embedding, of.model.get_input_embeddings().weight[of.mask_token_id])
+
+    def test_the_seed_decides_whatever_the_global_generator(self) -> None:
+        of = one_word_classifier()
+        found = []
+        for seed in (5, 5, 6):
+            torch.randn(3)
+            paml = PAML(**QUICK, seed=seed).fit(of, examples(16, seed=1), examples(4, seed=2))
+            found.append(next(iter(paml.explain(of, ["the warm fox sleeps"]))).scores)
+        assert np.array_equal(found[0], found[1])
+        assert not np.array_equal(found[0], found[2])
+
+    def test_the_classifier_stays_as_it_is(self) -> None:
+        of = tiny.make_classifier("bert")
+        before = of.fingerprint
+        paml = PAML(**QUICK).fit(of, examples(16, seed=1), examples(4, seed=2))
+        list(refiner(paml).explain(of, tiny.TEXTS))
+        del of.__dict__["fingerprint"]
+        assert of.fingerprint == before
+        assert tiny.hooks(of.model) == 0
+        assert not of.model.training
+        assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+
+    def test_texts_are_drawn_by_seed_up_to_a_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = one_word_classifier()
+        seen: list[int] = []
+        monkeypatch.setattr(
+            "explearn.explainers.aml.pretrained.train",
+            lambda *args, **kwargs: seen.extend([len(args[3].encodings), len(args[4].encodings)]) or [],
+        )
+        PAML(max_texts=5, validation_texts=3).fit(of, examples(16, seed=1), examples(8, seed=2))
+        assert seen == [5, 3]
+
+    def test_without_texts(self) -> None:
+        with pytest.raises(DataError, match="no text to watch the metric on"):
+            PAML().fit(tiny.classifier("bert"), examples(2, seed=1), [])
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("masking", "softly"), ("size_weight", 1.5), ("metric", "comp"), ("layers", 0), ("percents", [])],
+    )
+    def test_an_option_s_bad_value(self, option: str, value: Any) -> None:
+        with pytest.raises(ParamsError, match=f"{option}: got "):
+            PAML(**{option: value})
+
+    def test_an_encoder_that_was_not_named(self) -> None:
+        with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
+            PAML(backbone="encoder").fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+
+    def test_more_layers_than_the_encoder_has(self) -> None:
+        with pytest.raises(ParamsError, match="layers: got 4; expected at most 3"):
+            PAML(layers=4).fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+
+
+class TestModel:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_the_prediction_stands_behind_the_last_separator(self, kind: str) -> None:
+        of = tiny.classifier(kind, 3)
+        model = untrained(of).model
+        assert model is not None
+        batch = of.batch(of.encode(TEXTS))
+        y = torch.rand(len(TEXTS), 3).softmax(-1)
+        inputs = model.inputs(batch, y)
+        for row, encoding in enumerate(batch.encodings):
+            n = len(encoding)
+            assert inputs.attention_mask[row].tolist() == [1] * (n + 1) + [0] * (batch.input_ids.shape[1] - n)
+            z = model.prediction[0] + (y[row][:, None] * model.prediction[1:]).sum(0)
+            torch.testing.assert_close(inputs.embeddings[row, n], z)
+            words = model.backbone.get_input_embeddings()(batch.input_ids[row, :n])
+            torch.testing.assert_close(inputs.embeddings[row, :n], words)
+            if inputs.token_type_ids is not None:
+                assert inputs.token_type_ids[row, n] == encoding.token_type_ids[-1]
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_without_the_prediction_it_sees_what_the_classifier_s_encoder_sees(self, kind: str) -> None:
+        """With z masked out, the backbone's states are those of the plain encoder."""
+        of = tiny.classifier(kind)
+        model = untrained(of).model
+        assert model is not None
+        batch = of.batch(of.encode(TEXTS))
+        inputs = model.inputs(batch, torch.rand(len(TEXTS), 2)).keywords()
+        mask = torch.cat([batch.attention_mask, torch.zeros(len(TEXTS), 1, dtype=torch.int64)], dim=1)
+        with torch.no_grad():
+            found = model.backbone(**{**inputs, "attention_mask": mask}).last_hidden_state
+            base = getattr(of.model, of.model.base_model_prefix)
+            expected = base(**batch.model_inputs()).last_hidden_state
+        real = batch.attention_mask.bool()
+        torch.testing.assert_close(found[:, :-1][real], expected[real], atol=1e-4, rtol=1e-4)
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_text_that_fills_all_positions(self, kind: str) -> None:
+        of = tiny.classifier(kind)
+        text = " ".join(["fox"] * 100)
+        (encoding,) = of.encode([text])
+        assert len(encoding) == of.max_length
+        for method in (untrained(of), refiner(untrained(of), steps=2)):
+            (found,) = method.explain(of, [text])
+            assert np.isfinite(found.scores).all()
+
+
+@pytest.mark.parametrize(("kind", "classes"), [*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2)])
+class TestEveryArchitecture:
+    @pytest.mark.parametrize("name", ["paml", "faml"])
+    def test_scores_do_not_depend_on_the_batch(self, name: str, kind: str, classes: int) -> None:
+        of = tiny.classifier(kind, classes)
+        paml = untrained(of)
+        method: Any = paml if name == "paml" else refiner(paml, steps=3)
+        probabilities = of.predict_proba(of.encode(TEXTS))
+        together = list(method.explain(of, TEXTS))
+        for index, (found, text) in enumerate(zip(together, TEXTS, strict=True)):
+            (alone,) = method.explain(of, [text])
+            np.testing.assert_allclose(found.scores, alone.scores, atol=2e-4)
+            assert found.probability == pytest.approx(probabilities[index].max(), abs=1e-5)
+            assert found.predicted == found.target
+        for found, expected in zip(method.explain(of, TEXTS[::-1]), together[::-1], strict=True):
+            np.testing.assert_allclose(found.scores, expected.scores, atol=2e-4)
+
+    def test_bf16_and_a_small_budget(self, kind: str, classes: int) -> None:
+        of = tiny.make_classifier(kind, classes, precision="bf16", max_tokens=30)
+        paml = untrained(of)
+        for method in (paml, refiner(paml, steps=2), refiner(paml, steps=2, scope="full")):
+            for found in method.explain(of, TEXTS):
+                assert np.isfinite(found.scores).all()
+
+    def test_the_target_plays_a_part(self, kind: str, classes: int) -> None:
+        of = tiny.classifier(kind, classes)
+        paml = untrained(of)
+        first, last = (list(paml.explain(of, tiny.TEXTS, [t] * 5)) for t in (0, classes - 1))
+        assert {a.target for a in last} == {of.labels[-1]}
+        assert any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, last, strict=True))
+
+
+class TestOtherBackbones:
+    @pytest.mark.parametrize("kind", ["roberta", "albert"])
+    @pytest.mark.parametrize("merge", ["max", "mean"])
+    def test_another_tokenizer_learns_too(self, tmp_path: Path, kind: str, merge: Any) -> None:
+        of = one_word_classifier()
+        other = tiny.model(kind, initializer_range=0.05)
+        getattr(other, other.base_model_prefix).save_pretrained(tmp_path / "backbone")
+        tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
+        paml = PAML(str(tmp_path / "backbone"), merge=merge, **LEARNING, epochs=3)
+        paml.fit(of, examples(40, seed=1), examples(4, seed=2))
+        assert paml.bridge is not None
+        total = [epoch.size + epoch.inverse / 2 for epoch in paml.history[1:] if epoch.size and epoch.inverse]
+        assert total[-1] < total[0] - 0.05
+        paml.save(tmp_path / "it")
+        loaded = PAML.load(tmp_path / "it")
+        for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):
+            for a, b in zip(method.explain(of, TEXTS), again.explain(of, TEXTS), strict=True):
+                np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
+
+    def test_fewer_layers(self, tmp_path: Path) -> None:
+        of = one_word_classifier()
+        paml = PAML(**QUICK, layers=1).fit(of, examples(8, seed=1), examples(4, seed=2))
+        assert paml.model is not None and paml.model.config.num_hidden_layers == 1
+        paml.save(tmp_path / "it")
+        for a, b in zip(paml.explain(of, TEXTS), PAML.load(tmp_path / "it").explain(of, TEXTS), strict=True):
+            np.testing.assert_array_equal(a.scores, b.scores)
+        assert of.model.config.num_hidden_layers == tiny.LAYERS
+
+    def test_the_pretrained_encoder(self, tmp_path: Path) -> None:
+        of = one_word_classifier()
+        tiny.model("bert", seed=4).bert.save_pretrained(tmp_path / "encoder")
+        of.tokenizer.save_pretrained(tmp_path / "encoder")
+        paml = PAML("encoder")
+        paml._start(of, str(tmp_path / "encoder"), None)
+        assert paml.model is not None and paml.bridge is None
+        own, pretrained = paml.model.backbone.get_input_embeddings().weight, tiny.model("bert", seed=4).bert
+        assert torch.equal(own, pretrained.get_input_embeddings().weight)
+
+
+class _LowRank(nn.Module):
+    """W + (down up)^T, as torch's parametrizations take it."""
+
+    def __init__(self, down: torch.Tensor, up: torch.Tensor) -> None:
+        super().__init__()
+        self.down, self.up = nn.Parameter(down.clone()), nn.Parameter(up.clone())
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight + (self.down @ self.up).T
+
+
+def reference(paml: PAML, of: Classifier, text: Any, scope: str, steps: int, lr: float, seed: int) -> np.ndarray:
+    """Attributions after some steps on one text: a copy of G whose own weights change, run as a whole."""
+    assert paml.model is not None
+    model = copy.deepcopy(paml.model).requires_grad_(False)
+    layer = model.backbone.encoder.layer[-1]
+    maps = [
+        layer.attention.self.query,
+        layer.attention.self.key,
+        layer.attention.self.value,
+        layer.attention.output.dense,
+        layer.intermediate.dense,
+        layer.output.dense,
+        model.dense,
+    ]
+    trained_parameters = [model.output.weight, model.output.bias]
+    generator = torch.Generator().manual_seed(seed)
+    for linear in maps:
+        trained_parameters.append(linear.bias)
+        if scope == "last_block":
+            trained_parameters.append(linear.weight)
+        else:
+            down = torch.randn(linear.in_features, 2, generator=generator) * linear.in_features**-0.5
+            product = _LowRank(down, torch.zeros(2, linear.out_features))
+            parametrize.register_parametrization(linear, "weight", product)
+            trained_parameters += [product.down, product.up]
+    for parameter in trained_parameters:
+        parameter.requires_grad_(True)
+    optimizer = torch.optim.AdamW(trained_parameters, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
+    reading = read(of, None, of.encode([text]))
+    y = of.logits(reading.target).softmax(-1)
+    for _ in range(steps):
+        scores = attribution_logits(model, of, reading, y)
+        optimizer.zero_grad()
+        loss_terms(of, reading.target, scores, y, paml.strategy, paml.weights).total(paml.weights).sum().backward()
+        optimizer.step()
+    return attribution_logits(model, of, reading, y).sigmoid()[0].detach().numpy()
+
+
+class TestFineTuning:
+    @pytest.mark.parametrize("scope", ["last_block", "low_rank"])
+    def test_many_texts_at_once_go_the_way_of_each_alone(self, scope: Any) -> None:
+        """Against a loop over copies of G in which the same weights are trained by torch itself."""
+        of, paml = one_word_classifier(), trained()
+        assert paml.model is not None
+        reading = read(of, None, of.encode(TEXTS))
+        y = of.logits(reading.target).softmax(-1)
+        with torch.enable_grad():
+            tuning = RestrictedTuning(paml.model, of, reading, y, scope, rank=2, blocks=1, seed=3)
+            optimizer = make_optimizer(tuning.parameters(), 1e-2)
+            for _ in range(4):
+                terms = loss_terms(of, reading.target, tuning.scores(), y, paml.strategy, paml.weights)
+                optimizer.zero_grad()
+                terms.total(paml.weights).sum().backward()
+                optimizer.step()
+            found = tuning.scores().sigmoid().detach().numpy()
+        start = paml.attribute(of, of.encode(TEXTS), y).sigmoid().numpy()
+        for row, text in enumerate(TEXTS):
+            n = len(reading.target.encodings[row])
+            expected = reference(paml, of, text, scope, steps=4, lr=1e-2, seed=3)
+            np.testing.assert_allclose(found[row, :n], expected, atol=1e-3)
+            assert np.abs(found[row, :n] - start[row, :n]).max() > 1e-2
+
+    @pytest.mark.parametrize("scope", ["full", "low_rank", "last_block"])
+    def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(self, scope: Any) -> None:
+        of = one_word_classifier()
+        paml = untrained(of)
+        texts = [*examples(10, seed=7), *examples(2, seed=8)]
+        encodings = of.encode(texts)
+        options = MetricOptions("default", "delete", (1, 5, 10, 20, 50), 20)
+        monitor = Monitor(of, ["aopc_difference"], options)
+        values = []
+        for method in (paml, refiner(paml, scope=scope, steps=15, learning_rate=1e-3 if scope == "full" else 2e-2)):
+            found = list(method.explain(of, texts))
+            scores = []
+            for attribution, encoding in zip(found, encodings, strict=True):
+                row = np.zeros(len(encoding), dtype=np.float32)
+                row[encoding.positions] = attribution.token_scores
+                scores.append(row)
+            targets = [of.label_index(a.target) for a in found]
+            values.append(monitor.values(encodings, scores, targets)[:, 0])
+        assert (values[1] >= values[0] - 1e-5).all()
+        assert values[1].mean() > values[0].mean() + 0.1
+
+    def test_no_step_is_paml(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        for a, b in zip(paml.explain(of, TEXTS), refiner(paml, steps=0).explain(of, TEXTS), strict=True):
+            np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
+
+    def test_g_itself_stays_as_it_is(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        assert paml.model is not None
+        before = {name: value.clone() for name, value in paml.model.state_dict().items()}
+        for scope in ("full", "low_rank", "last_block"):
+            list(refiner(paml, scope=scope, steps=2).explain(of, TEXTS))
+        assert all(torch.equal(value, before[name]) for name, value in paml.model.state_dict().items())
+        assert tiny.hooks(paml.model) == 0
+
+    def test_a_text_is_done_when_its_map_no_longer_betters(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        faml = refiner(paml, steps=30, patience=2)
+        list(faml.explain(of, examples(8, seed=4)))
+        assert faml.notes()["steps"] < 20
+        assert faml.notes()["best_step"] <= faml.notes()["steps"] - 1
+
+    def test_notes_judge_each_metric_s_best_map_by_all_metrics(self) -> None:
+        of, paml = one_word_classifier(), untrained(one_word_classifier())
+        faml = refiner(paml, metric="comprehensiveness")
+        texts = examples(6, seed=5)
+        found = list(faml.explain(of, texts))
+        notes = faml.notes()
+        assert notes["optimised_for"] == "comprehensiveness"
+        judged = notes["judged"]
+        assert len(judged) == 7 and all(len(row) == 7 for row in judged.values())
+        for name in judged:
+            column = [row[name] for row in judged.values()]
+            smaller = name in ("sufficiency", "log_odds", "aopc_sufficiency")
+            assert judged[name][name] == pytest.approx(min(column) if smaller else max(column), abs=1e-4)
+        encodings = of.encode(texts)
+        monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 5, 10, 20, 50), 20))
+        scores = []
+        for attribution, encoding in zip(found, encodings, strict=True):
+            row = np.zeros(len(encoding), dtype=np.float32)
+            row[encoding.positions] = attribution.token_scores
+            scores.append(row)
+        values = monitor.values(encodings, scores, [of.label_index(a.target) for a in found])
+        assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(values.mean(), abs=1e-5)
+
+    def test_passes_are_counted(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        faml = refiner(paml, steps=3, patience=3, cross_metrics=False, metric="comprehensiveness")
+        with count_passes(of.model) as passes:
+            list(faml.explain(of, ["the warm fox sleeps"]))
+        # The text itself twice, six masked texts, and at most four maps without their best word.
+        assert 2 + 6 + 1 <= passes.forward <= 2 + 6 + 4
+        assert passes.backward == 6
+
+
+class TestFiles:
+    def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
+        of, paml = one_word_classifier(), trained()
+        paml.save(tmp_path / "it")
+        names = sorted(p.name for p in (tmp_path / "it").iterdir())
+        assert names == ["aml.safetensors", "backbone", "config.json"]
+        loaded = explearn.get_explainer("paml", path=str(tmp_path / "it"))
+        assert isinstance(loaded, PAML)
+        for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
+            np.testing.assert_array_equal(a.scores, b.scores)
+            assert b.method == "paml"
+        assert (loaded.options(), loaded.history, loaded.weights) == (paml.options(), paml.history, paml.weights)
+
+    def test_a_learned_stand_in_is_kept(self, tmp_path: Path) -> None:
+        of = one_word_classifier()
+        paml = PAML(**QUICK, masking="learned").fit(of, examples(8, seed=1), examples(4, seed=2))
+        paml.save(tmp_path / "it")
+        loaded = PAML.load(tmp_path / "it")
+        for a, b in zip(refiner(paml).explain(of, TEXTS), refiner(loaded).explain(of, TEXTS), strict=True):
+            np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
+
+    def test_faml_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
+        trained().save(tmp_path / "it")
+        found = explearn.get_explainer("faml", path=str(tmp_path / "it"), steps=1, scope="full")
+        assert isinstance(found, FAML)
+        assert (found.steps, found.scope, found.name) == (1, "full", "faml")
+        assert len(list(found.explain(one_word_classifier(), tiny.TEXTS))) == len(tiny.TEXTS)
+        with pytest.raises(UnknownNameError, match="did you mean steps"):
+            explearn.get_explainer("faml", path=str(tmp_path / "it"), step=1)
+        with pytest.raises(ParamsError, match="rank: got 0"):
+            explearn.get_explainer("faml", path=str(tmp_path / "it"), rank=0)
+
+    @pytest.mark.parametrize("name", ["config.json", "aml.safetensors", "backbone/config.json"])
+    @pytest.mark.parametrize("keep", [None, 0.5])
+    def test_a_file_that_is_missing_or_cut_short(self, tmp_path: Path, name: str, keep: float | None) -> None:
+        trained().save(tmp_path / "it")
+        file = tmp_path / "it" / name
+        content = file.read_bytes()
+        file.unlink()
+        if keep is not None:
+            file.write_bytes(content[: int(keep * len(content))])
+        for load in (PAML.load, FAML.load):
+            with pytest.raises(ModelError, match="not a trained pAML") as caught:
+                load(tmp_path / "it")
+            assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "change", [{"options": {"epoch": 1}}, {"explainer": "ExpNet"}, {"history": [1]}, {"labels": None}]
+    )
+    def test_a_configuration_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any]) -> None:
+        trained().save(tmp_path / "it")
+        path = tmp_path / "it" / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+        with pytest.raises(ModelError, match="not a trained pAML"):
+            PAML.load(tmp_path / "it")
+
+    @pytest.mark.parametrize("name", ["paml", "faml"])
+    def test_untrained(self, name: str, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="trained"):
+            list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
+        with pytest.raises(ModelError, match="nothing to save"):
+            PAML().save(tmp_path / "it")
+
+    def test_a_classifier_of_other_classes(self) -> None:
+        with pytest.raises(UnsupportedError, match="a classifier of 2 classes"):
+            list(trained().explain(tiny.classifier("bert", 3), tiny.TEXTS))
+
+
+class TestSearch:
+    @staticmethod
+    def run(folder: Path, trials: int, calls: list[Weights], **identity: Any) -> Any:
+        """The best weights are (1, 0, 0.5)."""
+
+        def objective(weights: Weights, report: Any) -> float:
+            calls.append(weights)
+            for epoch in range(1, 4):
+                value = -abs(weights.prediction - 1) - weights.size - abs(weights.inverse - 0.5) - 1 / epoch
+                report(epoch, value)
+            return value
+
+        return search(
+            objective,
+            trials,
+            larger_is_better=True,
+            first=Weights(0.5, 0.5, 0.5),
+            seed=1,
+            file=folder / "study.log",
+            identity={"of": "a test", **identity},
+        )
+
+    def test_it_starts_with_the_given_weights_and_finds_better_ones(self, tmp_path: Path) -> None:
+        calls: list[Weights] = []
+        best, trials = self.run(tmp_path, 25, calls)
+        assert calls[0] == Weights(0.5, 0.5, 0.5)
+        assert abs(best.prediction - 1) + best.size + abs(best.inverse - 0.5) < 0.9
+        assert len(trials) == len(calls) == 25
+        assert any(trial.state == "pruned" and len(trial.by_epoch) < 3 for trial in trials)
+        complete = [trial for trial in trials if trial.state == "complete"]
+        found = max(complete, key=lambda trial: trial.metric or -9)
+        assert (found.prediction_weight, found.size_weight) == (best.prediction, best.size)
+
+    def test_a_search_that_was_broken_off_goes_on(self, tmp_path: Path) -> None:
+        whole: list[Weights] = []
+        expected = self.run(tmp_path / "whole", 9, whole)
+        parts: list[Weights] = []
+        self.run(tmp_path / "parts", 4, parts)
+        found = self.run(tmp_path / "parts", 9, parts)
+        assert parts == whole
+        assert found == expected
+
+    def test_another_identity_is_another_study_in_the_same_file(self, tmp_path: Path) -> None:
+        calls: list[Weights] = []
+        self.run(tmp_path, 2, calls)
+        self.run(tmp_path, 2, calls)
+        assert len(calls) == 2
+        self.run(tmp_path, 2, calls, epochs=3)
+        assert len(calls) == 4
+
+    def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
+        of = one_word_classifier()
+        paml = PAML(**QUICK, trials=2)
+        with pytest.raises(ParamsError, match="trials: got 2 without a file"):
+            paml.fit(of, examples(8, seed=1), examples(4, seed=2))
+        paml.fit(of, examples(8, seed=1), examples(4, seed=2), study_file=tmp_path / "study.log")
+        assert len(paml.study) == 2
+        best = max((t for t in paml.study if t.state == "complete"), key=lambda t: t.metric or -9)
+        assert paml.weights == Weights(best.prediction_weight, best.size_weight, best.inverse_weight)
+        assert max(epoch.metric for epoch in paml.history) == pytest.approx(best.metric, abs=1e-6)
+        paml.save(tmp_path / "it")
+        loaded = PAML.load(tmp_path / "it")
+        assert (loaded.weights, loaded.study) == (paml.weights, paml.study)
+
+
+def test_a_task_is_trained_from_its_files(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    of = one_word_classifier()
+    of.model.save_pretrained(workspace.classifier("a"))
+    of.tokenizer.save_pretrained(workspace.classifier("a"))
+    for split, count in (("train", 8), ("validation", 4), ("test", 4)):
+        write_examples(workspace.examples("a") / f"{split}.parquet", examples(count, seed=count, split=split))
+    write_json(workspace.examples("a") / "task.json", {"labels": of.labels, "dropped": {}, "unused_ids": []})
+    params = Params.model_validate(
+        {
+            "profile": "test",
+            "tasks": ["a"],
+            "sources": {"a": {"kind": "embedded", "adapter": "corpus"}},
+            "explainer": "faml",
+            "explainers": ["paml"],
+            "refiners": ["faml"],
+        }
+    )
+    paml = PAML(**QUICK, trials=1).fit_task(workspace, params, "a", CPU)
+    assert len(paml.history) == 2
+    assert workspace.study("a", "paml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"explainers": ["paml", "faml"]}, "'faml' has no training of its own; name it under refiners"),
+        ({"refiners": ["paml"]}, "'paml' starts from no trained explainer"),
+        (
+            {"explainers": ["expnet_in_domain"], "refiners": ["faml"]},
+            "starts from 'paml', which is not under explainers",
+        ),
+        ({"baselines": {"costly": {"faml": {}}}}, "name it under refiners"),
+    ],
+)
+def test_a_refiner_in_the_wrong_place(change: dict[str, Any], words: str) -> None:
+    given = {
+        "profile": "test",
+        "tasks": ["a"],
+        "sources": {"a": {"kind": "embedded", "adapter": "corpus"}},
+        "explainer": "paml",
+        "explainers": ["paml"],
+        **change,
+    }
+    with pytest.raises(ValueError, match=words):
+        Params.model_validate(given)
