@@ -150,3 +150,24 @@ def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():
     assert rows["rollout"][1] == ("0.900", True) and rows["lime"][1] == ("–", False)
     assert set(rows) == set(EXPNET_F1.figures)
     assert side_by_side(params(), [task("films"), task("meals")]) == []
+
+
+def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best():
+    adapters = ("sst2", "rotten_tomatoes", "imdb", "emotion")
+    run = params(adapters, adapters).model_copy(update={"explainers": ["paml"], "refiners": ["faml"]})
+    found = side_by_side(run, [task(name, {"paml": metrics(sufficiency=0.1)}) for name in adapters])
+    assert [side.table.title for side in found] == [
+        "Sufficiency", "Log-odds", "Comprehensiveness", "AOPC sufficiency", "AOPC comprehensiveness",
+    ]  # fmt: skip
+    rows = dict(found[0].rows)
+    assert rows["faml"][:2] == [("-0.010", True), ("–", False)] and rows["paml"][1] == ("0.100", True)
+    assert rows["solvex"][4] == ("–", False)
+
+
+def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classifier():
+    adapters = ("imdb", "snli")
+    run = params(adapters, adapters).model_copy(update={"explainers": ["ivra"]})
+    own = {"ivra": {"methods": {"ivra": {"aopc_comprehensiveness": 0.5}}}}
+    tasks = [task(name, {"ivra": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in adapters]
+    rows = dict(side_by_side(run, tasks)[0].rows)
+    assert rows["ivra, softmax"][1] == ("0.500", True) and rows["ivra, sparsemax"][1] == ("–", False)

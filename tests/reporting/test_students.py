@@ -80,3 +80,19 @@ def test_a_metric_that_no_cell_has_makes_no_table() -> None:
     titles = [table.title for table in student_tables([document("sst2", "lime", nothing)], 0.05)]
     assert titles == ["Time (L2E figures 3 to 6)"]
     assert student_tables([], 0.05) == []
+
+
+def test_the_paper_s_figures_stand_in_brackets_where_the_data_are_its_own() -> None:
+    (agreement,) = (
+        t
+        for t in student_tables([document("reviews", "lime", figures(0.2, 0.3, 0.9))], 0.05, {"reviews": "sst2"})
+        if t.title.startswith("Agreement")
+    )
+    assert [row[2] for row in agreement.rows] == ["10", "20 (84)", "30 (82)", "50 (80)"]
+    assert "In brackets" in agreement.sentence
+    (other,) = (
+        t
+        for t in student_tables([document("sst2", "lime", figures(0.2, 0.3, 0.9))], 0.05, {"sst2": None})
+        if t.title.startswith("Agreement")
+    )
+    assert other.rows[1][2] == "20"

@@ -95,7 +95,9 @@ def render_html(
             }
             for side in side_by_side(params, tasks)
         ],
-        students=student_tables(students, params.evaluate.significance),
+        students=student_tables(
+            students, params.evaluate.significance, {task: source.adapter for task, source in params.sources.items()}
+        ),
         students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         tasks=[_task(task, params) for task in tasks],
         introduction=INTRODUCTION,

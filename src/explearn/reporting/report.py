@@ -84,7 +84,9 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         tasks=[_task(task, params) for task in tasks],
         level=Markdown(f"{params.evaluate.significance:g}"),
         whole_text_words=WHOLE_TEXT_WORDS,
-        students=student_tables(students, params.evaluate.significance),
+        students=student_tables(
+            students, params.evaluate.significance, {task: source.adapter for task, source in params.sources.items()}
+        ),
         students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         parameters=fenced("yaml", yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True)),
         versions=sections.versions(),
