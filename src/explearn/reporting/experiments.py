@@ -21,6 +21,7 @@ from explearn.reporting.criteria import OwnModelRun, own_model_panels
 from explearn.reporting.html import asset, data_uri, page_environment, source_hash
 from explearn.reporting.markdown import Markdown, escape_markdown, table
 from explearn.reporting.panels import Panel
+from explearn.reporting.seeds import seed_panels
 from explearn.reporting.tables import leaderboard_order
 
 HEADLINE_FILE, METRICS_FILE = "reports/headline.json", "reports/metrics.json"
@@ -229,9 +230,10 @@ def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[
     """Write experiments.md, experiments.html and their figures into `folder`; the paths of the two pages."""
     paths = folder / "experiments.md", folder / "experiments.html"
     panels = own_model_panels(folder, [run for experiment in experiments for run in experiment.own_models])
+    seeds = seed_panels(experiments, METHOD_COLUMNS)
     drawn = {panel.figure: data_uri(folder / "figures" / panel.figure) for panel in panels if panel.figure}
-    write_text(paths[0], render_markdown(experiments, panels))
-    write_text(paths[1], render_html(experiments, panels, drawn))
+    write_text(paths[0], render_markdown(experiments, panels, seeds))
+    write_text(paths[1], render_html(experiments, panels, drawn, seeds))
     return paths
 
 
@@ -242,8 +244,16 @@ OWN_MODELS_SENTENCE = Markdown(
 )
 
 
-def render_markdown(experiments: Sequence[Experiment], panels: Sequence[Panel] = ()) -> str:
-    """The comparison as Markdown. panels: of `own_model_panels`."""
+SEEDS_TITLE = "Over seeds"
+SEEDS_SENTENCE = Markdown(
+    "Experiments that differ in nothing but the seed: mean over the tasks, then mean and standard error over the seeds."
+)
+
+
+def render_markdown(
+    experiments: Sequence[Experiment], panels: Sequence[Panel] = (), seeds: Sequence[Panel] = ()
+) -> str:
+    """The comparison as Markdown. panels: of `own_model_panels`; seeds: of `seed_panels`."""
     names = [experiment.name for experiment in experiments]
     parts = [
         "# Experiments side by side",
@@ -270,9 +280,13 @@ def render_markdown(experiments: Sequence[Experiment], panels: Sequence[Panel] =
             parts.append(f"## {escape_markdown(column.heading)} of every method, mean over the tasks")
             cells = [[row.family, row.method, *(c.markdown(False) for c in row.cells)] for row in rows]
             parts.append(table(["Family", "Method", *names], cells, left=2))
-    if panels:
-        parts += [f"## {OWN_MODELS_TITLE}", OWN_MODELS_SENTENCE]
-        parts += [part for panel in panels for part in (f"### {escape_markdown(panel.title)}", panel.markdown)]
+    for title, sentence, group in (
+        (SEEDS_TITLE, SEEDS_SENTENCE, seeds),
+        (OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, panels),
+    ):
+        if group:
+            parts += [f"## {title}", sentence]
+            parts += [part for panel in group for part in (f"### {escape_markdown(panel.title)}", panel.markdown)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -282,7 +296,10 @@ def changed_params_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
 
 
 def render_html(
-    experiments: Sequence[Experiment], panels: Sequence[Panel] = (), drawn: Mapping[str, str] | None = None
+    experiments: Sequence[Experiment],
+    panels: Sequence[Panel] = (),
+    drawn: Mapping[str, str] | None = None,
+    seeds: Sequence[Panel] = (),
 ) -> str:
     """The comparison as a page that needs no other file. drawn: the panels' figures as addresses that hold them."""
     script = Markup(asset("page.js"))
@@ -309,9 +326,14 @@ def render_html(
                 if (rows := method_rows(experiments, column))
             ],
             task_columns=[Column("f1", name, True) for name in names],
-            panels=panels,
-            panels_title=OWN_MODELS_TITLE,
-            panels_sentence=OWN_MODELS_SENTENCE,
+            groups=[
+                (name, title, sentence, group)
+                for name, title, sentence, group in (
+                    ("seeds", SEEDS_TITLE, SEEDS_SENTENCE, seeds),
+                    ("own", OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, panels),
+                )
+                if group
+            ],
             drawn=drawn or {},
             better="",
             worse="",
