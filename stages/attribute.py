@@ -1,4 +1,4 @@
-"""Stage attribute: word scores of a task's test texts, by the quick baselines, a costly one or a learned explainer."""
+"""Stage attribute: word scores of a task's test texts, by a group of methods."""
 
 from typing import Annotated
 
@@ -15,8 +15,8 @@ from explearn.workspace import Workspace
 GroupOption = Annotated[
     str,
     typer.Option(
-        help="`quick`, the name of a costly baseline or a learned explainer, or on_NAME: the baselines run on the "
-        "classifier that learned explainer NAME trained.",
+        help="`quick`, `learned`, the name of a costly baseline or of a method that refines an explainer, or on_NAME: "
+        "explainer NAME, and the baselines run on the classifier that it trained.",
         envvar="EXPLEARN_GROUP",
     ),
 ]

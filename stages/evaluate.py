@@ -41,7 +41,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     own_files = {name: workspace.own_model_files(params, task, name) for name in params.own_model}
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     own = {
-        name: Classifier.from_pretrained(workspace.explained(task, name), compute)
+        name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
         for name in params.explainers
         if get_info(name).own_model
     }

@@ -10,10 +10,10 @@ from explearn.attribute import group_methods, texts_to_explain
 from explearn.compute import ComputeOptions
 from explearn.data.records import Example
 from explearn.data.storage import write_json
-from explearn.metrics.sanity import check_methods
+from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
-from explearn.params import Params
+from explearn.params import LEARNED, Params
 from explearn.registry import get_info
 from explearn.staging import TaskOption, stage
 from explearn.workspace import Workspace
@@ -27,14 +27,12 @@ def sanity(task: TaskOption, params: Params, compute: ComputeOptions, seed: int)
     overlap), random_labels, max_sensitivity and skipped.
     """
     workspace = Workspace()
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     chosen = params.sanity.methods
     if chosen is None:
         chosen = [*params.explainers, *params.baselines.quick]
     own = [name for name in chosen if get_info(name).own_model]
-    # A group is named after its one method, but for the quick baselines.
-    groups = dict.fromkeys("quick" if name in params.baselines.quick else name for name in chosen)
-    found = {e.name: e for group in groups for e, _ in group_methods(group, task, params, workspace, seed)}
+    groups = {group: group_methods(group, task, params, workspace, seed) for group in map(params.group_of, chosen)}
+    found = {name: next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in chosen}
     examples = texts_to_explain(
         workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
     )
@@ -42,10 +40,10 @@ def sanity(task: TaskOption, params: Params, compute: ComputeOptions, seed: int)
     if params.sanity.random_labels:
         other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
     # A method with a classifier of its own is checked on copies of that one.
-    checked = {None: [name for name in chosen if name not in own], **{name: [name] for name in own}}
-    results = {}
+    checked = {LEARNED: [name for name in chosen if name not in own], **{params.group_of(name): [name] for name in own}}
+    results: dict[str, SanityResult] = {}
     for group, names in checked.items():
-        model = classifier if group is None else Classifier.from_pretrained(workspace.explained(task, group), compute)
+        model = Classifier.from_pretrained(workspace.explained(task, group), compute)
         explainers = [found[name] for name in names]
         for explainer in explainers:
             explainer.any_classifier = True

@@ -169,6 +169,7 @@ class TestMethodsAndTasks:
             ({"baselines": {"attention": {"rollout": {}}}}, "baselines.attention: no such parameter"),
             ({"own_model": ["ivra"]}, "unknown explainer under own_model 'ivra'"),
             ({"own_model": ["expnet"]}, "own_model: 'expnet' trains no classifier"),
+            ({"explainers": ["ivra"]}, "explainer 'ivra' trains a classifier of its own; name it under own_model"),
             ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),
             ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 2 or more"),
             ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),

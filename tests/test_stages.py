@@ -145,7 +145,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
         for name in TRAINED:
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in (*LEARNED, "quick", *BASELINES["costly"], "on_ivra"):
+        for group in ("learned", *REFINERS, "quick", *BASELINES["costly"], "on_ivra"):
             succeed(folder, "attribute", "--task", task, "--group", group)
         succeed(folder, "evaluate", "--task", task)
         succeed(folder, "sanity", "--task", task)
@@ -283,14 +283,15 @@ class TestOutputs:
         found = {path.parent.name: [] for path in folder.glob("*/*.parquet")}
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
-        alone = {name: [name] for name in (*LEARNED, *BASELINES["costly"])}
-        on_ivra = ["input_x_gradient", "raw_attention"]
-        assert found == {**alone, "quick": sorted(BASELINES["quick"]), "on_ivra": on_ivra}
+        alone = {name: [name] for name in (*REFINERS, *BASELINES["costly"])}
+        learned = ["expnet", "expnet_in_domain", "l2e", "paml"]
+        on_ivra = ["input_x_gradient", "ivra", "raw_attention"]
+        assert found == {**alone, "quick": sorted(BASELINES["quick"]), "learned": learned, "on_ivra": on_ivra}
 
     def test_an_explainer_with_a_classifier_of_its_own_is_judged_on_it(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
         of = {path.relative_to(folder).as_posix(): read_run(path).classifier for path in folder.glob("*/*.parquet")}
-        own = of.pop("ivra/ivra.parquet")
+        own = of.pop("on_ivra/ivra.parquet")
         assert {of.pop(f"on_ivra/{name}.parquet") for name in ("raw_attention", "input_x_gradient")} == {own}
         assert len(set(of.values())) == 1 and own not in of.values()
         metrics = finished / "reports" / "metrics"
@@ -436,12 +437,12 @@ class TestBadInput:
             ("data/teachers/films/occlusion/teacher.json", "train", ["--explainer", "l2e"]),
             ("data/teachers/films/occlusion/train-00000.parquet", "train", ["--explainer", "l2e"]),
             ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
-            ("data/explainers/films/l2e/student.safetensors", "attribute", ["--group", "l2e"]),
+            ("data/explainers/films/l2e/student.safetensors", "attribute", ["--group", "learned"]),
             ("data/teachers/films/occlusion/teacher.json", "distil", ["--teacher", "occlusion"]),
             ("reports/metrics/l2e/films/occlusion.json", "report", None),
             ("data/rationales/meals.parquet", "train", ["--explainer", "expnet"]),
             ("data/classifiers/films/model.safetensors", "attribute", ["--group", "quick"]),
-            ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "expnet"]),
+            ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "learned"]),
             ("data/attributions/films/quick/random.parquet", "evaluate", []),
             ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),

@@ -19,9 +19,9 @@ from explearn.errors import DataError, UnknownNameError
 from explearn.explainer import Explainer
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
-from explearn.params import Params
+from explearn.params import LEARNED, ON_MODEL, Params
 from explearn.registry import accepted_options, get_explainer, get_info, learned_options
-from explearn.workspace import ON_MODEL, Workspace
+from explearn.workspace import Workspace
 
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
@@ -143,24 +143,26 @@ def group_methods(
     """The methods of a group with their options.
 
     A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
-    one learned explainer, as trained; one that refines such a one; on_NAME, the baselines run on the classifier that
-    explainer NAME trained. Methods that draw at random take `seed` where their options name none.
+    `learned`, the explainers as trained; one that refines such a one; on_NAME, explainer NAME and the baselines run on
+    the classifier that it trained. Methods that draw at random take `seed` where their options name none.
     Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
-    if group in params.explainers:
-        return [(get_explainer(group, path=str(workspace.explainer(task, group))), learned_options(group, params))]
+
+    def trained(name: str) -> tuple[Explainer, dict[str, Any]]:
+        return get_explainer(name, path=str(workspace.explainer(task, name))), learned_options(name, params)
+
+    if group == LEARNED:
+        return [trained(name) for name in params.explainers if name not in params.own_model]
     if group in params.refiners:
         base = get_info(group).base
         assert base is not None
         options = {**learned_options(group, params), "seed": seed}
         return [(get_explainer(group, path=str(workspace.explainer(task, base)), **options), options)]
-    groups = {
-        **params.baseline_groups,
-        **{f"{ON_MODEL}{name}": params.baselines.own_model for name in params.own_model},
-    }
+    own = {f"{ON_MODEL}{name}": name for name in params.own_model}
+    groups = {**params.baseline_groups, **dict.fromkeys(own, params.baselines.own_model)}
     if group not in groups:
         raise UnknownNameError("group", group, [*params.learned, *groups])
-    methods = []
+    methods = [trained(own[group])] if group in own else []
     for name, given in groups[group].items():
         options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
         methods.append((get_explainer(name, **options), options))

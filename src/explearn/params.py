@@ -432,6 +432,13 @@ class FAMLParams(MetricOfInterest):
     """Also measure the metrics that are not of interest, for the report."""
 
 
+ON_MODEL = "on_"
+"""Prefix of the group of an explainer with a classifier of its own, and the baselines that are run on that."""
+
+LEARNED = "learned"
+"""The group of the learned explainers that explain the task's classifier."""
+
+
 class BaselineParams(Section):
     """Baselines to compare: method -> its options."""
 
@@ -529,7 +536,7 @@ class Params(Section):
     explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
     """Learned explainers that are trained and compared."""
     own_model: list[str] = Field(default_factory=list)
-    """Of the explainers, those whose own classifier other methods are compared on, too."""
+    """Of the explainers, all that train a classifier of their own; `baselines.own_model` are run on it, too."""
     expnet: ExpNetParams = ExpNetParams()
     expnet_in_domain: ExpNetParams = ExpNetParams()
     """As `expnet` unless it is given values of its own."""
@@ -619,6 +626,9 @@ class Params(Section):
                 raise ValueError(str(UnknownNameError("explainer under own_model", name, self.explainers)))
             if not _known(name).own_model:
                 raise ValueError(f"own_model: {name!r} trains no classifier; expected one that does, such as ivra")
+        for name in self.explainers:
+            if _known(name).own_model and name not in self.own_model:
+                raise ValueError(f"explainer {name!r} trains a classifier of its own; name it under own_model, too")
         if self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         for name in self.sanity.methods or ():
@@ -644,6 +654,22 @@ class Params(Section):
     def learned(self) -> list[str]:
         """Names of the learned methods: those trained, then those that refine them."""
         return [*self.explainers, *self.refiners]
+
+    def group_of(self, method: str) -> str:
+        """The group that explains by this method of the run; see `explearn.attribute.group_methods`.
+
+        Raises UnknownNameError for a method that is not of the run.
+        """
+        if method in self.own_model:
+            return f"{ON_MODEL}{method}"
+        if method in self.refiners:
+            return method
+        if method in self.explainers:
+            return LEARNED
+        for group, methods in self.baseline_groups.items():
+            if method in methods:
+                return group
+        raise UnknownNameError("method", method, self.methods)
 
     @property
     def baseline_groups(self) -> dict[str, dict[str, dict[str, Any]]]:

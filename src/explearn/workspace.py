@@ -10,11 +10,8 @@ from explearn.data.rationales import merge_annotators
 from explearn.data.records import Example, Rationale
 from explearn.data.storage import read_examples, read_json, read_rationales, read_task_examples
 from explearn.errors import UnknownNameError
-from explearn.params import Params
+from explearn.params import ON_MODEL, Params
 from explearn.registry import get_info, list_explainers
-
-ON_MODEL = "on_"
-"""Prefix of the group of baselines that are run on an explainer's own classifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +55,11 @@ class Workspace:
 
         Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
         """
-        trainers = [name for name in list_explainers() if get_info(name).own_model]
-        name = group.removeprefix(ON_MODEL)
-        if name in trainers:
-            return self.explainer(task, name) / "classifier"
+        trainers = {f"{ON_MODEL}{name}": name for name in list_explainers() if get_info(name).own_model}
+        if group in trainers:
+            return self.explainer(task, trainers[group]) / "classifier"
         if group.startswith(ON_MODEL):
-            raise UnknownNameError("group", group, [f"{ON_MODEL}{trainer}" for trainer in trainers])
+            raise UnknownNameError("group", group, trainers)
         return self.classifier(task)
 
     def study(self, task: str, name: str) -> Path:
@@ -116,13 +112,9 @@ class Workspace:
 
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Method -> its file, for every method of the run."""
-        files = {name: self.attributions(task, name) / f"{name}.parquet" for name in params.learned}
-        for group, methods in params.baseline_groups.items():
-            files.update({name: self.attributions(task, group) / f"{name}.parquet" for name in methods})
-        return files
+        return {name: self.attributions(task, params.group_of(name)) / f"{name}.parquet" for name in params.methods}
 
     def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
         """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
         folder = self.attributions(task, f"{ON_MODEL}{explainer}")
-        own = self.attributions(task, explainer) / f"{explainer}.parquet"
-        return {explainer: own, **{name: folder / f"{name}.parquet" for name in params.baselines.own_model}}
+        return {name: folder / f"{name}.parquet" for name in (explainer, *params.baselines.own_model)}
