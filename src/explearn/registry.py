@@ -37,6 +37,7 @@ class MethodInfo:
         defaults: constructor arguments that this name stands for.
         costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
         own_model: trains the classifier that it explains, and keeps it beside its own weights.
+        watches_metric: chooses what it says of a text by a metric of faithfulness on that text.
         base: the trained explainer that a method without a training of its own starts from on every text.
     """
 
@@ -50,6 +51,7 @@ class MethodInfo:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     costly: bool = False
     own_model: bool = False
+    watches_metric: bool = False
     base: str | None = None
 
     @property
@@ -126,6 +128,7 @@ _METHODS: dict[str, MethodInfo] = {
             "up to 30 steps, each of two forward and backward passes, and up to 12 forward passes for the metric",
             frozenset({"gradients"}),
             base="paml",
+            watches_metric=True,
             costly=True,
         ),
         MethodInfo(
@@ -347,6 +350,7 @@ _METHODS: dict[str, MethodInfo] = {
             "Beam search for the order of words that scores best on a faithfulness metric.",
             "up to beam size (5) x words^2 forward passes, duplicates once",
             costly=True,
+            watches_metric=True,
         ),
         MethodInfo(
             "alti",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from explearn.params import Params
-from explearn.reporting.executive import caveats, leaders, means, overview
+from explearn.reporting.caveats import caveats
+from explearn.reporting.executive import leader_rows, leaders, means, overview
 from explearn.reporting.papers import EXPNET_F1, side_by_side
 from explearn.reporting.sections import agreement_rows, sanity_rows, significance_matrix
 from task_reports import check, comparison, metrics, similarity, task
@@ -171,3 +172,22 @@ def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classif
     tasks = [task(name, {"ivra": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in adapters]
     rows = dict(side_by_side(run, tasks)[0].rows)
     assert rows["ivra, softmax"][1] == ("0.500", True) and rows["ivra, sparsemax"][1] == ("–", False)
+
+
+def test_what_trains_its_own_classifier_or_looks_at_a_metric_is_named_with_its_price():
+    own = {
+        "ivra": {"classifier": {"test": {"accuracy": 0.75}}, "methods": {}, "criteria": ["comp"], "coefficients": {}}
+    }
+    methods = {"ivra": metrics(0.9), "faml": metrics(0.2, aopc_comprehensiveness=0.9)}
+    of = task("films", methods, own_models=own, notes={"faml": {"optimised_for": "aopc_difference"}})
+    said = caveats(params(), [of])
+    (another,) = (sentence for sentence in said if sentence.startswith("**Another classifier:** ivra"))
+    change = 100 * (0.75 - of.classifier["test"]["accuracy"])
+    assert f"films {change:+.1f}." in another
+    (watching,) = (sentence for sentence in said if sentence.startswith("**Looks at the metric:** faml"))
+    assert "aopc" in watching
+    ahead = {row[0]: row[1] for row in leader_rows(leaders([of]))}
+    assert ahead["Chooses the words that people marked"] == "**ivra** (on its own classifier)"
+    assert ahead["Finds the words the classifier depends on"] == "**faml** (looks at a metric)"
+    plain = caveats(params(), [task("films", {"cam": metrics()})])
+    assert not any(sentence.startswith(("**Another", "**Looks")) for sentence in plain)

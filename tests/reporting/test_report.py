@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.params import Params
+from explearn.reporting.caveats import chance_warning
 from explearn.reporting.columns import FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
-from explearn.reporting.executive import chance_warning, headline_sentences
+from explearn.reporting.executive import headline_sentences
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import fenced, render_report, write_report
 from explearn.reporting.sections import versions

@@ -18,11 +18,10 @@ from markupsafe import Markup, escape
 from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
+from explearn.reporting.caveats import caveats, chance_warning
 from explearn.reporting.columns import DISTRIBUTION, TABLES, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
-    caveats,
-    chance_warning,
     headline_sentences,
     leader_rows,
     leaders,

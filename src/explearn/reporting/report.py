@@ -14,11 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
+from explearn.reporting.caveats import caveats, chance_warning
 from explearn.reporting.columns import DISTRIBUTION, TABLES, Column, Row, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
-    caveats,
-    chance_warning,
     headline_sentences,
     leader_rows,
     leaders,
