@@ -66,7 +66,7 @@ def _own_classifiers(tasks: Sequence[TaskReport]) -> list[str]:
         accuracy = f" Its test accuracy against the task's, in points: {', '.join(changes)}." if changes else ""
         shown = escape_markdown(name)
         found.append(
-            f"**Another classifier:** {shown} explains one that it trained for itself, and is judged on that.{accuracy} "
+            f"**Another classifier:** {shown} explains one that it trained for itself, and is judged on it.{accuracy} "
             f"Compare it with others in the tables headed On the classifier of {shown}, where all explain the same."
         )
     return found
@@ -78,7 +78,7 @@ def _watching(tasks: Sequence[TaskReport]) -> list[str]:
     for task in tasks:
         chosen |= {name: notes["optimised_for"] for name, notes in task.notes.items() if "optimised_for" in notes}
     return [
-        f"**Looks at the metric:** {escape_markdown(name)} tries many explanations of each text and keeps the one that "
+        f"**Looks at the metric:** {escape_markdown(name)} tries many explanations of a text and keeps the one that "
         f"is best by {escape_markdown(metric)} on that very text. That is a search: it is no sign that what it finds is "
         "as faithful by a measure that it did not look at, which its table of one metric against another shows."
         for name, metric in chosen.items()
