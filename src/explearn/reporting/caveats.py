@@ -79,7 +79,7 @@ def _watching(tasks: Sequence[TaskReport]) -> list[str]:
         chosen |= {name: notes["optimised_for"] for name, notes in task.notes.items() if "optimised_for" in notes}
     return [
         f"**Looks at the metric:** {escape_markdown(name)} tries many explanations of a text and keeps the one that "
-        f"is best by {escape_markdown(metric)} on that very text. That is a search: it is no sign that what it finds is "
+        f"is best by {escape_markdown(metric)} on that very text. That is a search: no sign that what it finds is "
         "as faithful by a measure that it did not look at, which its table of one metric against another shows."
         for name, metric in chosen.items()
     ]
