@@ -306,8 +306,8 @@ class FaithfulnessLossParams(Section):
 
 
 class ConsistencyLossParams(Section):
-    loss: Literal["kl", "clustering"] = "kl"
-    """Equation 13 or 20."""
+    loss: Literal["correlation", "kl", "clustering"] = "correlation"
+    """Of the distances themselves, equation 13, or equation 20."""
     epsilon: Annotated[float, Field(gt=0)] = 0.1
     """Added to the distance of two texts' states."""
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from scipy.spatial.distance import pdist
+from scipy.stats import pearsonr
 
 import explearn
 import tiny
@@ -152,7 +154,7 @@ class TestTopWords:
         batch = classifier.batch(encodings)
         r = torch.rand(batch.input_ids.shape, generator=torch.Generator().manual_seed(1)) * content_mask(batch)
         for percent in (1, 20, 50):
-            top = objectives.top_words(r, objectives.Words.of(batch), percent)
+            top = objectives.top_words(r, objectives.Words.of(batch), [percent] * len(encodings))
             for row, encoding in enumerate(encodings):
                 pooled = np.zeros(len(encoding.words))
                 for position, word in enumerate(encoding.word_ids):
@@ -165,18 +167,27 @@ class TestTopWords:
     def test_the_first_of_equals_come_first(self) -> None:
         classifier = tiny.classifier()
         batch = batch_of(classifier, ["the quick brown fox"])
-        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), 50)
+        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), [50])
         assert top.tolist() == [[0, 1, 1, 0, 0, 0]]
 
-    def test_backward_it_is_the_word_s_share_times_the_number_of_words(self) -> None:
+    def test_each_text_has_its_own_share(self) -> None:
         classifier = tiny.classifier()
-        batch = batch_of(classifier, ["the quick brown fox"])
-        r = torch.tensor([[0.0, 0.1, 0.5, 0.2, 0.2, 0.0]], requires_grad=True)
-        top = objectives.top_words(r, objectives.Words.of(batch), 25)
-        assert top.tolist() == [[0, 0, 1, 0, 0, 0]]
-        (top * torch.tensor([[7.0, 1.0, 2.0, 3.0, 4.0, 7.0]])).sum().backward()
-        assert r.grad is not None
-        assert r.grad.tolist() == [[0, 4, 8, 12, 16, 0]]
+        batch = batch_of(classifier, ["the quick brown fox"] * 2)
+        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), [25, 100])
+        assert top.tolist() == [[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 0]]
+
+    def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"] * 2)
+        words = objectives.Words.of(batch)
+        slope = torch.tensor([[9.0, 3.0, -2.0, 1.0, 0.0, 9.0], [9.0, -1.0, -1.0, -1.0, -1.0, 9.0]])
+        logits = torch.zeros(2, 4, requires_grad=True)
+        r = torch.nn.functional.pad(logits.softmax(1), (1, 1))
+        loss = objectives.choice_loss(r, slope, words)
+        assert loss.tolist() == pytest.approx([np.log(4), 0.0])
+        loss.sum().backward()
+        assert logits.grad is not None
+        assert torch.allclose(logits.grad, torch.tensor([[-0.5, 0.25, 0.0, 0.25], [0.0] * 4]))
 
 
 class TestGates:
@@ -196,27 +207,47 @@ class TestGates:
                     found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
                 torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
 
-    @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra"])
-    def test_open_and_closed_gates_have_gradients(self, kind: str) -> None:
-        """That of a closed one is the slope of letting a little of the token in."""
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:
+        """Also half open, and where layers share their weights."""
         classifier = tiny.classifier(kind)
         batch = batch_of(classifier, ["the quick brown fox sleeps"])
-        gate = (objectives.Words.of(batch).owner != 1).float().requires_grad_()
+        content = content_mask(batch)
+        start = torch.linspace(0.2, 1.0, content.shape[1], dtype=torch.float64)[None]
 
         def output(at: torch.Tensor) -> torch.Tensor:
-            return classifier.model.double()(**objectives.gated_inputs(classifier.model, batch, at)).logits[0, 0]
+            inputs = objectives.gated_inputs(classifier.model, batch, at, recount=False)
+            return classifier.model.double()(**inputs).logits[0, 0]
 
         try:
+            gate = start.clone().requires_grad_()
             (slope,) = torch.autograd.grad(output(gate), gate)
-            closed = int((gate[0] == 0).nonzero()[0])
-            moved = gate.detach().clone()
-            moved[0, closed] = 1e-7
-            with torch.no_grad():
-                expected = (output(moved) - output(gate.detach())) / 1e-7
-            assert float(slope[0, closed]) == pytest.approx(float(expected), rel=0.01, abs=1e-6)
-            assert (slope[content_mask(batch)] != 0).all()
+            assert (slope[~content] == 0).all()
+            for position in content[0].nonzero()[:, 0].tolist():
+                step = torch.zeros_like(start)
+                step[0, position] = 1e-6
+                with torch.no_grad():
+                    expected = (output(start + step) - output(start - step)) / 2e-6
+                assert float(slope[0, position]) == pytest.approx(float(expected), rel=1e-4, abs=1e-9)
         finally:
             classifier.model.float()
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_open_gates_are_the_whole_text(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        batch = batch_of(classifier, list(tiny.TEXTS))
+        gate = torch.ones(batch.input_ids.shape)
+        for recount in (True, False):
+            with torch.inference_mode():
+                found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate, recount)).logits
+            torch.testing.assert_close(found, classifier.logits(batch), atol=1e-4, rtol=1e-4)
+
+    def test_log_odds(self) -> None:
+        logits = torch.tensor([[1.0, 3.0, 2.0], [40.0, 0.0, 0.0]])
+        classes = torch.tensor([1, 0])
+        p = logits.double().softmax(1).gather(1, classes[:, None])[:, 0]
+        expected = [float(p[0].log() - (1 - p[0]).log()), 40 - np.log(2)]
+        assert objectives.log_odds(logits, classes).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 class TestLosses:
@@ -263,6 +294,15 @@ class TestLosses:
         objectives.consistency_loss(r, states, 0.1).backward()
         assert r.grad is not None and states.grad is not None
         assert torch.isfinite(r.grad).all() and torch.isfinite(states.grad).all()
+
+    def test_correlation_is_that_of_distances(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        r, states = torch.rand(6, 4, generator=generator), torch.rand(6, 5, generator=generator)
+        expected = 1 - pearsonr(pdist(r.numpy()), pdist(states.numpy())).statistic
+        assert float(objectives.correlation_loss(r, states)) == pytest.approx(expected, abs=1e-4)
+        alike = torch.ones(3, 4, requires_grad=True)
+        objectives.correlation_loss(alike, states[:3]).backward()
+        assert alike.grad is not None and alike.grad.isfinite().all()
 
     def test_clustering_draws_a_class_together_and_others_apart(self) -> None:
         r = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])

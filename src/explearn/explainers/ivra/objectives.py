@@ -17,7 +17,7 @@ from explearn.models.encoding import Batch
 from explearn.models.gradients import content_mask
 
 GATE_FLOOR = 1e-12
-"""Weight left to a deleted token in attention: nothing in float32, and its logarithm has a gradient."""
+"""Weight left to a deleted token in attention: nothing in float32, and its logarithm is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +51,67 @@ class Words:
         return functional.pad(values, (0, 1), value=other).gather(1, self.owner)
 
 
-def top_words(r: torch.Tensor, words: Words, percent: int) -> torch.Tensor:
-    """t^k: 1 at the tokens of the top `percent` of each text's words, else 0, (b, n); straight-through.
+def top_words(r: torch.Tensor, words: Words, percents: Sequence[int]) -> torch.Tensor:
+    """t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k for each text.
 
     As many words as the metric takes (`top_count`), by the sum of r over a word's tokens, then by position. The choice
-    has no gradient; backward, it is taken for the word's share of r times the number of words, so that a word's weight
-    grows where the loss would have it chosen.
+    has no gradient; `choice_loss` stands in for it.
     """
-    scores = words.pool(r).masked_fill(~words.present, -1.0)
+    scores = words.pool(r.detach()).masked_fill(~words.present, -1.0)
     rank = torch.empty_like(scores, dtype=torch.int64)
-    order = scores.detach().argsort(dim=1, descending=True, stable=True)
+    order = scores.argsort(dim=1, descending=True, stable=True)
     rank.scatter_(1, order, torch.arange(words.most, device=r.device).expand_as(order))
-    totals = words.present.sum(1)
-    counts = torch.tensor([top_count(max(1, total), percent) for total in totals.tolist()], device=r.device)
-    hard = ((rank < counts[:, None]) & words.present).to(scores.dtype)
-    soft = scores * totals[:, None] * words.present
-    return words.spread(hard + soft - soft.detach(), 0.0)
+    totals = words.present.sum(1).tolist()
+    counts = [top_count(max(1, total), percent) for total, percent in zip(totals, percents, strict=True)]
+    hard = (rank < torch.tensor(counts, device=r.device)[:, None]) & words.present
+    return words.spread(hard.to(scores.dtype), 0.0)
 
 
-def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor) -> dict[str, Any]:
-    """Inputs of a classifier that sees the tokens whose gate is 1 alone, as if the others had been deleted.
+def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: Words) -> torch.Tensor:
+    """What stands in for the gradient of choosing the top words: cross-entropy of r to what words are worth, (b,).
 
-    A token's weight in every attention is multiplied by its gate, and positions are counted over the tokens that
-    remain. So the logits are those of the shortened text, and still have a gradient at the gates of the others.
+    A word is worth the slope of the class's log-odds at its gate, as far as it speaks for the class; these, divided by
+    their sum, are the shares that r is drawn to. Both criteria ask for the same words first: without them the class is
+    lost (comp), with them alone it stays (suff). A text in which no word speaks for the class has a loss of 0.
 
     Args:
-        gate: (b, n), 0 or 1; special tokens and padding are seen to here.
+        r: (b, n). slope: of the log-odds at every token's gate, (b, n), without graph.
+    """
+    worth = words.pool(slope).clamp_min(0) * words.present
+    shares = worth / worth.sum(1, keepdim=True).clamp_min(torch.finfo(worth.dtype).tiny)
+    return -(shares * words.pool(r).clamp_min(1e-6).log()).sum(1)
+
+
+def gated_inputs(
+    model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recount: bool = True
+) -> dict[str, Any]:
+    """Inputs of a classifier in which a token's weight in every attention is multiplied by its gate.
+
+    With gates of 0 and 1, and positions counted anew, the logits are those of the shortened text, as if the tokens whose
+    gate is 0 had been deleted.
+
+    Args:
+        gate: (b, n), in [0, 1]; special tokens and padding are seen to here.
+        recount: count positions over the tokens whose gate is not 0; otherwise every token keeps its own.
     """
     config: Any = model.config
     content = content_mask(batch)
     real = batch.attention_mask.bool()
-    kept = (gate.detach() > 0.5) | ~content
-    weight = torch.where(content, gate.clamp_min(GATE_FLOOR), 1.0)
-    # clamp has no gradient below its bound; the gate's own passes through.
-    weight = weight + (gate - gate.detach()) * (content & ~kept)
-    bias = weight.log().masked_fill(~real, torch.finfo(weight.dtype).min)
-    positions = ((kept & real).long().cumsum(1) - 1).clamp_min(0)
+    bias = torch.where(content, gate.clamp_min(GATE_FLOOR), 1.0).log()
+    bias = bias.masked_fill(~real, torch.finfo(bias.dtype).min)
+    counted = (gate.detach() > 0) | ~content if recount else real
+    positions = ((counted & real).long().cumsum(1) - 1).clamp_min(0)
     if config.model_type in ("roberta", "xlm-roberta", "camembert"):
         positions = positions + config.pad_token_id + 1
     length = gate.shape[1]
     inputs: dict[str, Any] = batch.model_inputs()
     return {**inputs, "attention_mask": bias[:, None, None].expand(-1, 1, length, -1), "position_ids": positions}
+
+
+def log_odds(logits: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    """log p - log (1 - p) of one class a text, (b,), from logits (b, C); straight where p itself is flat near 1."""
+    chosen = logits.gather(1, classes[:, None])
+    return (chosen - logits.scatter(1, classes[:, None], float("-inf")).logsumexp(1, keepdim=True)).squeeze(1)
 
 
 def comprehensiveness_loss(shortened: torch.Tensor, whole: torch.Tensor, margin: float) -> torch.Tensor:
@@ -139,9 +159,24 @@ def consistency_loss(r: torch.Tensor, states: torch.Tensor, epsilon: float) -> t
     logs = r.clamp_min(1e-4).log()
     divergence = (r * logs).sum(1)[:, None] - r @ logs.T
     pairs = ~torch.eye(len(r), dtype=torch.bool, device=r.device)
-    # cdist has no gradient where a distance is 0.
-    distance = ((states[:, None] - states[None]).square().sum(-1) + 1e-12).sqrt()
-    return (divergence / (distance + epsilon))[pairs].mean()
+    return (divergence / (_distances(states) + epsilon))[pairs].mean()
+
+
+def correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    """1 - Pearson's correlation, over the pairs of a batch, of the distances of explanations with those of states.
+
+    The metric itself (eq. 12), with values in place of ranks, which have no gradient. Of our own making: the paper's
+    losses draw explanations together, and what is measured is their order. 1 where all distances are alike.
+    """
+    first, second = torch.triu_indices(len(r), len(r), 1, device=r.device)
+    a, b = (_distances(of.float())[first, second] for of in (r, states))
+    a, b = a - a.mean(), b - b.mean()
+    return 1 - (a * b).sum() / (a.square().sum() * b.square().sum() + 1e-12).sqrt()
+
+
+def _distances(vectors: torch.Tensor) -> torch.Tensor:
+    """L2 distance of each pair, (b, b) from (b, d); unlike cdist's, its gradient is finite where it is 0."""
+    return ((vectors[:, None] - vectors[None]).square().sum(-1) + 1e-12).sqrt()
 
 
 def clustering_loss(r: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:

@@ -233,41 +233,69 @@ class JointTrainer:
         if "cons" in criteria and len(data) > 1:
             assert found.states is not None
             consistency = self.params.consistency
-            terms["cons"] = (
-                objectives.consistency_loss(found.r, found.states, consistency.epsilon)
-                if consistency.loss == "kl"
-                else objectives.clustering_loss(found.r, predicted)
-            )
+            if consistency.loss == "kl":
+                terms["cons"] = objectives.consistency_loss(found.r, found.states, consistency.epsilon)
+            elif consistency.loss == "correlation":
+                terms["cons"] = objectives.correlation_loss(found.r, found.states)
+            else:
+                terms["cons"] = objectives.clustering_loss(found.r, predicted)
         if "sim" in criteria:
             terms["sim"] = self._simulatability()
         return terms
 
     def _faithfulness(self, batch: Batch, found: Explained, predicted: torch.Tensor) -> dict[str, torch.Tensor]:
         params = self.params.faithfulness
-        percents = params.percents
-        if params.each_step is not None and params.each_step < len(percents):
-            drawn = torch.randperm(len(percents), generator=self.generator)[: params.each_step]
-            percents = [percents[i] for i in drawn.tolist()]
+        # Each text draws its own shares: a batch sees them all, whatever the number of passes.
+        chances = torch.rand(len(predicted), len(params.percents), generator=self.generator)
+        drawn = chances.argsort(1)[:, : params.each_step].tolist()
         # The whole text is the measure of the shortened one; it is left to the task loss.
         whole = found.logits.detach()
         reference = functional.cross_entropy(whole, predicted, reduction="none")
         words = objectives.Words.of(batch)
         losses: dict[str, list[torch.Tensor]] = defaultdict(list)
-        for percent in percents:
-            top = objectives.top_words(found.r, words, percent)
-            if "comp" in self.params.criteria:
-                shortened = functional.cross_entropy(self._gated(batch, 1 - top), predicted, reduction="none")
-                loss = objectives.comprehensiveness_loss(shortened, reference, params.comp_margin)
-                losses["comp"].append(loss.mean())
-            if "suff" in self.params.criteria:
-                logits = self._gated(batch, top)
-                loss = objectives.sufficiency_loss(logits, whole, predicted, params.suff_margin, params.suff_loss)
-                losses["suff"].append(loss.mean())
+        for turn, shares in enumerate(zip(*drawn, strict=True)):
+            top = objectives.top_words(found.r, words, [params.percents[i] for i in shares])
+            for criterion in ("comp", "suff"):
+                if criterion not in self.params.criteria:
+                    continue
+                closed = top if criterion == "comp" else 1 - top
+                logits = self._gated(batch, 1 - closed)
+                if criterion == "comp":
+                    shortened = functional.cross_entropy(logits, predicted, reduction="none")
+                    loss = objectives.comprehensiveness_loss(shortened, reference, params.comp_margin)
+                else:
+                    loss = objectives.sufficiency_loss(logits, whole, predicted, params.suff_margin, params.suff_loss)
+                losses[criterion].append(loss.mean())
+                if turn == 0:
+                    losses[criterion][0] = losses[criterion][0] + self._choice(
+                        batch, words, found.r, closed, predicted, loss
+                    )
         return {name: torch.stack(values).mean() for name, values in losses.items()}
 
-    def _gated(self, batch: Batch, gate: torch.Tensor) -> torch.Tensor:
+    def _choice(
+        self,
+        batch: Batch,
+        words: objectives.Words,
+        r: torch.Tensor,
+        closed: torch.Tensor,
+        predicted: torch.Tensor,
+        loss: torch.Tensor,
+    ) -> torch.Tensor:
+        """0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
+
+        What words are worth is taken at a random point of the straight way from the whole text to the shortened one, its
+        gates partly closed, as Integrated Gradients takes a random baseline's way. The model's weights get no gradient.
+        """
+        way = torch.rand(len(r), 1, generator=self.generator).to(r.device)
+        gate = (1 - way * closed).requires_grad_()
+        odds = objectives.log_odds(self._gated(batch, gate, recount=False), predicted)
+        (slope,) = torch.autograd.grad(odds.sum(), gate)
+        term = (objectives.choice_loss(r, slope, words) * (loss.detach() > 0)).mean()
+        return term - term.detach()
+
+    def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
         with self.classifier.autocast():
-            output: Any = self.model(**objectives.gated_inputs(self.model, batch, gate))
+            output: Any = self.model(**objectives.gated_inputs(self.model, batch, gate, recount))
         logits: torch.Tensor = output.logits.float()
         return logits
 
