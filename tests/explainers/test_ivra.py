@@ -18,7 +18,7 @@ import tiny
 from explearn.data.records import Example
 from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.explainers.ivra import IvRA, SMaT, objectives
-from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention, normalise
 from explearn.explainers.ivra.student import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
 from explearn.metrics.faithfulness import faithfulness, top_count
@@ -145,6 +145,16 @@ class TestModule:
         states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
         assert states is not None
         np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
+
+
+    @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+    def test_sparsemax_is_the_same_with_and_without_a_gradient(self, scale: float) -> None:
+        logits = scale * torch.randn(5, 7, 32, generator=torch.Generator().manual_seed(2))
+        logits[0, :, 3:9] = float("-inf")
+        logits[1] = logits[1, :, :1]
+        found = normalise(logits, "sparsemax")
+        expected = normalise(logits.clone().requires_grad_(), "sparsemax").detach()
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 class TestTopWords:

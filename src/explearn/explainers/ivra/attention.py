@@ -19,7 +19,28 @@ Level = Literal["feature", "head", "layer"]
 def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
     """NORM of IvRA over the last axis, in float32 at least; entries of -inf become 0."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    return logits.softmax(-1) if norm == "softmax" else cast(torch.Tensor, entmax.sparsemax(logits, dim=-1))
+    if norm == "softmax":
+        return logits.softmax(-1)
+    if torch.is_grad_enabled() and logits.requires_grad:
+        return cast(torch.Tensor, entmax.sparsemax(logits, dim=-1))
+    return _sparsemax(logits)
+
+
+def _sparsemax(logits: torch.Tensor) -> torch.Tensor:
+    """Sparsemax without sorting, which is most of its cost where there is no gradient to take.
+
+    Newton's method on sum(max(0, x - t)) = 1, convex and falling in t, from a t that is too small: it stays below the
+    solution and is there once no more entries fall out.
+    """
+    threshold = logits.amax(-1, keepdim=True) - 1
+    left = -1
+    while True:
+        above = (logits - threshold).relu_()
+        count = torch.count_nonzero(above, -1).unsqueeze(-1)
+        threshold = threshold + (above.sum(-1, keepdim=True) - 1) / count
+        if (total := int(count.sum())) == left:
+            return (logits - threshold).relu_()
+        left = total
 
 
 class AttentionModule(nn.Module, ABC):
