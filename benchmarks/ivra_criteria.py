@@ -1,15 +1,16 @@
-"""What training for a criterion gives: IvRA and SMaT, trained for one at a time, beside the methods that need no training.
+"""What training for a criterion gives: IvRA and SMaT, trained for one at a time, beside methods that need no training.
 
     python benchmarks/ivra_criteria.py --task sst2 [--root FOLDER] [--criteria sim,comp,suff,cons] [--texts 100]
-        [--methods attention_mean,raw_attention,input_x_gradient,integrated_gradients,lime] [--lime-samples 500]
+        [--methods attention_mean,raw_attention,input_x_gradient,integrated_gradients,lime]
+        [--lime-samples 500] [--ig-steps 50] [--options '{"schedule": {"max_texts": 240}}']
 
---root holds data/classifiers/TASK and data/examples/TASK, as the pipeline leaves them. For each criterion IvRA is trained
-from the task's classifier; the methods explain the classifier that comes out, like with like. SMaT, trained alike,
-explains its own. All are measured on the first test texts with the project's metrics: SIM is the student's gain, COMP
-and SUFF are AOPC, CONS is Spearman's rho; SUFF is better when smaller. Accuracies are on all test texts. After the
-value of the criterion comes the difference between IvRA and the method, text by text, with its standard error (for
-methods that explain the same classifier). Exits with 1 where IvRA is not the best for all but one of the criteria, or
-loses 1.5 points of accuracy or more for sim or suff.
+--root holds data/classifiers/TASK and data/examples/TASK, as the pipeline leaves them. For each criterion IvRA is
+trained from the task's classifier; the methods explain the classifier that comes out, like with like. SMaT, trained
+alike, explains its own. All are measured on the first test texts with the project's metrics: SIM is the student's gain,
+COMP and SUFF are AOPC, CONS is Spearman's rho; SUFF is better when smaller. Accuracies are on all test texts. Behind a
+method that explains the same classifier as IvRA stands the difference of the criterion, IvRA's less its own, text by
+text, with its standard error. Exits with 1 where IvRA is not the best for all but one of the criteria, or loses 1.5
+points of accuracy or more for sim or suff.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def measure(
     encodings = classifier.encode(texts)
     scores = {method: [a.scores for a in rows] for method, rows in found.items()}
     classes = [classifier.labels.index(label) for label in classifier.predict(texts)]
-    faithful = faithfulness(classifier, dict(zip([e.id for e in texts], encodings, strict=True)), found, EvaluateParams())
+    faithful = faithfulness(
+        classifier, dict(zip([e.id for e in texts], encodings, strict=True)), found, EvaluateParams()
+    )
     simulated = simulatability(word_embeddings(classifier, encodings), classes, scores)
     states = aggregate_states(classifier, encodings)
     measured = {}
@@ -95,7 +98,7 @@ def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", type=Path, default=Path("."))
+    parser.add_argument("--root", type=Path, default=Path())
     parser.add_argument("--task", required=True)
     parser.add_argument("--criteria", default=",".join(CRITERIA))
     parser.add_argument("--methods", default=",".join(METHODS), help="beside ivra")
@@ -106,6 +109,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="test texts that are explained")
     parser.add_argument("--accuracy-texts", type=int, help="test texts that accuracy is taken on (default: all)")
     parser.add_argument("--lime-samples", type=int, default=500)
+    parser.add_argument("--ig-steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: other options of IvRA and SMaT")
     options = parser.parse_args()
@@ -122,29 +126,34 @@ def main() -> None:
         f"{before:.3f} on {len(test)}; torch {torch.__version__}, {torch.get_num_threads()} threads",
         flush=True,
     )
-    given = {name: {"samples": options.lime_samples} if name == "lime" else {} for name in options.methods.split(",")}
+    settings = {"lime": {"samples": options.lime_samples}, "integrated_gradients": {"steps": options.ig_steps}}
+    given = {name: settings.get(name, {}) for name in options.methods.split(",")}
     won, failed = 0, False
     criteria = options.criteria.split(",")
     for criterion in criteria:
         rows: dict[str, Measured] = {}
         for kind in (IvRA,) if options.no_smat else (IvRA, SMaT):
             name = kind.__name__.lower()
-            chosen = merged({"criteria": [criterion], "norm": options.norm}, options.options)
+            trained = merged({"criteria": [criterion], "norm": options.norm}, options.options)
             start = time.perf_counter()
-            explainer = kind(**chosen, seed=options.seed).fit(original, train, validation)
+            explainer = kind(**trained, seed=options.seed).fit(original, train, validation)
             spent = time.perf_counter() - start
             classifier = explainer.classifier
             assert classifier is not None
             after = accuracy(classifier, test)
             best = next(number for number, entry in enumerate(explainer.history) if entry["best"])
-            print(f"{criterion}: {name} trained in {spent:.0f} s, best epoch {best}, accuracy {after - before:+.3f}")
+            print(
+                f"{criterion}: {name} ({explainer.settings.norm}) trained in {spent:.0f} s, best epoch {best}, "
+                f"accuracy {after - before:+.3f}"
+            )
             for number, entry in enumerate(explainer.history):
-                figures = {**entry["losses"], "accuracy": entry["accuracy"], "metric": entry["criteria"][criterion]}
-                print(f"  epoch {number}: " + ", ".join(f"{key} {value:.3f}" for key, value in figures.items()))
+                shown = {**entry["losses"], "accuracy": entry["accuracy"], "metric": entry["criteria"][criterion]}
+                print(f"  epoch {number}: " + ", ".join(f"{key} {value:.3f}" for key, value in shown.items()))
+            sys.stdout.flush()
             explainers: dict[str, Any] = {name: explainer}
             if kind is IvRA:
                 failed |= criterion in ACCURATE and before - after >= ACCURACY_LIMIT
-                explainers |= {method: get_explainer(method, **settings) for method, settings in given.items()}
+                explainers |= {method: get_explainer(method, **chosen) for method, chosen in given.items()}
             found = {method: list(e.explain(classifier, texts)) for method, e in explainers.items()}
             rows |= measure(classifier, texts, found)
         sign = -1 if criterion == "suff" else 1

@@ -262,18 +262,18 @@ class AttentionScheduleParams(Section):
     """How ivra and smat are trained."""
 
     epochs: PositiveInt = 4
-    batch_size: PositiveInt = 32
+    batch_size: PositiveInt = 16
     """Examples a step."""
     max_texts: PositiveInt | None = None
     """Most training texts an epoch, drawn anew in each (default: all)."""
-    learning_rate: Annotated[float, Field(ge=0)] = 3e-5
+    learning_rate: Annotated[float, Field(ge=0)] = 1e-4
     """Of the classifier (AdamW); 0 leaves it as it is."""
-    module_learning_rate: Annotated[float, Field(gt=0)] = 1e-2
+    module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
     """Of the attention module's weights (AdamW, without weight decay)."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    decay: Annotated[float, Field(gt=0, le=1)] = 0.75
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.6
     """Factor on both learning rates, every `decay_every` epochs."""
-    decay_every: PositiveInt = 2
+    decay_every: PositiveInt = 1
     """Epochs."""
     train_embeddings: bool = False
     """Also train the word embeddings; they are most of a small encoder's weights."""

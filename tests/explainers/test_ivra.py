@@ -146,7 +146,6 @@ class TestModule:
         assert states is not None
         np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
 
-
     @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
     def test_sparsemax_is_the_same_with_and_without_a_gradient(self, scale: float) -> None:
         logits = scale * torch.randn(5, 7, 32, generator=torch.Generator().manual_seed(2))

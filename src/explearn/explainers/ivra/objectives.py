@@ -82,13 +82,11 @@ def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: Words) -> torch.Ten
     return -(shares * words.pool(r).clamp_min(1e-6).log()).sum(1)
 
 
-def gated_inputs(
-    model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recount: bool = True
-) -> dict[str, Any]:
+def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recount: bool = True) -> dict[str, Any]:
     """Inputs of a classifier in which a token's weight in every attention is multiplied by its gate.
 
-    With gates of 0 and 1, and positions counted anew, the logits are those of the shortened text, as if the tokens whose
-    gate is 0 had been deleted.
+    With gates of 0 and 1, and positions counted anew, the logits are those of the shortened text, as if the tokens
+    whose gate is 0 had been deleted.
 
     Args:
         gate: (b, n), in [0, 1]; special tokens and padding are seen to here.

@@ -283,8 +283,8 @@ class JointTrainer:
     ) -> torch.Tensor:
         """0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
 
-        What words are worth is taken at a random point of the straight way from the whole text to the shortened one, its
-        gates partly closed, as Integrated Gradients takes a random baseline's way. The model's weights get no gradient.
+        What words are worth is taken at a random point of the straight way from the whole text to the shortened one,
+        gates partly closed. The gated pass gives the model's weights no gradient; r, in whose graph they are, does.
         """
         way = torch.rand(len(r), 1, generator=self.generator).to(r.device)
         gate = (1 - way * closed).requires_grad_()
