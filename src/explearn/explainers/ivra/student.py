@@ -104,7 +104,8 @@ def simulation_loss(
     content = content_mask(batch)
     logits, attention = functional_call(student, dict(parameters), (batch, content))
     known = r * (r.clamp_min(1e-12).log() - attention.masked_fill(~content, 0.0))
-    return functional.cross_entropy(logits, predicted) + weight * known.sum(1).mean()
+    loss: torch.Tensor = functional.cross_entropy(logits, predicted) + weight * known.sum(1).mean()
+    return loss
 
 
 def pilot(loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float) -> Parameters:
