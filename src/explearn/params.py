@@ -396,14 +396,14 @@ class PAMLParams(MetricOfInterest):
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
     """lambda_a: little is kept."""
-    inverse_weight: Fraction = 0.5
+    inverse_weight: Fraction = 1.0
     """lambda_inv: the inversely masked text loses the prediction."""
     max_texts: PositiveInt = 1000
     """Most training texts, drawn by seed."""
-    validation_texts: PositiveInt = 200
+    validation_texts: PositiveInt = 100
     """Most validation texts on which the metric of interest is watched."""
     epochs: PositiveInt = 5
-    batch_size: PositiveInt = 16
+    batch_size: PositiveInt = 8
     """Texts a step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Of the backbone."""
@@ -423,11 +423,13 @@ class FAMLParams(MetricOfInterest):
     """low_rank: rank of the changes."""
     blocks: PositiveInt = 2
     """low_rank: how many of G's last blocks change."""
-    steps: Annotated[int, Field(ge=0)] = 30
+    steps: Annotated[int, Field(ge=0)] = 20
     """Most steps a text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     patience: PositiveInt = 10
     """Steps without a better map before a text is done."""
+    samples: Annotated[int, Field(ge=0)] = 16
+    """Maps tried after each step besides G's own: the best one so far with two words exchanged."""
     cross_metrics: bool = True
     """Also measure the metrics that are not of interest, for the report."""
 

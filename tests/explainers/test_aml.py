@@ -35,7 +35,7 @@ QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
 
 
 def refiner(paml: PAML, **options: Any) -> FAML:
-    faml = FAML(**{"learning_rate": 2e-2, "steps": 8, **options})
+    faml = FAML(**{"learning_rate": 2e-2, "steps": 8, "samples": 0, **options})
     faml.start, faml.name = paml, "faml"
     return faml
 

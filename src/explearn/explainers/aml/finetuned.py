@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class FAML(RefiningExplainer, BatchExplainer):
     """Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
 
-    After each step the metric of interest is measured on the classifier, and of all maps that G went through the one
-    that is best on it is kept; the map of step 0 is pAML's. So this method looks at the metric while it explains: by
-    that metric it is at least as good as pAML by construction. `notes` tells what it was judged by.
+    After each step the metric of interest is measured on the classifier, for G's map and for some maps beside the best
+    one so far, and the best of all is kept; the first is pAML's. So this method looks at the metric while it explains:
+    by that metric it is at least as good as pAML by construction. `notes` tells what it was judged by.
 
     The weights of the loss, the masking strategy and the embeddings of the prediction are those of the trained pAML and
     stay as they are.
@@ -42,6 +42,8 @@ class FAML(RefiningExplainer, BatchExplainer):
         steps: most steps a text.
         learning_rate: of AdamW, constant, without weight decay.
         patience: steps without a better map before a text is done.
+        samples: maps tried after each step besides G's own: the best one so far with two words exchanged, see
+            `explearn.explainers.aml.exchange`. 0: none, as in the paper.
         metric: the metric of interest.
         cross_metrics: also measure the other metrics, for `notes`; more passes unless the metric is an AOPC.
         protocol, removal, percents, headline_percent: how the metrics are taken, as under `evaluate`.
@@ -57,9 +59,10 @@ class FAML(RefiningExplainer, BatchExplainer):
         scope: Scope = "low_rank",
         rank: int = 8,
         blocks: int = 2,
-        steps: int = 30,
+        steps: int = 20,
         learning_rate: float = 5e-3,
         patience: int = 10,
+        samples: int = 16,
         metric: Metric = "aopc_difference",
         cross_metrics: bool = True,
         protocol: Literal["default", "aml"] = "default",
@@ -74,6 +77,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         self.steps = steps
         self.learning_rate = learning_rate
         self.patience = patience
+        self.samples = samples
         self.metric: Metric = metric
         self.cross_metrics = cross_metrics
         self.protocol: Literal["default", "aml"] = protocol
@@ -142,7 +146,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         options = RefineOptions(
-            self.scope, self.rank, self.blocks, self.steps, self.learning_rate, self.patience, self.seed
+            self.scope, self.rank, self.blocks, self.steps, self.learning_rate, self.patience, self.samples, self.seed
         )
         taken = MetricOptions(self.protocol, self.removal, tuple(self.percents), self.headline_percent)
         monitor = Monitor(classifier, self.metrics, taken)

@@ -84,6 +84,21 @@ class Monitor:
         """Direction of the first metric."""
         return self.metrics[0] not in SMALLER_IS_BETTER
 
+    @property
+    def by_sub_token(self) -> bool:
+        """Whether sub-tokens are taken away, one by one, or whole words."""
+        return self.options.protocol == "aml"
+
+    def cuts(self, encoding: Encoding) -> list[int]:
+        """Where the first metric cuts a text's ranking: numbers of words (or sub-tokens) in the top, one a share.
+
+        Cuts that take none or all of them are left out: no other order would change anything there.
+        """
+        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
+        single = not self.metrics[0].startswith("aopc")
+        shares = (self.options.headline_percent,) if single else self.options.percents
+        return [count for share in shares if 0 < (count := self._count(units, share)) < units]
+
     def values(
         self, encodings: Sequence[Encoding], scores: Sequence[NDArray[np.float32]], targets: Sequence[int]
     ) -> NDArray[np.float64]:
@@ -108,7 +123,7 @@ class Monitor:
         text, order = encoding, _order(encoding, scores)
         if options.protocol == "aml":
             positions = encoding.positions
-            text = _as_sub_tokens(encoding)
+            text = as_sub_tokens(encoding)
             order = ranking(scores[positions]).tolist() if positions else []
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else None
         without, only = {}, {}
@@ -160,7 +175,7 @@ def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
     return ranking(words).tolist()
 
 
-def _as_sub_tokens(encoding: Encoding) -> Encoding:
+def as_sub_tokens(encoding: Encoding) -> Encoding:
     """The text with each sub-token, special ones excepted, a word of its own."""
     free = np.array([not special for special in encoding.special])
     owners = np.where(free, np.cumsum(free) - 1, NO_WORD)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.explainers.aml.bridge import Bridge
+from explearn.explainers.aml.exchange import exchanged
 from explearn.explainers.aml.loss import Weights, loss_terms
 from explearn.explainers.aml.masks import Masking
 from explearn.explainers.aml.model import AttributionModel
@@ -25,7 +26,7 @@ from explearn.explainers.aml.tuning import (
     narrowed_optimizer,
 )
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
+from explearn.models.encoding import Encoding, text_seed
 
 MARGIN = 1e-5
 """A map counts as better where the metric gains more than this: less is rounding."""
@@ -41,12 +42,14 @@ class RefineOptions:
     steps: int
     learning_rate: float
     patience: int
+    samples: int
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """The map of one text that is best on the first metric, of all those that its G went through.
+    """The map of one text that is best on the first metric, of all those that were looked at: those that its G went
+    through, and the exchanges tried.
 
     scores: attributions in [0, 1], (tokens,). step: after which step it came; 0 is pAML's map. steps: those taken.
     judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
@@ -99,6 +102,9 @@ def refine(
 ) -> list[Refined]:
     """Fine-tune G on each text, starting from `model`, which stays as it is.
 
+    After each step the metric is measured for G's map and for `options.samples` maps that differ from the best one so
+    far by an exchange of two words; see `explearn.explainers.aml.exchange`.
+
     With scope `full` one text after the other; else all of them in one batch, from which a text goes as soon as
     `options.patience` steps have not bettered its map. A text's result does not depend on the others of the batch, but
     for rounding.
@@ -144,15 +150,23 @@ def _descend(
     tuning = _tuning(model, classifier, reading, predictions, options)
     optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
     best = [_Best() for _ in encodings]
+    draws = [np.random.default_rng(text_seed(options.seed, encoding)) for encoding in encodings]
     active = list(range(len(encodings)))
     for step in range(options.steps + 1):
         scores = tuning.scores()
         maps = scores.detach().sigmoid().float().cpu().numpy()
-        texts = [encodings[i] for i in active]
-        values = monitor.values(texts, list(maps), [targets[i] for i in active])
-        worth = monitor.better(values)
-        for row, i in enumerate(active):
-            best[i].see(step, maps[row, : len(encodings[i])].copy(), values[row], worth[row])
+        # Rows of `looks`: the text, and a map of it.
+        looks = [(i, maps[row, : len(encodings[i])].copy()) for row, i in enumerate(active)]
+        if step:
+            for i in active:
+                cuts = monitor.cuts(encodings[i])
+                looks += [
+                    (i, exchanged(encodings[i], best[i].scores, cuts, monitor.by_sub_token, draws[i]))
+                    for _ in range(options.samples)
+                ]
+        values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
+        for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
+            best[i].see(step, found, value, gain)
         if step == options.steps:
             break
         going = [row for row, i in enumerate(active) if step - best[i].step < options.patience]
