@@ -343,6 +343,18 @@ class TestFineTuning:
         assert (values[1] >= values[0] - 1e-5).all()
         assert values[1].mean() > values[0].mean() + 0.1
 
+    def test_maps_beside_the_best_one_only_better_it(self) -> None:
+        of = one_word_classifier()
+        paml, texts = untrained(of), examples(8, seed=7)
+        found = []
+        for samples in (0, 6):
+            faml = refiner(paml, samples=samples, steps=6, patience=6, cross_metrics=False)
+            first, again = (list(faml.explain(of, texts)) for _ in range(2))
+            for a, b in zip(first, again, strict=True):
+                np.testing.assert_array_equal(a.scores, b.scores)
+            found.append(faml.notes()["judged"]["aopc_difference"]["aopc_difference"])
+        assert found[1] > found[0] + 0.02
+
     def test_no_step_is_paml(self) -> None:
         of, paml = one_word_classifier(), trained()
         for a, b in zip(paml.explain(of, TEXTS), refiner(paml, steps=0).explain(of, TEXTS), strict=True):

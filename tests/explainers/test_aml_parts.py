@@ -13,14 +13,15 @@ from aml_cases import CPU
 
 import tiny
 from explearn.errors import ModelError, UnsupportedError
-from explearn.explainer import Explainer, TextScores
+from explearn.explainer import Explainer, TextScores, aggregate
 from explearn.explainers.aml.bridge import Bridge, link, link_batch
+from explearn.explainers.aml.exchange import exchanged
 from explearn.explainers.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.explainers.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor
+from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, as_sub_tokens
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
+from explearn.models.encoding import Batch, Encoding
 from explearn.params import EvaluateParams
 
 ALL = Weights(1, 1, 1)
@@ -271,3 +272,43 @@ class TestBridge:
         encodings = of.encode([tiny.TEXTS[0], *tiny.PAIRS])
         expected = tiny.classifier("roberta").encode([tiny.TEXTS[0], *tiny.PAIRS])
         assert [e.input_ids for e in bridge.read(encodings)] == [e.input_ids for e in expected]
+
+
+class TestExchanges:
+    @staticmethod
+    def found(protocol: Any, draws: int) -> tuple[Monitor, Encoding, np.ndarray, list[np.ndarray]]:
+        of = tiny.classifier("bert")
+        (encoding,) = of.encode([" ".join(tiny.TEXTS[:3])])
+        monitor = Monitor(of, ["aopc_difference"], MetricOptions(protocol, "delete", (1, 10, 20, 50), 20))
+        scores = np.random.default_rng(1).random(len(encoding)).astype(np.float32)
+        generator, cuts = np.random.default_rng(2), monitor.cuts(encoding)
+        return (
+            monitor,
+            encoding,
+            scores,
+            [exchanged(encoding, scores, cuts, monitor.by_sub_token, generator) for _ in range(draws)],
+        )
+
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    def test_the_same_scores_in_another_order_with_other_words_above_the_cuts(self, protocol: Any) -> None:
+        monitor, encoding, scores, maps = self.found(protocol, 60)
+        units = as_sub_tokens(encoding).word_ids if protocol == "aml" else encoding.word_ids
+        before = aggregate(scores, units, max(units) + 1, "max")[0]
+        changed = []
+        for scores_after in maps:
+            after = aggregate(scores_after, units, max(units) + 1, "max")[0]
+            np.testing.assert_array_equal(np.sort(after), np.sort(before))
+            assert 0 <= (after != before).sum() <= 4
+            order, earlier = np.argsort(-after), np.argsort(-before)
+            changed.append([set(order[:cut]) != set(earlier[:cut]) for cut in monitor.cuts(encoding)])
+        # Two exchanges may undo each other; one changes what is above one cut.
+        assert np.mean([any(row) for row in changed]) > 0.8
+        assert np.array(changed).any(0).all()
+
+    def test_a_text_in_which_no_order_matters(self) -> None:
+        of = tiny.classifier("bert")
+        (encoding,) = of.encode(["fox"])
+        monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 50), 20))
+        scores = np.ones(len(encoding), dtype=np.float32)
+        assert monitor.cuts(encoding) == []
+        assert exchanged(encoding, scores, [], False, np.random.default_rng(0)) is scores

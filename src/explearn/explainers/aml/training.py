@@ -97,7 +97,7 @@ def train(
         {"params": list(model.backbone.parameters()), "lr": learning_rate},
         {"params": model.new_parameters(), "lr": head_learning_rate},
     ]
-    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay)
+    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay, fused=True)
     steps = epochs * -(-len(texts.encodings) // batch_size)
     rising = max(1, round(warmup * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(

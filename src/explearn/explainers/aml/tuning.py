@@ -157,7 +157,7 @@ class RestrictedTuning(Tuning):
 
 
 def make_optimizer(parameters: Sequence[nn.Parameter], learning_rate: float) -> torch.optim.AdamW:
-    return torch.optim.AdamW(parameters, lr=learning_rate, eps=ADAM_EPSILON, weight_decay=0.0)
+    return torch.optim.AdamW(parameters, lr=learning_rate, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
 
 
 def narrowed_optimizer(
