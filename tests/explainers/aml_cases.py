@@ -20,6 +20,7 @@ LEARNING: dict[str, Any] = {
     "learning_rate": 1e-3,
     "head_learning_rate": 1e-2,
     "size_weight": 1.0,
+    "inverse_weight": 0.5,
 }
 """Options with which pAML learns the decisive words of a tiny classifier in some hundred steps."""
 

@@ -24,6 +24,7 @@ from explearn.explainers.aml.monitor import MetricOptions, Monitor
 from explearn.explainers.aml.pretrained import PAML
 from explearn.explainers.aml.reading import attribution_logits, read
 from explearn.explainers.aml.study import search
+from explearn.explainers.aml.training import Epoch
 from explearn.explainers.aml.tuning import ADAM_EPSILON, RestrictedTuning, make_optimizer
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
@@ -40,6 +41,12 @@ def refiner(paml: PAML, **options: Any) -> FAML:
     return faml
 
 
+def loss(epoch: Epoch, weights: Weights) -> float:
+    """Mean loss of an epoch's texts."""
+    assert epoch.prediction is not None and epoch.size is not None and epoch.inverse is not None
+    return weights.prediction * epoch.prediction + weights.size * epoch.size + weights.inverse * epoch.inverse
+
+
 def untrained(of: Classifier, **options: Any) -> PAML:
     """G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
@@ -54,7 +61,7 @@ class TestLearning:
         of, paml = one_word_classifier(), trained()
         unseen = examples(40, seed=9, split="test")
         right = [a.words[int(a.scores.argmax())] in DECISIVE for a in paml.explain(of, unseen)]
-        assert np.mean(right) > 0.35  # by chance: one of five to nine
+        assert np.mean(right) > 0.8  # measured: 1.0 and 0.95 on two draws of texts; by chance one of five to nine
         assert all(((a.scores > 0) & (a.scores < 1)).all() for a in paml.explain(of, unseen))
 
     def test_the_checkpoint_is_that_of_the_best_epoch(self) -> None:
@@ -72,9 +79,11 @@ class TestLearning:
     @pytest.mark.parametrize("masking", ["soft", "hard", "random", "learned"])
     def test_every_masking_learns(self, masking: Any) -> None:
         of = one_word_classifier()
-        paml = PAML(**LEARNING, epochs=3, masking=masking).fit(of, examples(40, seed=1), examples(4, seed=2))
-        total = [epoch.size + epoch.inverse / 2 for epoch in paml.history[1:] if epoch.size and epoch.inverse]
-        assert total[-1] < total[0] - 0.05
+        # Hard masks need a small weight: with LEARNING's they end where nothing is kept.
+        options = {**LEARNING, "size_weight": 0.1, "epochs": 2, "masking": masking}
+        paml = PAML(**options).fit(of, examples(40, seed=1), examples(16, seed=2, split="validation"))
+        first, last = (loss(epoch, paml.weights) for epoch in (paml.history[1], paml.history[-1]))
+        assert last < first - 0.1
         learned = paml.model is not None and paml.model.mask_embedding is not None
         assert learned is (masking == "learned")
         if learned:
@@ -215,14 +224,17 @@ class TestOtherBackbones:
     @pytest.mark.parametrize("merge", ["max", "mean"])
     def test_another_tokenizer_learns_too(self, tmp_path: Path, kind: str, merge: Any) -> None:
         of = one_word_classifier()
-        other = tiny.model(kind, initializer_range=0.05)
+        other = tiny.model(kind)
+        for parameter in other.parameters():
+            if parameter.dim() == 2:
+                parameter.data.mul_(0.2)
         getattr(other, other.base_model_prefix).save_pretrained(tmp_path / "backbone")
         tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
         paml = PAML(str(tmp_path / "backbone"), merge=merge, **LEARNING, epochs=3)
         paml.fit(of, examples(40, seed=1), examples(4, seed=2))
         assert paml.bridge is not None
-        total = [epoch.size + epoch.inverse / 2 for epoch in paml.history[1:] if epoch.size and epoch.inverse]
-        assert total[-1] < total[0] - 0.05
+        first, last = (loss(epoch, paml.weights) for epoch in (paml.history[1], paml.history[-1]))
+        assert last < first - 0.05
         paml.save(tmp_path / "it")
         loaded = PAML.load(tmp_path / "it")
         for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):

@@ -20,11 +20,11 @@ def exchanged(
     by_sub_token: bool,
     draws: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """The map with the scores of two words exchanged, from just above and just below a cut, once or twice.
+    """The map with the scores of two words exchanged, one from above a cut and one from below it, once or twice.
 
-    A metric of removed words depends on the sets above its cuts alone, so every exchange changes what is measured. The
-    two words lie between this cut and the next ones, so that one set changes and few passes are needed. All pieces of
-    the two words get the other word's score.
+    A metric of removed words depends on the sets above its cuts alone, so an exchange within one is no use. Every other
+    time the two words lie between the cut and the next ones, so that one set changes and few passes are needed. All
+    pieces of the two words get the other word's score.
 
     Args:
         scores: in [0, 1], (tokens,).
@@ -41,8 +41,10 @@ def exchanged(
     for _ in range(draws.integers(1, 3)):
         order = ranking(values)
         place = int(draws.integers(1, len(places) - 1))
-        upper = order[draws.integers(places[place - 1], places[place])]
-        lower = order[draws.integers(places[place], places[place + 1])]
+        near = draws.random() < 0.5
+        highest, lowest = (places[place - 1], places[place + 1]) if near else (0, len(order))
+        upper = order[draws.integers(highest, places[place])]
+        lower = order[draws.integers(places[place], lowest)]
         values[[upper, lower]] = values[[lower, upper]]
         found[owners == upper], found[owners == lower] = values[upper], values[lower]
     return found

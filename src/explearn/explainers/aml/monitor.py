@@ -99,6 +99,17 @@ class Monitor:
         shares = (self.options.headline_percent,) if single else self.options.percents
         return [count for share in shares if 0 < (count := self._count(units, share)) < units]
 
+    def tops(self, encoding: Encoding, scores: NDArray[np.float32]) -> tuple[frozenset[int], ...]:
+        """What a map is to the first metric: the words (or sub-tokens) above each of its cuts."""
+        order = self._ranked(encoding, scores)
+        return tuple(frozenset(order[:cut]) for cut in self.cuts(encoding))
+
+    def _ranked(self, encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
+        if not self.by_sub_token:
+            return _order(encoding, scores)
+        positions = encoding.positions
+        return ranking(scores[positions]).tolist() if positions else []
+
     def values(
         self, encodings: Sequence[Encoding], scores: Sequence[NDArray[np.float32]], targets: Sequence[int]
     ) -> NDArray[np.float64]:
@@ -120,11 +131,8 @@ class Monitor:
 
     def _request(self, encoding: Encoding, scores: NDArray[np.float32]) -> _Rows:
         pool, options = self._pool, self.options
-        text, order = encoding, _order(encoding, scores)
-        if options.protocol == "aml":
-            positions = encoding.positions
-            text = as_sub_tokens(encoding)
-            order = ranking(scores[positions]).tolist() if positions else []
+        text = as_sub_tokens(encoding) if self.by_sub_token else encoding
+        order = self._ranked(encoding, scores)
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else None
         without, only = {}, {}
         for share in self._shares:

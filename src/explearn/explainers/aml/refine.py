@@ -30,6 +30,8 @@ from explearn.models.encoding import Encoding, text_seed
 
 MARGIN = 1e-5
 """A map counts as better where the metric gains more than this: less is rounding."""
+DRAWS = 4
+"""Exchanges drawn for each that is wanted: most around a good map have been looked at before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ def _descend(
     tuning = _tuning(model, classifier, reading, predictions, options)
     optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
     best = [_Best() for _ in encodings]
+    seen: list[set[object]] = [set() for _ in encodings]
     draws = [np.random.default_rng(text_seed(options.seed, encoding)) for encoding in encodings]
     active = list(range(len(encodings)))
     for step in range(options.steps + 1):
@@ -157,13 +160,11 @@ def _descend(
         maps = scores.detach().sigmoid().float().cpu().numpy()
         # Rows of `looks`: the text, and a map of it.
         looks = [(i, maps[row, : len(encodings[i])].copy()) for row, i in enumerate(active)]
-        if step:
-            for i in active:
-                cuts = monitor.cuts(encodings[i])
-                looks += [
-                    (i, exchanged(encodings[i], best[i].scores, cuts, monitor.by_sub_token, draws[i]))
-                    for _ in range(options.samples)
-                ]
+        for i, found in tuple(looks):
+            seen[i].add(monitor.tops(encodings[i], found))
+            if step:
+                beside = _beside(encodings[i], best[i].scores, monitor, options.samples, seen[i], draws[i])
+                looks += [(i, one) for one in beside]
         values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
         for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
             best[i].see(step, found, value, gain)
@@ -184,6 +185,28 @@ def _descend(
             renewed: dict[nn.Parameter, nn.Parameter] = tuning.keep(going, reading)
             optimizer = narrowed_optimizer(optimizer, renewed, going)
     return [found.result() for found in best]
+
+
+def _beside(
+    encoding: Encoding,
+    scores: NDArray[np.float32],
+    monitor: Monitor,
+    samples: int,
+    seen: set[object],
+    draws: np.random.Generator,
+) -> list[NDArray[np.float32]]:
+    """Up to `samples` maps beside one that the metric tells from all in `seen`, where they are added."""
+    cuts = monitor.cuts(encoding)
+    found = []
+    for _ in range(DRAWS * samples):
+        candidate = exchanged(encoding, scores, cuts, monitor.by_sub_token, draws)
+        tops = monitor.tops(encoding, candidate)
+        if tops not in seen:
+            seen.add(tops)
+            found.append(candidate)
+            if len(found) == samples:
+                break
+    return found
 
 
 def _tuning(
