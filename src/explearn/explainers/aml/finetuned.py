@@ -62,7 +62,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         steps: int = 20,
         learning_rate: float = 5e-3,
         patience: int = 10,
-        samples: int = 16,
+        samples: int = 24,
         metric: Metric = "aopc_difference",
         cross_metrics: bool = True,
         protocol: Literal["default", "aml"] = "default",

@@ -108,7 +108,7 @@ class Monitor:
         if not self.by_sub_token:
             return _order(encoding, scores)
         positions = encoding.positions
-        return ranking(scores[positions]).tolist() if positions else []
+        return [int(unit) for unit in ranking(scores[positions])] if positions else []
 
     def values(
         self, encodings: Sequence[Encoding], scores: Sequence[NDArray[np.float32]], targets: Sequence[int]
@@ -133,7 +133,7 @@ class Monitor:
         pool, options = self._pool, self.options
         text = as_sub_tokens(encoding) if self.by_sub_token else encoding
         order = self._ranked(encoding, scores)
-        mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else None
+        mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
         without, only = {}, {}
         for share in self._shares:
             top = order[: self._count(len(order), share)]
@@ -180,7 +180,7 @@ class Monitor:
 def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
     """Words from the best to the worst, each scored by its best piece."""
     words, _ = aggregate(scores, encoding.word_ids, len(encoding.words), "max")
-    return ranking(words).tolist()
+    return [int(word) for word in ranking(words)]
 
 
 def as_sub_tokens(encoding: Encoding) -> Encoding:

@@ -357,7 +357,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             explainer.history = [Epoch(**epoch) for epoch in config["history"]]
             explainer.study = [Trial(**{**trial, "by_epoch": tuple(trial["by_epoch"])}) for trial in config["study"]]
             settings = transformers.AutoConfig.from_pretrained(folder / BACKBONE_FOLDER, trust_remote_code=False)
-            backbone = trimmed(transformers.AutoModel.from_config(settings), None)
+            untrained = transformers.AutoModel.from_config(settings)  # type: ignore[no-untyped-call]
+            backbone = trimmed(untrained, None)
             model = AttributionModel(backbone, len(explainer.labels))
             explainer.strategy = make_masking(explainer.masking, explainer.masked_lm)
             if isinstance(explainer.strategy, LearnedMasking):

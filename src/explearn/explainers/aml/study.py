@@ -63,11 +63,12 @@ def search(
     Returns the best weights of all complete trials, and all trials.
     """
     import optuna
+    from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     file.parent.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(file)))
     study = optuna.create_study(
         study_name=name,
         storage=storage,

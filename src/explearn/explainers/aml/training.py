@@ -112,7 +112,8 @@ def train(
         sign = 1 if monitor.larger_is_better else -1
         if not history or sign * metric > max(sign * earlier.metric for earlier in history):
             best.update(copy.deepcopy(model.state_dict()))
-        history.append(Epoch(epoch, *(means or (None, None, None)), metric=metric))
+        prediction, size, inverse = means or (None, None, None)
+        history.append(Epoch(epoch, prediction, size, inverse, metric))
 
     note(0, None)
     cuda = [classifier.device] if classifier.device.type == "cuda" else []
