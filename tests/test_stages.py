@@ -127,11 +127,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "explainers": list(TRAINED),
         "refiners": list(REFINERS),
         "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
-        "faml": {"steps": 2},
+        "faml": {"steps": 2, "samples": 0},
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "feedforward": 16, "epochs": 3},
         "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
-        "ivra": {"criteria": ["comp"], "schedule": {"epochs": 1, "batch_size": 8}},
+        "ivra": {
+            "criteria": ["cons"],
+            "schedule": {"epochs": 4, "batch_size": 8, "learning_rate": 1e-4, "accuracy_tolerance": 1.0},
+        },
         "baselines": {**BASELINES, "own_model": {"raw_attention": {}, "input_x_gradient": {}}},
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
@@ -300,7 +303,7 @@ class TestOutputs:
         assert set(found["methods"]) == {"ivra", "raw_attention", "input_x_gradient"}
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
             assert found["methods"]["ivra"][name] == main[name]
-        assert found["criteria"] == ["comp"]
+        assert found["criteria"] == ["cons"]
         assert np.shape(found["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert 0 <= found["classifier"]["test"]["accuracy"] <= 1
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
