@@ -33,7 +33,7 @@ def remarks(task: TaskReport) -> list[Panel]:
         if "epochs" in notes:
             found += _training(task, method, notes)
         if "judged" in notes:
-            found.append(_refinement(method, notes, task.methods.get(method, {})))
+            found.append(_refinement(task, method, notes))
     return found
 
 
@@ -62,7 +62,7 @@ def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[P
         f"{len(values) - 1}, which is the one that was kept."
     )
     if not trials:
-        return [Panel(f"How {method} was trained", sentence)]
+        return [Panel(f"How {method} was trained: {task.task}", sentence)]
     order = sorted(trials, key=lambda trial: _sort_key(trial, metric))
     rows = [
         [
@@ -87,9 +87,10 @@ def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[P
     ]
 
 
-def _refinement(method: str, notes: Mapping[str, Any], metrics: Mapping[str, Number]) -> Panel:
+def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Panel:
     name, metric = escape_markdown(method), notes["optimised_for"]
     passes = ""
+    metrics = task.methods.get(method, {})
     forward, backward = metrics.get("forward_passes"), metrics.get("backward_passes")
     if forward is not None and backward is not None:
         passes = f", with {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier a text"
@@ -97,7 +98,7 @@ def _refinement(method: str, notes: Mapping[str, Any], metrics: Mapping[str, Num
         f"**{name} looks at the metric while it explains.** Of {notes['steps'] + 1:.1f} maps a text it kept the one "
         f"that is best by {_named(metric)} on this very text{passes}. Read its figures above with that in mind."
     )
-    title = f"What {method} looks at"
+    title = f"What {method} looks at: {task.task}"
     judged = notes["judged"]
     columns = list(judged)
     if len(columns) < 2:
