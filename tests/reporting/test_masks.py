@@ -57,7 +57,7 @@ def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes() -> None:
     methods = {"faml": metrics(forward_passes=123.4, backward_passes=30.2)}
     (found,) = remarks(task(methods=methods, notes={"faml": notes}))
     assert "looks at the metric while it explains" in found.sentence
-    assert "Of 8.5 maps a text" in found.sentence
+    assert "It took 7.5 steps a text" in found.sentence
     assert "123 forward and 30 backward passes" in found.sentence
     assert list(found.headings) == ["Map chosen by", "comprehensiveness ↑", "log_odds ↓"]
     assert found.rows == [["comprehensiveness", "0.500", "-1.000"], ["log_odds", "0.250", "-2.000"]]

@@ -95,8 +95,9 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Pane
     if forward is not None and backward is not None:
         passes = f", with {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier a text"
     sentence = (
-        f"**{name} looks at the metric while it explains.** Of {notes['steps'] + 1:.1f} maps a text it kept the one "
-        f"that is best by {_named(metric)} on this very text{passes}. Read its figures above with that in mind."
+        f"**{name} looks at the metric while it explains.** It took {notes['steps']:.1f} steps a text and kept, of all "
+        f"maps that it tried, the one that is best by {_named(metric)} on this very text{passes}. Read its figures "
+        "above with that in mind."
     )
     title = f"What {method} looks at: {task.task}"
     judged = notes["judged"]
