@@ -204,7 +204,8 @@ class TestRegistry:
     def test_what_is_listed_can_be_made_and_is_as_described(self, name: str) -> None:
         method, info = explearn.get_explainer(name), explearn.get_info(name)
         assert (method.name, info.name) == (name, name)
-        assert isinstance(method, module.LearnedExplainer) == info.learned
+        assert isinstance(method, module.LearnedExplainer) == info.trained
+        assert isinstance(method, module.RefiningExplainer) == (info.base is not None)
         assert info.summary.endswith(".")
 
     def test_near_names(self) -> None:

@@ -64,7 +64,7 @@ class TestLoss:
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_gradients_reach_every_sub_token_and_no_special_one(self, kind: str) -> None:
-        of = tiny.classifier(kind)
+        of = tiny.make_classifier(kind)
         batch = batch_of(of, [*tiny.PAIRS])
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
         y = of.logits(batch).softmax(-1)
