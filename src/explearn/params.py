@@ -428,7 +428,7 @@ class FAMLParams(MetricOfInterest):
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     patience: PositiveInt = 10
     """Steps without a better map before a text is done."""
-    samples: Annotated[int, Field(ge=0)] = 24
+    samples: Annotated[int, Field(ge=0)] = 16
     """Maps tried after each step besides G's own: the best one so far with two words exchanged."""
     cross_metrics: bool = True
     """Also measure the metrics that are not of interest, for the report."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -286,7 +287,10 @@ class TestExchanges:
             monitor,
             encoding,
             scores,
-            [exchanged(encoding, scores, cuts, monitor.by_sub_token, generator) for _ in range(draws)],
+            [
+                exchanged(encoding, scores, cuts, monitor.by_sub_token, np.zeros(len(encoding)), generator)
+                for _ in range(draws)
+            ],
         )
 
     @pytest.mark.parametrize("protocol", ["default", "aml"])
@@ -311,4 +315,46 @@ class TestExchanges:
         monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 50), 20))
         scores = np.ones(len(encoding), dtype=np.float32)
         assert monitor.cuts(encoding) == []
-        assert exchanged(encoding, scores, [], False, np.random.default_rng(0)) is scores
+        assert exchanged(encoding, scores, [], False, np.zeros(1), np.random.default_rng(0)) is scores
+
+    def test_words_of_little_worth_go_down_and_those_of_much_come_up(self) -> None:
+        of = tiny.classifier("bert")
+        (encoding,) = of.encode([" ".join(tiny.TEXTS[:3])])
+        count = len(encoding.words)
+        worth = np.zeros(count)
+        worth[0], worth[-1] = -1, 1
+        owners = np.array(encoding.word_ids)
+        # The first half is on top: the first word is worth least there, the last one most of the others.
+        scores = np.where(owners < count // 2, 0.9, 0.1).astype(np.float32)
+        draws = np.random.default_rng(3)
+        found = [exchanged(encoding, scores, [count // 2], False, worth, draws) for _ in range(60)]
+        for position, expected in ((1, 0.1), (int(np.flatnonzero(owners == count - 1)[0]), 0.9)):
+            assert np.mean([one[position] == np.float32(expected) for one in found]) > 0.9
+
+    @pytest.mark.parametrize("removal", ["delete", "mask"])
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    def test_worth_finds_what_words_add_in_what_was_asked(
+        self, protocol: Any, removal: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        of = tiny.make_classifier("bert")
+        (encoding,) = of.encode(["the quick brown fox jumps over"])
+        monitor = Monitor(of, ["aopc_difference", "log_odds"], MetricOptions(protocol, removal, (20, 50), 20))
+        ids = [encoding.input_ids[i] for i in encoding.positions]
+        adds = dict(zip(dict.fromkeys(ids), np.linspace(-0.2, 0.3, len(ids)), strict=False))
+
+        def additive(encodings: Sequence[Encoding], description: str | None = None) -> np.ndarray:
+            p = np.array([0.5 + sum(adds.get(token, 0.0) for token in e.input_ids) for e in encodings])
+            return np.stack([1 - p, p], axis=1)
+
+        monkeypatch.setattr(of, "predict_proba", additive)
+        units = as_sub_tokens(encoding).word_ids if protocol == "aml" else encoding.word_ids
+        assert not monitor.worth(encoding, 1).any()
+        generator = np.random.default_rng(4)
+        maps = [generator.random(len(encoding)).astype(np.float32) for _ in range(60)]
+        monitor.values([encoding] * 60, maps, [1] * 60)
+        expected = np.zeros(max(units) + 1)
+        for position in encoding.positions:
+            expected[units[position]] += adds[encoding.input_ids[position]]
+        found = monitor.worth(encoding, 1)
+        assert found == pytest.approx(expected, abs=0.06)
+        assert monitor.worth(encoding, 0) == pytest.approx(-found)

@@ -12,24 +12,30 @@ from explearn.explainers.aml.monitor import as_sub_tokens
 from explearn.metrics.plausibility import ranking
 from explearn.models.encoding import Encoding
 
+SHARPNESS = 2.0
+"""A standard deviation of worth more multiplies a word's odds of being drawn by e to this power."""
+
 
 def exchanged(
     encoding: Encoding,
     scores: NDArray[np.float32],
     cuts: Sequence[int],
     by_sub_token: bool,
+    worth: NDArray[np.float64],
     draws: np.random.Generator,
 ) -> NDArray[np.float32]:
     """The map with the scores of two words exchanged, one from above a cut and one from below it, once or twice.
 
     A metric of removed words depends on the sets above its cuts alone, so an exchange within one is no use. Every other
-    time the two words lie between the cut and the next ones, so that one set changes and few passes are needed. All
-    pieces of the two words get the other word's score.
+    time the two words lie between the cut and the next ones, so that one set changes and few passes are needed. The
+    less a word above the cut is worth, and the more one below it, the likelier it is drawn. All pieces of the two words
+    get the other word's score.
 
     Args:
         scores: in [0, 1], (tokens,).
         cuts: see `Monitor.cuts`; one is drawn. Without any the map stays as it is.
         by_sub_token: exchange sub-tokens instead of words.
+        worth: of each word (or sub-token), see `Monitor.worth`; of use is its order and spread.
     """
     if not cuts:
         return scores
@@ -43,8 +49,17 @@ def exchanged(
         place = int(draws.integers(1, len(places) - 1))
         near = draws.random() < 0.5
         highest, lowest = (places[place - 1], places[place + 1]) if near else (0, len(order))
-        upper = order[draws.integers(highest, places[place])]
-        lower = order[draws.integers(places[place], lowest)]
+        upper = _draw(order[highest : places[place]], -worth, draws)
+        lower = _draw(order[places[place] : lowest], worth, draws)
         values[[upper, lower]] = values[[lower, upper]]
         found[owners == upper], found[owners == lower] = values[upper], values[lower]
     return found
+
+
+def _draw(units: NDArray[np.intp], worth: NDArray[np.float64], draws: np.random.Generator) -> np.intp:
+    """One of the units, by softmax of its standardised worth."""
+    found = worth[units]
+    spread = float(found.std())
+    odds = np.exp(SHARPNESS * (found - found.max()) / spread) if spread > 0 else np.ones(len(units))
+    chosen: np.intp = draws.choice(units, p=odds / odds.sum())
+    return chosen

@@ -42,8 +42,8 @@ class FAML(RefiningExplainer, BatchExplainer):
         steps: most steps a text.
         learning_rate: of AdamW, constant, without weight decay.
         patience: steps without a better map before a text is done.
-        samples: maps tried after each step besides G's own: the best one so far with two words exchanged, see
-            `explearn.explainers.aml.exchange`. 0: none, as in the paper.
+        samples: maps tried after each step besides G's own: the best one so far with two words exchanged, drawn by
+            what words were worth so far; see `explearn.explainers.aml.exchange`. 0: none, as in the paper.
         metric: the metric of interest.
         cross_metrics: also measure the other metrics, for `notes`; more passes unless the metric is an AOPC.
         protocol, removal, percents, headline_percent: how the metrics are taken, as under `evaluate`.
@@ -62,7 +62,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         steps: int = 20,
         learning_rate: float = 5e-3,
         patience: int = 10,
-        samples: int = 24,
+        samples: int = 16,
         metric: Metric = "aopc_difference",
         cross_metrics: bool = True,
         protocol: Literal["default", "aml"] = "default",

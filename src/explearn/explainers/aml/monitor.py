@@ -30,6 +30,9 @@ Metric = Literal[
 ]
 """Those of `faithfulness`; differences are comprehensiveness - sufficiency, single (the headline percent) or AOPC."""
 
+RIDGE = 1.0
+"""Penalty on the squared weights of `Monitor.worth`, in squared probabilities."""
+
 SMALLER_IS_BETTER = frozenset({"sufficiency", "log_odds", "aopc_sufficiency"})
 
 
@@ -65,6 +68,8 @@ class Monitor:
         self.metrics = tuple(metrics)
         self.options = options
         self._pool = Predictions(classifier)
+        # By text: rows of the predictions, and the words (or sub-tokens) that each left in the text.
+        self._asked: dict[object, dict[int, list[int]]] = {}
         shares = set()
         if any(name.startswith("aopc") for name in metrics):
             shares |= set(options.percents)
@@ -124,6 +129,23 @@ class Monitor:
         found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
         return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
 
+    def worth(self, encoding: Encoding, target: int) -> NDArray[np.float64]:
+        """What each word (or sub-token) adds to the target's probability, (units,), in the inputs of this text so far.
+
+        A ridge regression of the probabilities on which units an input leaves in the text; it asks the classifier
+        nothing. Before the first call of `values` all are worth 0.
+        """
+        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
+        asked = self._asked.get(encoding.key, {})
+        kept = np.zeros((len(asked), units))
+        for row, left in enumerate(asked.values()):
+            kept[row, left] = 1.0
+        if not asked:
+            return np.zeros(units)
+        p = self._pool.probabilities[list(asked), target]
+        kept -= kept.mean(axis=0)
+        return np.asarray(kept.T @ np.linalg.solve(kept @ kept.T + RIDGE * np.eye(len(asked)), p - p.mean()))
+
     def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same with the sign turned where smaller is better: larger is better for all."""
         signs = [-1.0 if name in SMALLER_IS_BETTER else 1.0 for name in self.metrics]
@@ -134,21 +156,27 @@ class Monitor:
         text = as_sub_tokens(encoding) if self.by_sub_token else encoding
         order = self._ranked(encoding, scores)
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
+        asked = self._asked.setdefault(encoding.key, {})
         without, only = {}, {}
         for share in self._shares:
-            top = order[: self._count(len(order), share)]
+            count = self._count(len(order), share)
+            top, rest = order[:count], order[count:]
             if self._without:
                 without[share] = pool.request(text.delete(top) if options.removal == "delete" else text.mask(top, mask))
+                asked[without[share]] = rest
             if self._only:
                 if not top:
                     only[share] = pool.request(text)
                 elif options.removal == "delete":
                     only[share] = pool.request(text.keep(top))
                 else:
-                    only[share] = pool.request(text.mask(set(order).difference(top), mask))
+                    only[share] = pool.request(text.mask(rest, mask))
+                asked[only[share]] = top or rest
         masked = None
         if "log_odds" in self.metrics:
-            masked = pool.request(text.mask(order[: self._count(len(order), options.headline_percent)], mask))
+            count = self._count(len(order), options.headline_percent)
+            masked = pool.request(text.mask(order[:count], mask))
+            asked[masked] = order[count:]
         return _Rows(pool.request(encoding), without, only, masked)
 
     def _count(self, units: int, share: int) -> int:

@@ -163,7 +163,7 @@ def _descend(
         for i, found in tuple(looks):
             seen[i].add(monitor.tops(encodings[i], found))
             if step:
-                beside = _beside(encodings[i], best[i].scores, monitor, options.samples, seen[i], draws[i])
+                beside = _beside(encodings[i], targets[i], best[i].scores, monitor, options.samples, seen[i], draws[i])
                 looks += [(i, one) for one in beside]
         values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
         for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
@@ -189,6 +189,7 @@ def _descend(
 
 def _beside(
     encoding: Encoding,
+    target: int,
     scores: NDArray[np.float32],
     monitor: Monitor,
     samples: int,
@@ -196,10 +197,10 @@ def _beside(
     draws: np.random.Generator,
 ) -> list[NDArray[np.float32]]:
     """Up to `samples` maps beside one that the metric tells from all in `seen`, where they are added."""
-    cuts = monitor.cuts(encoding)
+    cuts, worth = monitor.cuts(encoding), monitor.worth(encoding, target)
     found = []
     for _ in range(DRAWS * samples):
-        candidate = exchanged(encoding, scores, cuts, monitor.by_sub_token, draws)
+        candidate = exchanged(encoding, scores, cuts, monitor.by_sub_token, worth, draws)
         tops = monitor.tops(encoding, candidate)
         if tops not in seen:
             seen.add(tops)

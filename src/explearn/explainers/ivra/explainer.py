@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,8 +70,9 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         self.trained_classifier = ""
         self.history: list[dict[str, Any]] = []
 
+    @abstractmethod
     def _module(self, classifier: Classifier) -> AttentionModule:
-        raise NotImplementedError
+        """The module with its initial weights, for a classifier."""
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -273,8 +275,9 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         explainer.attention = module.requires_grad_(False).eval()
         return explainer
 
+    @abstractmethod
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
-        raise NotImplementedError
+        """The module for a classifier of this size, to load weights into."""
 
 
 class IvRA(_Regularised):
