@@ -9,9 +9,9 @@ as the pipeline leaves them; params.yaml there gives the options.
 
 speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
 copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
-by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`; in the
-row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which is
-how the paper reports.
+by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
+in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which
+is how the paper reports.
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv).
 """
 
