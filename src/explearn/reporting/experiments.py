@@ -16,7 +16,7 @@ from explearn.data.storage import write_text
 from explearn.errors import DataError, UnknownNameError
 from explearn.gate import WORKSPACE, figures, from_revision
 from explearn.registry import get_info
-from explearn.reporting.columns import Cell, Column, Row
+from explearn.reporting.columns import COST_NOISE, Cell, Column, Row
 from explearn.reporting.criteria import OwnModelRun, own_model_panels
 from explearn.reporting.html import asset, data_uri, page_environment, source_hash
 from explearn.reporting.markdown import Markdown, escape_markdown, table
@@ -32,7 +32,7 @@ HEADLINE_COLUMNS = (
     Column("auroc", "AUROC", True),
     Column("aopc_comprehensiveness", "AOPC compr.", True),
     Column("aopc_sufficiency", "AOPC suff.", False),
-    Column("relative_throughput", "Speed", True, "×"),
+    Column("relative_throughput", "Speed", True, "×", 2, noise=COST_NOISE, limit=1.0),
     Column("best_other_f1", "Best other’s F1", None),
 )
 
@@ -219,11 +219,8 @@ def _number(value: object) -> float | None:
 def _marked(column: Column, values: Sequence[float | None]) -> list[Cell]:
     """Cells with the best marked, where not all show one figure alike."""
     texts = [column.text(value) for value in values]
-    known = [value for value in values if value is not None]
-    best = ""
-    if len(set(texts) - {column.text(None)}) > 1 and column.larger_is_better is not None:
-        best = column.text(max(known) if column.larger_is_better else min(known))
-    return [Cell(value, text, best=text == best) for value, text in zip(values, texts, strict=True)]
+    best = column.best(values) if len(set(texts) - {column.text(None)}) > 1 else None
+    return [Cell(value, text, best=column.is_best(value, best)) for value, text in zip(values, texts, strict=True)]
 
 
 def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[Path, Path]:

@@ -19,7 +19,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import DISTRIBUTION, TABLES, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
     headline_sentences,
@@ -100,6 +100,7 @@ def render_html(
         students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         tasks=[_task(task, params) for task in tasks],
         introduction=INTRODUCTION,
+        cost_note=COST_NOTE,
         glossary=glossary(params.evaluate),
         methods=[[name, family, *rest] for family, name, *rest in sections.method_rows(tasks)],
         better=sections.BETTER,

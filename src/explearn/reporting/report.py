@@ -15,7 +15,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import DISTRIBUTION, TABLES, Column, Row, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
     headline_sentences,
@@ -78,6 +78,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         overview=_board(*overview(tasks), intervals=False),
         papers=[(found.table, _papers_table(found)) for found in side_by_side(params, tasks)],
         introduction=INTRODUCTION,
+        cost_note=COST_NOTE,
         glossary=glossary(params.evaluate),
         methods=sections.method_rows(tasks),
         tasks=[_task(task, params) for task in tasks],
