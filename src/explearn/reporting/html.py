@@ -39,6 +39,7 @@ FULL_SCALE = 99
 FIGURES = (
     ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
     ("f1", "F1 of each method on each task, with its interval", "Points with intervals, a panel a task"),
+    ("auroc", "AUROC of each method on each task, with its interval", "Points with intervals, a panel a task"),
     ("coefficients", "What explainers with a classifier of their own learned", "Heat maps of heads and layers"),
 )
 """Name of the file, title and description; the last is drawn for explainers with a classifier of their own."""
@@ -171,8 +172,9 @@ def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, A
 
 def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     """words, pair (index of the second segment's first word, or -1), marked ("0110"), and for each method its scores,
-    scaled, and the words it chose, None where it does not explain the text."""
-    first = next(iter(report.attributions.values()), None)
+    scaled, the words it chose, and the class it explains where that is not `predicted`; None where it does not explain
+    the text."""
+    first = report.task_attribution
     return {
         "id": report.example.id,
         "label": report.example.label,
@@ -184,6 +186,7 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
         "marked": _bits(report.gold),
         "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
         "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
+        "answers": [report.other_answer(m) if m in report.attributions else None for m in methods],
     }
 
 

@@ -211,10 +211,10 @@ def _text(report: ExampleReport) -> _Text:
     for method in leaderboard_order(list(report.selected)):
         selected = np.asarray(report.selected[method], dtype=np.bool_)
         hits = int((selected & report.gold).sum())
-        rows.append([method, f"{hits} of {int(selected.sum())}", emphasise(words, selected.tolist(), whole)])
-    # The predicted class is the classifier's; methods that train their own classifier come later in the order of
-    # attributions, and the probability is that of their target.
-    first = next(iter(report.attributions.values()), None)
+        answer = report.other_answer(method)
+        name = method if answer is None else f"{method} (explains “{answer}”)"
+        rows.append([name, f"{hits} of {int(selected.sum())}", emphasise(words, selected.tolist(), whole)])
+    first = report.task_attribution
     return _Text(
         id=report.example.id,
         label=report.example.label,
