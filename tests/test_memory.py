@@ -33,3 +33,12 @@ def test_a_peak_is_that_of_what_came_after_the_start_alone():
 def test_where_the_system_cannot_start_a_peak_anew_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "_RESET", tmp_path / "absent" / "clear_refs")
     assert peak_from_here(CPU)() is None
+
+
+def test_on_a_gpu_it_is_what_torch_allocated_there_since_the_start(monkeypatch):
+    allocated = {"peak": 900 * 2**20}
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: allocated.update(peak=100 * 2**20))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: allocated["peak"])
+    peak = peak_from_here(torch.device("cuda"))
+    allocated["peak"] += 50 * 2**20
+    assert peak() == 150

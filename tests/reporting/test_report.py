@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -10,6 +11,7 @@ from importlib import metadata
 
 import numpy as np
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 from explearn.data.records import Attribution, Example
@@ -320,6 +322,16 @@ def test_plot_data_is_the_numbers(tmp_path):
         ["films", "expnet", "learned", "0.5", "0.4", "0.6"],
         ["films", "rollout", "attention", "", "", ""],
     ]
+
+
+def test_bars_of_dvc_s_plots_begin_at_zero(repository):
+    stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    plots = [plot for stage in stages.values() for plots in stage.get("plots", ()) for plot in plots.values()]
+    names = {plot["template"] for plot in plots if "template" in plot}
+    assert names
+    for name in names:
+        template = json.loads((repository / ".dvc" / "plots" / f"{name}.json").read_text(encoding="utf-8"))
+        assert template["mark"]["type"] == "bar" and template["encoding"]["x"]["scale"]["zero"] is True
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 6])

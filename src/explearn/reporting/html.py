@@ -29,7 +29,7 @@ from explearn.reporting.executive import (
 )
 from explearn.reporting.glossary import INTRODUCTION, glossary
 from explearn.reporting.markdown import Markdown, inline_html
-from explearn.reporting.papers import side_by_side
+from explearn.reporting.papers import left_out, side_by_side
 from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
 
@@ -70,6 +70,7 @@ def render_html(
     absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
     shown = [figure for figure in FIGURES if figure[0] not in absent]
     names = {panel.figure for task in tasks for panel in sections.panels(task) if panel.figure}
+    papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
         css=Markup(asset("report.css")),
@@ -87,14 +88,16 @@ def render_html(
         papers=[
             {
                 "table": side.table,
+                "note": side.note,
                 "headings": side.headings,
                 "cells": [
                     [method, *(Markdown(f"**{text}**") if best else text for text, best in cells)]
                     for method, cells in side.rows
                 ],
             }
-            for side in side_by_side(params, tasks)
+            for side in papers
         ],
+        papers_left_out=left_out(papers),
         students=student_tables(
             students, params.evaluate.significance, {task: source.adapter for task, source in params.sources.items()}
         ),

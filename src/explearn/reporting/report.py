@@ -29,7 +29,7 @@ from explearn.reporting.html import write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, table
 from explearn.reporting.masks import write_study_plots
 from explearn.reporting.panels import Panel
-from explearn.reporting.papers import SideBySide, side_by_side
+from explearn.reporting.papers import SideBySide, left_out, side_by_side
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.students import Document, student_tables, students_introduction
@@ -67,6 +67,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         # Names and texts come from data: what was not made as Markdown on purpose is escaped.
         finalize=lambda value: value if isinstance(value, Markdown) else escape_markdown(str(value)),
     )
+    papers = side_by_side(params, tasks)
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
@@ -76,7 +77,8 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         headline=headline_sentences(params, tasks),
         caveats=caveats(params, tasks),
         overview=_board(*overview(tasks), intervals=False),
-        papers=[(found.table, _papers_table(found)) for found in side_by_side(params, tasks)],
+        papers=[(found, _papers_table(found)) for found in papers],
+        papers_left_out=left_out(papers),
         introduction=INTRODUCTION,
         cost_note=COST_NOTE,
         glossary=glossary(params.evaluate),
