@@ -98,9 +98,9 @@ def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
     assert {change.verdict for change in check(gate, run, run)} == {"same"}
 
 
-def gate(folder: Path, *arguments: str | Path) -> Any:
+def gate(folder: Path, *arguments: str | Path, columns: int = 200) -> Any:
     with contextlib.chdir(folder):
-        return CliRunner().invoke(app, ["gate", *map(str, arguments)], env={"COLUMNS": "200"})
+        return CliRunner().invoke(app, ["gate", *map(str, arguments)], env={"COLUMNS": str(columns)})
 
 
 @pytest.fixture
@@ -119,14 +119,29 @@ def project(tmp_path: Path) -> Path:
 def test_two_files_are_compared_by_the_rules_of_that_name(project, tmp_path):
     (tmp_path / "better").mkdir()
     (tmp_path / "better" / "metrics.json").write_text(json.dumps({"f1": 0.9}))
-    forth = gate(project, "gate.yaml", "--old", FILE, "--new", "better/metrics.json", "--md")
+    forth = gate(project, "gate.yaml", "--old", FILE, "--new", "better/metrics.json", "--md", "--all")
     assert forth.exit_code == 0 and "| f1 | 0.5000 | 0.9000 | +0.4000 | −0.1 | better |" in forth.stdout
     back = gate(project, "gate.yaml", "--old", "better/metrics.json", "--new", FILE, "--md")
     assert back.exit_code == 1 and "| −0.1 | **worse** |" in back.stdout
-    assert "1 of 1 figures became worse than allowed" in back.stdout
+    assert "1 of 1 figures became worse than allowed: 1 worse." in back.stdout
     (tmp_path / "odd.json").write_text("{}")
     odd = gate(project, "gate.yaml", "--old", "odd.json", "--new", FILE)
     assert odd.exit_code == 2 and "odd.json: 0 files of the rules have this name" in odd.stderr
+
+
+def test_a_narrow_terminal_shows_whole_paths_and_only_what_became_worse(tmp_path):
+    worse, same = "tasks.reviews.integrated_gradients.aopc_comprehensiveness", "tasks.reviews.lime.f1"
+    (tmp_path / "gate.yaml").write_text("rules: [{metric: '*', direction: higher, tolerance: 0}]")
+    for name, figure in (("old", 0.25), ("new", 0.125)):
+        (tmp_path / name / "reports").mkdir(parents=True)
+        (tmp_path / name / FILE).write_text(json.dumps({worse: figure, same: 0.5}))
+    found = gate(tmp_path, "gate.yaml", "--old", "old", "--new", "new", columns=80)
+    lines = found.stdout.splitlines()
+    assert found.exit_code == 1 and max(map(len, lines)) <= 80
+    start = next(line.index("Before") for line in lines if "Before" in line)
+    assert worse in "".join(line[:start].strip() for line in lines) and same not in found.stdout
+    assert all(number in found.stdout for number in ("0.2500", "0.1250", "-0.1250"))
+    assert "1 of 2 figures became worse than allowed: 1 worse, 1 same." in found.stdout
 
 
 def test_revisions_are_compared_through_dvc(project):

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from explearn.compute import peak_memory_mb
 from explearn.data.records import Example
 from explearn.data.sources.splits import hash_order
 from explearn.data.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
 from explearn.errors import DataError, UnknownNameError
 from explearn.explainer import Explainer
+from explearn.memory import peak_from_here
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
 from explearn.params import LEARNED, ON_MODEL, Params
@@ -51,14 +51,15 @@ class Cost:
 
     texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included,
     taken just before and just after.
-    peak_memory_mb: of the process, or of the device, so far; methods of one group share a process.
+    peak_memory_mb: largest while it explained, of the process or the device, model included; None where the system
+    does not tell (`explearn.memory`).
     forward_passes, backward_passes: through the model, for one text on average.
     """
 
     texts: int
     seconds: float
     forward_seconds: float
-    peak_memory_mb: float
+    peak_memory_mb: float | None
     forward_passes: float
     backward_passes: float
 
@@ -108,6 +109,7 @@ def write_attributions(
     list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
     seconds = 0.0
     with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
+        peak = peak_from_here(classifier.device)
         with count_passes(classifier.model) as passes:
             found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
             while True:
@@ -118,11 +120,12 @@ def write_attributions(
                     break
                 rows = [attribution_row(attribution) for attribution in attributions]
                 writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
+        memory = peak()
         cost = Cost(
             texts=len(examples),
             seconds=seconds,
             forward_seconds=forward.seconds(),
-            peak_memory_mb=peak_memory_mb(classifier.device),
+            peak_memory_mb=memory,
             forward_passes=passes.forward / len(examples),
             backward_passes=passes.backward / len(examples),
         )

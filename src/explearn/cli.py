@@ -20,7 +20,7 @@ from explearn.errors import DataError, ParamsError
 from explearn.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
 from explearn.params import load_params
 from explearn.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
-from explearn.reporting.changes import print_changes
+from explearn.reporting.changes import print_changes, summary
 from explearn.staging import COMPUTE_OPTIONS, compute_options, user_errors
 from explearn.workspace import Workspace
 
@@ -183,9 +183,9 @@ def gate(
         Path | None, typer.Option(help="Metrics file, or project folder, to judge, instead of --head.")
     ] = None,
     markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a job summary.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Show also the figures that stay the same.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every figure, not just those that became worse.")] = False,
 ) -> None:
-    """End with exit code 1 where a figure has become worse than the rules allow, and show what changed.
+    """End with exit code 1 where a figure has become worse than the rules allow, and show which.
 
     Exit code 2: the comparison could not be made.
     """
@@ -203,10 +203,8 @@ def gate(
             before, after = from_revision(files, base), from_revision(files, head)
         changes = check(found, before, after)
     worse = [change for change in changes if change.regression]
-    shown = changes if every else [change for change in changes if change.verdict != "same"]
-    print_changes(shown, markdown)
-    said = f"{len(worse)} of {len(changes)} figures became worse than allowed."
-    print(f"\n{said}" if worse else f"\nNone of {len(changes)} figures became worse than allowed.")
+    print_changes(changes if every else worse, markdown)
+    print(f"\n{summary(changes)}")
     if worse:
         raise typer.Exit(1)
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -129,19 +130,21 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
     if revision == WORKSPACE:
         return {file: read_json(file) for file in files if Path(file).exists()}
     # DVC takes a second to load.
-    import dvc.api
-    from dvc.exceptions import DvcException, PathMissingError
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException
 
     found = {}
-    for file in files:
-        try:
-            found[file] = json.loads(dvc.api.read(file, rev=revision))
-        except PathMissingError:
-            continue
-        except json.JSONDecodeError as error:
-            raise DataError(f"{file} at {revision}: not valid JSON ({error})") from error
-        except DvcException as error:
-            raise DataError(f"{file} at {revision}: {first_line(error)}") from error
+    # One file system for all files: a revision takes long to open.
+    with closing(DVCFileSystem(rev=revision)) as project:
+        for file in files:
+            try:
+                found[file] = json.loads(project.read_text(file, encoding="utf-8"))
+            except FileNotFoundError:
+                continue
+            except json.JSONDecodeError as error:
+                raise DataError(f"{file} at {revision}: not valid JSON ({error})") from error
+            except DvcException as error:
+                raise DataError(f"{file} at {revision}: {first_line(error)}") from error
     return found
 
 

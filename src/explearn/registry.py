@@ -36,6 +36,7 @@ class MethodInfo:
             training rationales' positive rate, or the top K.
         defaults: constructor arguments that this name stands for.
         costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
+        uncounted: does work of weight that is no pass through the classifier, so that counted passes say too little.
         own_model: trains the classifier that it explains, and keeps it beside its own weights.
         watches_metric: chooses what it says of a text by a metric of faithfulness on that text.
         base: the trained explainer that a method without a training of its own starts from on every text.
@@ -50,6 +51,7 @@ class MethodInfo:
     binarisation: Binarisation = "top_k"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     costly: bool = False
+    uncounted: bool = False
     own_model: bool = False
     watches_metric: bool = False
     base: str | None = None
@@ -92,8 +94,9 @@ _METHODS: dict[str, MethodInfo] = {
             "learned",
             "explearn.explainers.l2e:L2E",
             "A small Transformer that has learned another method's explanations of the training texts.",
-            "one forward pass, and one of a student a tenth of the classifier's size",
+            "one forward pass, and one of its student, a smaller Transformer",
             frozenset({"teacher"}),
+            uncounted=True,
         ),
         MethodInfo(
             "ivra",
@@ -119,14 +122,17 @@ _METHODS: dict[str, MethodInfo] = {
             "explearn.explainers.aml.pretrained:PAML",
             "A model trained to mask all but the words that keep the prediction, and whose absence changes it.",
             "one forward pass, and one of its own model",
+            uncounted=True,
         ),
         MethodInfo(
             "faml",
             "learned",
             "explearn.explainers.aml.finetuned:FAML",
             "pAML's model fine-tuned on each text; of its maps the one that is best on a metric, which it looks at.",
-            "up to 30 steps, each of two forward and backward passes, and up to 12 forward passes for the metric",
+            "forward and backward passes of the classifier and of its own model for each step, and forward passes for "
+            "the metric of every map it tries",
             frozenset({"gradients"}),
+            uncounted=True,
             base="paml",
             watches_metric=True,
             costly=True,
@@ -171,6 +177,7 @@ _METHODS: dict[str, MethodInfo] = {
             "one forward pass, and a max-flow problem for each sub-token",
             frozenset({"attentions"}),
             costly=True,
+            uncounted=True,
         ),
         MethodInfo(
             "gradient",
@@ -230,6 +237,7 @@ _METHODS: dict[str, MethodInfo] = {
             "Relevance passed down from the class to the last layer's attention, from [CLS].",
             "one forward pass, and relevance through the last layer, in float64",
             frozenset({"attentions"}),
+            uncounted=True,
         ),
         MethodInfo(
             "full_lrp",
@@ -237,6 +245,7 @@ _METHODS: dict[str, MethodInfo] = {
             "explearn.baselines.relevance.lrp:FullLRP",
             "Relevance passed down from the class through all layers to the embeddings.",
             "two forward passes and one of relevance, in float64",
+            uncounted=True,
         ),
         MethodInfo(
             "transformer_attribution",
@@ -245,6 +254,7 @@ _METHODS: dict[str, MethodInfo] = {
             "Relevance of each layer's attention times its gradient, rolled out to [CLS].",
             "two forward passes, one backward and one of relevance, in float64",
             frozenset({"gradients", "attentions"}),
+            uncounted=True,
         ),
         MethodInfo(
             "gae",
@@ -359,6 +369,7 @@ _METHODS: dict[str, MethodInfo] = {
             "How close each token's part of a layer's output comes to the whole, rolled out through the layers.",
             "one forward pass, and its parts token by token",
             frozenset({"attentions"}),
+            uncounted=True,
         ),
         MethodInfo(
             "globenc",
@@ -367,6 +378,7 @@ _METHODS: dict[str, MethodInfo] = {
             "Size of each token's part of a layer's output, layer norms included, rolled out through the layers.",
             "one forward pass, and its parts token by token",
             frozenset({"attentions"}),
+            uncounted=True,
         ),
         MethodInfo(
             "decompx",
@@ -376,6 +388,7 @@ _METHODS: dict[str, MethodInfo] = {
             "one forward pass for each sub-token's vector",
             frozenset({"attentions"}),
             costly=True,
+            uncounted=True,
         ),
     )
 }

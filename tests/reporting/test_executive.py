@@ -8,7 +8,7 @@ import pytest
 from explearn.params import Params
 from explearn.reporting.caveats import caveats
 from explearn.reporting.executive import leader_rows, leaders, means, overview
-from explearn.reporting.papers import EXPNET_F1, side_by_side
+from explearn.reporting.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
 from explearn.reporting.sections import agreement_rows, sanity_rows, significance_matrix
 from task_reports import check, comparison, metrics, similarity, task
 
@@ -151,6 +151,27 @@ def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():
     assert rows["rollout"][1] == ("0.900", True) and rows["lime"][1] == ("–", False)
     assert set(rows) == set(EXPNET_F1.figures)
     assert side_by_side(params(), [task("films"), task("meals")]) == []
+
+
+@pytest.mark.parametrize(
+    ("encoder", "differ"),
+    [("google-bert/bert-base-uncased", False), ("bert-base-cased", False), ("FacebookAI/roberta-base", True),
+     ("distilbert/distilbert-base-uncased", True), ("embedded", True)],
+)  # fmt: skip
+def test_a_paper_s_encoder_is_named_beside_ours(encoder, differ):
+    names = ("sst2", "cola", "hatexplain")
+    run = params(names, names).model_copy(update={"encoder": encoder})
+    shown = side_by_side(run, [task(name) for name in names])
+    assert [side.table.column.metric for side in shown] == ["f1", "precision", "recall", "throughput"]
+    for side in shown:
+        assert f"bert-base, here: {encoder}." in side.note and ("They differ" in side.note) == differ
+    assert left_out(shown).count("Of ExpNet's results, left out: Table 4 ") == 1 and left_out([]) == ""
+
+
+def test_the_paper_s_precision_and_recall_give_its_f1():
+    for method, recalls in EXPNET_RECALL.figures.items():
+        for p, r, f1 in zip(EXPNET_PRECISION.figures[method], recalls, EXPNET_F1.figures[method], strict=True):
+            assert 2 * p * r / (p + r) == pytest.approx(f1, abs=0.002), method
 
 
 def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best():

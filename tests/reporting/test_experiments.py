@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -12,6 +16,7 @@ from explearn.reporting.experiments import (
     changed_params,
     method_rows,
     parse_experiments,
+    read_experiments,
     render_html,
     render_markdown,
     write_experiments,
@@ -42,6 +47,35 @@ def test_all_experiments_come_with_the_commits_they_start_from_and_unfinished_on
         parse_experiments(shown(), ["failed"])
     with pytest.raises(DataError, match="has no experiments"):
         parse_experiments(shown()[:1])
+
+
+def test_an_experiment_named_is_read_whatever_commit_it_starts_from(tmp_path, monkeypatch):
+    def run(*command: str) -> None:
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    def write(f1: float) -> None:
+        (tmp_path / "reports" / "headline.json").write_text(json.dumps({"explainer": "expnet", "f1": f1}))
+        (tmp_path / "reports" / "metrics.json").write_text(json.dumps({"tasks": {"films": {"expnet": {"f1": f1}}}}))
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "params.yaml").write_text("tasks: [films]")
+    (tmp_path / "dvc.yaml").write_text("{metrics: [reports/headline.json], params: [params.yaml]}")
+    write(0.5)
+    run("git", "init", "--quiet", "--initial-branch=main")
+    run("git", "config", "user.name", "test")
+    run("git", "config", "user.email", "test@example.org")
+    run(sys.executable, "-m", "dvc", "init", "--quiet")
+    run("git", "add", "--all")
+    run("git", "commit", "--quiet", "--message", "first")
+    write(0.75)
+    run(sys.executable, "-m", "dvc", "exp", "save", "--name", "wide")
+    run("git", "commit", "--quiet", "--all", "--message", "second")
+    start, wide = read_experiments(["wide"])
+    assert (wide.name, wide.headline["f1"], wide.tasks) == ("wide", 0.75, {"films": {"expnet": {"f1": 0.75}}})
+    assert start.headline["f1"] == 0.5
+    with pytest.raises(UnknownNameError, match="wide"):
+        read_experiments(["wid"])
 
 
 def test_only_parameters_that_differ_are_shown():

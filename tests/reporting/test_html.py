@@ -157,13 +157,15 @@ def test_scores_are_scaled_to_the_text_s_largest_and_chosen_words_are_kept(page)
     assert first["scores"] == [[99, 50, 0, 99], [-99, 50, 0, 25]]
     assert first["chosen"] == ["1001", "0101"] and first["marked"] == "0101" and second["marked"] == "0000"
     assert (first["label"], second["label"], second["predicted"], first["pair"]) == ("good", "bad", "good", -1)
+    assert first["answers"] == [None, None]
 
 
 def test_figures_are_inside_the_file(tmp_path):
     write_report(tmp_path, params("films"), [films()])
     found = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     images = [a["src"] for t, a in found.elements if t == "img"]
-    assert len(images) == 2 and all(image.startswith("data:image/svg+xml;base64,") for image in images)
+    # What agreement costs, F1 and AUROC: all that report.md shows.
+    assert len(images) == 3 and all(image.startswith("data:image/svg+xml;base64,") for image in images)
     again = (tmp_path / "report.html").read_bytes()
     write_html(tmp_path / "report.html", params("films"), [films()], tmp_path / "figures")
     assert (tmp_path / "report.html").read_bytes() == again

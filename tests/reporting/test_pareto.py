@@ -29,6 +29,11 @@ def test_points_are_means_over_the_tasks_that_have_the_measure() -> None:
     assert (point.method, point.cost, point.value) == ("rollout", 3.0, pytest.approx(0.3))
 
 
+def test_no_method_is_faster_than_classifying_alone() -> None:
+    (point,) = points(F1, [task("one", {"rollout": metrics(0.2, relative_throughput=1.08)})])
+    assert point.cost == 1.0
+
+
 def test_the_figure_names_every_method_and_is_the_same_every_time(tmp_path) -> None:
     methods = {name: metrics(0.3, relative_throughput=0.5) for name in ("expnet", "rollout", "random")}
     for run in ("first.svg", "second.svg"):

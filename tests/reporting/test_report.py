@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from importlib import metadata
 
 import numpy as np
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 from explearn.data.records import Attribution, Example
 from explearn.errors import DataError
 from explearn.params import Params
 from explearn.reporting.caveats import chance_warning
-from explearn.reporting.columns import FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
+from explearn.reporting.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
 from explearn.reporting.executive import headline_sentences
 from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
 from explearn.reporting.report import fenced, render_report, write_report
@@ -92,6 +95,32 @@ def test_where_methods_were_compared_the_tests_say_who_is_best_and_who_ties():
         "rollout": "<u>0.400</u>",
         "random": "0.100",
     }
+
+
+def test_counted_passes_that_are_not_all_the_work_say_so_and_are_never_best():
+    rows = {
+        "full_lrp": metrics(forward_passes=1.0, backward_passes=0.0),
+        "gae": metrics(forward_passes=2.0, backward_passes=1.0),
+    }
+    cells = {row.method: [cell.markdown(False) for cell in row.cells[2:4]] for row in leaderboard(rows, COST_COLUMNS)}
+    assert cells == {"full_lrp": ["1.0+", "0.0+"], "gae": ["**2.0**", "**1.0**"]}
+
+
+def test_costs_within_the_clock_s_noise_are_all_best_and_nothing_beats_classifying_alone():
+    speeds = {"expnet": 1.08, "raw_attention": 0.93, "rollout": 0.88, "lime": 0.031}
+    rows = {
+        method: metrics(relative_throughput=speed, throughput=100 * speed, peak_memory_mb=500 / speed)
+        for method, speed in speeds.items()
+    }
+    cells = {row.method: [row.cells[i].markdown(False) for i in (0, 1, 4)] for row in leaderboard(rows, COST_COLUMNS)}
+    assert cells == {
+        "expnet": ["**108.0**", "**1.00×**", "**463**"],
+        "raw_attention": ["93.0", "**0.93×**", "538"],
+        "rollout": ["88.0", "0.88×", "568"],
+        "lime": ["3.1", "0.03×", "16,129"],
+    }
+    (said,) = [line for line in headline_sentences(params(), [task(methods=rows)]) if "classifying alone" in line]
+    assert said == "Classifying and explaining takes 1.0× as long as classifying alone."
 
 
 def test_a_column_without_values_has_no_best():
@@ -207,6 +236,17 @@ def test_example_rows_show_marked_and_chosen_words():
     assert "**films-1** · true label good · predicted good (p = 0.88)" in text
 
 
+def test_a_row_that_explains_another_answer_names_it():
+    """IvRA explains its own classifier, whatever comes first; the text's head is of the task's."""
+    own = replace(attributed(FILM, [0.9, 0.1, 0.8, 0.2], "ivra"), predicted="b|d", target="b|d", probability=0.5)
+    of_task = attributed(FILM, [0.1, 0.2, 0.3, 0.4], "rollout")
+    marks = {"k": 2, "thresholds": {}, "positive_rate": 0.2}
+    reports = example_reports([FILM], {}, {}, {"ivra": {FILM.id: own}, "rollout": {FILM.id: of_task}}, **marks)
+    text = render_report(params(), [task(examples=reports)])
+    names = [row[0] for t in tables(text) if t[0][0] == "By" for row in t[2:]]
+    assert names == ["ivra (explains “b&#124;d”)", "rollout"] and "predicted good (p = 0.88)" in text
+
+
 def test_long_texts_show_chosen_words_only():
     long = example("films-2", " ".join(f"w{i}" for i in range(100)))
     reports = example_reports(
@@ -282,6 +322,16 @@ def test_plot_data_is_the_numbers(tmp_path):
         ["films", "expnet", "learned", "0.5", "0.4", "0.6"],
         ["films", "rollout", "attention", "", "", ""],
     ]
+
+
+def test_bars_of_dvc_s_plots_begin_at_zero(repository):
+    stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    plots = [plot for stage in stages.values() for plots in stage.get("plots", ()) for plot in plots.values()]
+    names = {plot["template"] for plot in plots if "template" in plot}
+    assert names
+    for name in names:
+        template = json.loads((repository / ".dvc" / "plots" / f"{name}.json").read_text(encoding="utf-8"))
+        assert template["mark"]["type"] == "bar" and template["encoding"]["x"]["scale"]["zero"] is True
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 6])

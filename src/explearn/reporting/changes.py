@@ -1,13 +1,16 @@
-"""A gate's findings as a table, for a terminal or a job summary."""
+"""A gate's findings as a table and a sentence, for a terminal or a job summary."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from explearn.gate import Change
+from explearn.gate import Change, Verdict
 from explearn.reporting.markdown import Markdown, table
 
 HEADINGS = ("Figure", "Before", "After", "Change", "Allowed", "Verdict")
@@ -41,10 +44,23 @@ def print_changes(changes: Sequence[Change], markdown: bool) -> None:
         ]
         print(table(HEADINGS, cells))
         return
-    shown = Table(*HEADINGS)
+    shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    # Paths are long: in a narrow terminal they go on in the next line, and the numbers stay whole.
+    shown.add_column(HEADINGS[0], overflow="fold")
+    for heading in HEADINGS[1:-1]:
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column(HEADINGS[-1], no_wrap=True)
     for row in rows:
         shown.add_row(*row, style="bold red" if row[-1] in ("worse", "gone") else None)
     Console(highlight=False).print(shown)
+
+
+def summary(changes: Sequence[Change]) -> str:
+    """How many figures became worse than allowed, and how many there are of each verdict, in a sentence."""
+    counts = Counter(change.verdict for change in changes)
+    listed = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+    worse = sum(change.regression for change in changes)
+    return f"{f'{worse:,}' if worse else 'None'} of {len(changes):,} figures became worse than allowed: {listed}."
 
 
 def _shown(value: float | None) -> Markdown:

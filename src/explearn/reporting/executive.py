@@ -26,7 +26,7 @@ QUESTIONS: tuple[tuple[str, Column], ...] = (
 )
 """What the first page asks of the methods, each with the figure that answers it."""
 
-TIME = Column("time", "Time", False, "×", 1)
+TIME = Column("time", "Time", False, "×", 1, limit=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +209,11 @@ def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Mark
             f"The best {what} by that mean, {escape_markdown(rival)}, has {value:.3f}: {name} is "
             f"{_compared(f1, value)}, and leads every {what}, or ties with the best, on {numbers[won]} of {over}."
         )
-    auroc, speed = numbers["auroc"], numbers["relative_throughput"]
+    auroc, time = numbers["auroc"], means(TIME.metric, tasks).get(params.explainer)
     if isinstance(auroc, float):
         sentences.append(f"Its mean AUROC is {auroc:.3f}, where ordering words by chance gives 0.5.")
-    if isinstance(speed, float):
-        sentences.append(f"It classifies and explains at {speed:.3f} times the speed of classifying alone.")
+    if time is not None:
+        sentences.append(f"Classifying and explaining takes {TIME.text(time)} as long as classifying alone.")
     return [Markdown(sentence) for sentence in sentences]
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from markupsafe import Markup
 
 from explearn.data.storage import write_text
-from explearn.errors import DataError, UnknownNameError
+from explearn.errors import DataError, UnknownNameError, first_line
 from explearn.gate import WORKSPACE, figures, from_revision
 from explearn.registry import get_info
-from explearn.reporting.columns import Cell, Column, Row
+from explearn.reporting.columns import COST_NOISE, Cell, Column, Row
 from explearn.reporting.criteria import OwnModelRun, own_model_panels
 from explearn.reporting.html import asset, data_uri, page_environment, source_hash
 from explearn.reporting.markdown import Markdown, escape_markdown, table
@@ -32,7 +32,7 @@ HEADLINE_COLUMNS = (
     Column("auroc", "AUROC", True),
     Column("aopc_comprehensiveness", "AOPC compr.", True),
     Column("aopc_sufficiency", "AOPC suff.", False),
-    Column("relative_throughput", "Speed", True, "×"),
+    Column("relative_throughput", "Speed", True, "×", 2, noise=COST_NOISE, limit=1.0),
     Column("best_other_f1", "Best other’s F1", None),
 )
 
@@ -68,15 +68,36 @@ def read_experiments(names: Sequence[str] = ()) -> list[Experiment]:
     """The current commit and its experiments, or the experiments named, of any commit, with the commit they start from.
 
     Runs `dvc exp show`. Experiments that have not finished have no figures and are left out.
-    Raises UnknownNameError for a name that no experiment has, DataError where DVC fails or no experiment has finished.
+    Raises UnknownNameError for a name that no finished experiment has, DataError where DVC fails or no experiment has
+    finished.
     """
-    command = [sys.executable, "-m", "dvc", "exp", "show", "--json", *(["--all-commits"] if names else [])]
+    command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
+    for revision in _starts(names) if names else ():
+        command += ["--rev", revision]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["ended without a word"]
         raise DataError(f"dvc exp show: {said[-1].removeprefix('ERROR: ')}")
     found = parse_experiments(json.loads(done.stdout), names)
     return [_with_methods(experiment) for experiment in found]
+
+
+def _starts(names: Sequence[str]) -> list[str]:
+    """The commits that experiments start from; to show all commits takes DVC seconds for each."""
+    # DVC takes a second to load.
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        with Repo() as repo:
+            listed = repo.experiments.ls(all_commits=True)
+    except DvcException as error:
+        raise DataError(f"dvc exp list: {first_line(error)}") from error
+    starts = {name: commit for commit, found in listed.items() for name, _ in found}
+    for name in names:
+        if name not in starts:
+            raise UnknownNameError("experiment", name, starts)
+    return list(dict.fromkeys(starts[name] for name in names))
 
 
 def parse_experiments(commits: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> list[Experiment]:
@@ -219,11 +240,8 @@ def _number(value: object) -> float | None:
 def _marked(column: Column, values: Sequence[float | None]) -> list[Cell]:
     """Cells with the best marked, where not all show one figure alike."""
     texts = [column.text(value) for value in values]
-    known = [value for value in values if value is not None]
-    best = ""
-    if len(set(texts) - {column.text(None)}) > 1 and column.larger_is_better is not None:
-        best = column.text(max(known) if column.larger_is_better else min(known))
-    return [Cell(value, text, best=text == best) for value, text in zip(values, texts, strict=True)]
+    best = column.best(values) if len(set(texts) - {column.text(None)}) > 1 else None
+    return [Cell(value, text, best=column.is_best(value, best)) for value, text in zip(values, texts, strict=True)]
 
 
 def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[Path, Path]:

@@ -103,7 +103,8 @@ def glossary(params: EvaluateParams) -> list[Group]:
                 ("Time", "the other way round: how many times longer than classifying alone", "lower"),
                 ("Forward, backward passes", "texts sent through the classifier, and gradients taken through it, for "
                  "one text explained", "lower"),
-                ("Memory", "largest memory of the process so far; quick methods share a process", "lower"),
+                ("Memory", "largest memory in use while explaining, model included: of the GPU, or else of the whole "
+                 "process", "lower"),
                 ("Completeness error", "for methods whose scores should add up to a known number: by how much they "
                  "miss it, on average", "lower"),
             ],

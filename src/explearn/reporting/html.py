@@ -19,7 +19,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import DISTRIBUTION, TABLES, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
     headline_sentences,
@@ -29,7 +29,7 @@ from explearn.reporting.executive import (
 )
 from explearn.reporting.glossary import INTRODUCTION, glossary
 from explearn.reporting.markdown import Markdown, inline_html
-from explearn.reporting.papers import side_by_side
+from explearn.reporting.papers import left_out, side_by_side
 from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
 
@@ -39,6 +39,7 @@ FULL_SCALE = 99
 FIGURES = (
     ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
     ("f1", "F1 of each method on each task, with its interval", "Points with intervals, a panel a task"),
+    ("auroc", "AUROC of each method on each task, with its interval", "Points with intervals, a panel a task"),
     ("coefficients", "What explainers with a classifier of their own learned", "Heat maps of heads and layers"),
 )
 """Name of the file, title and description; the last is drawn for explainers with a classifier of their own."""
@@ -69,6 +70,7 @@ def render_html(
     absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
     shown = [figure for figure in FIGURES if figure[0] not in absent]
     names = {panel.figure for task in tasks for panel in sections.panels(task) if panel.figure}
+    papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
         css=Markup(asset("report.css")),
@@ -86,20 +88,23 @@ def render_html(
         papers=[
             {
                 "table": side.table,
+                "note": side.note,
                 "headings": side.headings,
                 "cells": [
                     [method, *(Markdown(f"**{text}**") if best else text for text, best in cells)]
                     for method, cells in side.rows
                 ],
             }
-            for side in side_by_side(params, tasks)
+            for side in papers
         ],
+        papers_left_out=left_out(papers),
         students=student_tables(
             students, params.evaluate.significance, {task: source.adapter for task, source in params.sources.items()}
         ),
         students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         tasks=[_task(task, params) for task in tasks],
         introduction=INTRODUCTION,
+        cost_note=COST_NOTE,
         glossary=glossary(params.evaluate),
         methods=[[name, family, *rest] for family, name, *rest in sections.method_rows(tasks)],
         better=sections.BETTER,
@@ -170,8 +175,9 @@ def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, A
 
 def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     """words, pair (index of the second segment's first word, or -1), marked ("0110"), and for each method its scores,
-    scaled, and the words it chose, None where it does not explain the text."""
-    first = next(iter(report.attributions.values()), None)
+    scaled, the words it chose, and the class it explains where that is not `predicted`; None where it does not explain
+    the text."""
+    first = report.task_attribution
     return {
         "id": report.example.id,
         "label": report.example.label,
@@ -183,6 +189,7 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
         "marked": _bits(report.gold),
         "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
         "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
+        "answers": [report.other_answer(m) if m in report.attributions else None for m in methods],
     }
 
 

@@ -39,7 +39,7 @@ PANELS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A method's mean over the tasks; cost is its time relative to classifying alone."""
+    """A method's mean over the tasks; cost is its time relative to classifying alone, 1 at least."""
 
     method: str
     cost: float
@@ -55,7 +55,7 @@ def points(panel: Panel, tasks: Sequence[TaskReport]) -> list[Point]:
         speeds = [speed for row in rows if (speed := row.get("relative_throughput"))]
         values = [value for row in rows if (value := row.get(panel.metric)) is not None]
         if len(speeds) == len(values) == len(rows):
-            found.append(Point(method, fmean(1 / speed for speed in speeds), fmean(values)))
+            found.append(Point(method, max(1.0, fmean(1 / speed for speed in speeds)), fmean(values)))
     return found
 
 

@@ -15,7 +15,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import DISTRIBUTION, TABLES, Column, Row, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard
 from explearn.reporting.executive import (
     LEADER_HEADINGS,
     headline_sentences,
@@ -29,7 +29,7 @@ from explearn.reporting.html import write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, table
 from explearn.reporting.masks import write_study_plots
 from explearn.reporting.panels import Panel
-from explearn.reporting.papers import SideBySide, side_by_side
+from explearn.reporting.papers import SideBySide, left_out, side_by_side
 from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.students import Document, student_tables, students_introduction
@@ -67,6 +67,7 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         # Names and texts come from data: what was not made as Markdown on purpose is escaped.
         finalize=lambda value: value if isinstance(value, Markdown) else escape_markdown(str(value)),
     )
+    papers = side_by_side(params, tasks)
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
@@ -76,8 +77,10 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         headline=headline_sentences(params, tasks),
         caveats=caveats(params, tasks),
         overview=_board(*overview(tasks), intervals=False),
-        papers=[(found.table, _papers_table(found)) for found in side_by_side(params, tasks)],
+        papers=[(found, _papers_table(found)) for found in papers],
+        papers_left_out=left_out(papers),
         introduction=INTRODUCTION,
+        cost_note=COST_NOTE,
         glossary=glossary(params.evaluate),
         methods=sections.method_rows(tasks),
         tasks=[_task(task, params) for task in tasks],
@@ -210,10 +213,10 @@ def _text(report: ExampleReport) -> _Text:
     for method in leaderboard_order(list(report.selected)):
         selected = np.asarray(report.selected[method], dtype=np.bool_)
         hits = int((selected & report.gold).sum())
-        rows.append([method, f"{hits} of {int(selected.sum())}", emphasise(words, selected.tolist(), whole)])
-    # The predicted class is the classifier's; methods that train their own classifier come later in the order of
-    # attributions, and the probability is that of their target.
-    first = next(iter(report.attributions.values()), None)
+        answer = report.other_answer(method)
+        name = method if answer is None else f"{method} (explains “{answer}”)"
+        rows.append([name, f"{hits} of {int(selected.sum())}", emphasise(words, selected.tolist(), whole)])
+    first = report.task_attribution
     return _Text(
         id=report.example.id,
         label=report.example.label,

@@ -41,6 +41,19 @@ class ExampleReport:
     attributions: Mapping[str, Attribution]
     selected: Mapping[str, NDArray[np.bool_]]
 
+    @property
+    def task_attribution(self) -> Attribution | None:
+        """The explanation of a method that explains the task's classifier, whose answer it holds; where all explain
+        classifiers of their own, that of the first; None without methods."""
+        shared = (a for method, a in self.attributions.items() if not get_info(method).own_model)
+        return next(shared, next(iter(self.attributions.values()), None))
+
+    def other_answer(self, method: str) -> str | None:
+        """The class that a method explains, where the task's classifier answers another; methods with a classifier of
+        their own explain its answer."""
+        answer, of_task = self.attributions[method].target, self.task_attribution
+        return answer if of_task is not None and answer != of_task.predicted else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskReport:

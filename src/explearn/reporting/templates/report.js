@@ -68,7 +68,9 @@
       if (!methods.has(method) || !text.scores[number]) return;
       const chosen = [...text.chosen[number]];
       const hits = chosen.filter((mark, index) => mark === "1" && text.marked[index] === "1").length;
-      rows.push(row(method, `${hits} of ${chosen.filter((mark) => mark === "1").length} chosen are marked`, scored(text, number)));
+      const answer = text.answers[number];
+      const note = `${hits} of ${chosen.filter((mark) => mark === "1").length} chosen are marked`;
+      rows.push(row(method, answer === null ? note : `${note}; explains “${answer}”`, scored(text, number)));
     });
     return element("article", { class: "text" }, element("h3", {}, text.id), head, element("ul", {}, ...rows));
   }
