@@ -72,6 +72,7 @@ def test_random_scores_are_no_alternative_to_the_best():
     tasks = [replace(t, by_text={"text_f1_topk": dict.fromkeys(figures, NOISE)}) for t in two_tasks(figures, figures)]
     (found, *_) = leaders(tasks, 0.05)
     assert (found.method, found.rivals, found.fastest) == ("rollout", 0, "rollout")
+    assert leader_rows([found])[0][5] == "0, and random"
 
 
 def test_a_leader_may_be_beaten_on_a_task():

@@ -107,7 +107,9 @@ def _like_the_metric(tasks: Sequence[TaskReport]) -> list[str]:
         )
     if trained:
         found.append(f"{_names(list(trained))} was trained on its answers to masked texts.")
-    return [f"**Close to the metric:** {' '.join(found)} Part of a lead in these figures may be that."] if found else []
+    if not found:
+        return []
+    return [f"**Close to the metric:** {' '.join(found)} Part of a lead in these figures may come from that."]
 
 
 def _one_training(params: Params, tasks: Sequence[TaskReport]) -> list[str]:
@@ -116,7 +118,7 @@ def _one_training(params: Params, tasks: Sequence[TaskReport]) -> list[str]:
         return []
     return [
         f"**One training run:** {_names(learned)}, and the classifiers, were trained once, with seed {params.seed}. "
-        "Intervals and tests do not hold what another seed would change (docs/reports.md: several seeds)."
+        "Intervals and tests do not include what another seed would change (docs/reports.md: several seeds)."
     ]
 
 
@@ -313,7 +315,7 @@ def _out_of_distribution(tasks: Sequence[TaskReport]) -> list[str]:
     if not shifted:
         return []
     return [
-        f"**Out of distribution:** {', '.join(shifted)}. So far falls the classifier's mean confidence on texts "
+        f"**Out of distribution:** {', '.join(shifted)}. The classifier's mean confidence falls this far on texts "
         "shortened at random. It never learned to read shortened texts: of every fall that faithfulness measures, part "
         "is that and part the words taken, and the figures do not tell which."
     ]

@@ -46,6 +46,7 @@ class Leader:
         time: its time to classify and explain, relative to classifying alone.
         rivals: how many other methods are not significantly worse over the texts of all tasks together, random scores
             left out; None where it was not tested.
+        random_too: whether random scores are not significantly worse.
         fastest, fastest_time: the fastest of those, the one ahead included; None where it was not tested.
     """
 
@@ -58,6 +59,7 @@ class Leader:
     tasks: int
     time: float | None
     rivals: int | None
+    random_too: bool
     fastest: str | None
     fastest_time: float | None
 
@@ -129,8 +131,9 @@ def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
         best = (max if column.larger_is_better else min)(table, key=table.__getitem__)
         compared = [c for task in tasks if (c := task.comparisons.get(column.metric)) is not None and c.methods]
         together = compare_together(column.metric, table, tasks, column.larger_is_better is True, significance)
-        level = [] if together is None else [m for m in together.tied if m != best and get_info(m).family != "chance"]
-        tested = [] if together is None else [best, *level]
+        level = [] if together is None else [m for m in (*together.best, *together.tied) if m != best]
+        rivals = [method for method in level if get_info(method).family != "chance"]
+        tested = [] if together is None else [best, *rivals]
         fastest = min((m for m in tested if m in times), key=times.__getitem__, default=None)
         found.append(
             Leader(
@@ -142,7 +145,8 @@ def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
                 sum(best in c.best or best in c.tied for c in compared),
                 len(compared),
                 times.get(best),
-                None if together is None else len(level),
+                None if together is None else len(rivals),
+                "random" in level,
                 fastest,
                 times[fastest] if fastest else None,
             )
@@ -195,6 +199,7 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
         fastest = "not tested"
         if leader.fastest is not None:
             fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{_aside(leader.fastest)}"
+        rivals = "not tested" if leader.rivals is None else str(leader.rivals)
         rows.append(
             [
                 Markdown(leader.question),
@@ -202,7 +207,7 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
                 Markdown(figure),
                 Markdown(f"{leader.unbeaten} of {_tasks(leader.tasks)}" if leader.tasks else "not tested"),
                 Markdown(TIME.text(leader.time)),
-                Markdown("not tested" if leader.rivals is None else str(leader.rivals)),
+                Markdown(f"{rivals}, and random" if leader.random_too else rivals),
                 Markdown(fastest),
             ]
         )
