@@ -10,7 +10,9 @@ from explearn.reporting.tables import TaskReport
 
 
 def metrics(f1=0.5, low=None, high=None, **others):
+    """A method's figures; `f1`, `low` and `high` are those of both rules of choosing words."""
     row = {column.metric: 0.25 for table in (*TABLES, DISTRIBUTION) for column in table.columns}
+    row |= {"f1_topk": f1, "f1_topk_low": low, "f1_topk_high": high}
     return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
@@ -35,22 +37,25 @@ def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
     return TaskReport(**{**fields, **changes})
 
 
-def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05) -> Comparison:
-    """`p_values`: (method, method) -> corrected p-value; 1 where none is given."""
+def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None) -> Comparison:
+    """`p_values`: (method, method) -> corrected p-value; 1 where none is given. The test's direction is by default that
+    of the values."""
     methods = tuple(values)
     adjusted = np.ones((len(methods), len(methods)))
     for (a, b), p in dict(p_values).items():
         i, j = methods.index(a), methods.index(b)
         adjusted[i, j] = adjusted[j, i] = p
+    figures = np.array(list(values.values()), dtype=np.float64)
     best = (max if larger_is_better else min)(values, key=values.__getitem__)
     return Comparison(
         metric=metric,
         larger_is_better=larger_is_better,
         methods=methods,
-        values=np.array(list(values.values()), dtype=np.float64),
+        values=figures,
         texts=np.full(adjusted.shape, 4),
         p_values=adjusted,
         adjusted=adjusted,
+        direction=np.sign(figures[:, None] - figures).astype(np.int8) if direction is None else direction,
         best=(best,),
         tied=tuple(m for m in methods if m != best and adjusted[methods.index(m), methods.index(best)] >= level),
     )

@@ -14,7 +14,7 @@ import pytest
 from explearn.data.records import Example
 from explearn.errors import DataError
 from explearn.metrics.catalogue import METRICS
-from explearn.metrics.evaluate import evaluate_task, headline
+from explearn.metrics.evaluate import OwnModel, Rival, best_rival, evaluate_task, headline
 from explearn.params import EvaluateParams, Params, SimulatabilityParams
 
 from .fakes import FakeClassifier, attribution, random_probability
@@ -295,6 +295,24 @@ def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
     assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
     assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
     assert found["tasks_won_f1"] == 2
+
+
+def test_who_explains_another_classifier_is_compared_in_agreement_with_people_alone():
+    own = {"ivra": OwnModel(FakeClassifier(random_probability))}
+    found = evaluation({"rollout": attributions(), "ivra": attributions()}, own=own).comparisons
+    assert found["f1_topk"].methods == ("rollout", "ivra")
+    assert found["aopc_comprehensiveness"].methods == found["infidelity"].methods == ("rollout",)
+    both = evaluation({"rollout": attributions(), "ivra": attributions()}).comparisons
+    assert both["aopc_comprehensiveness"].methods == ("rollout", "ivra")
+
+
+def test_the_best_rival_is_one_that_has_the_metric_wherever_the_method_has_it():
+    tasks = {
+        "one": {"expnet": row(0.5), "rollout": row(0.4), "cam": row(0.9)},
+        "two": {"expnet": row(0.3), "rollout": row(0.5), "cam": row(None)},
+    }
+    assert best_rival(tasks, "expnet", ["rollout", "cam"], "f1") == Rival("rollout", 0.45, 1)
+    assert best_rival(tasks, "expnet", ["cam"], "f1") is None
 
 
 def test_headline_of_nothing_is_null():

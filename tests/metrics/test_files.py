@@ -46,7 +46,7 @@ def test_comparisons_come_back(tmp_path):
     for name, comparison in comparisons.items():
         for field in ("metric", "larger_is_better", "methods", "best", "tied"):
             assert getattr(comparison, field) == getattr(expected.comparisons[name], field)
-        for field in ("values", "texts", "p_values", "adjusted"):
+        for field in ("values", "texts", "p_values", "adjusted", "direction"):
             np.testing.assert_array_equal(getattr(comparison, field), getattr(expected.comparisons[name], field))
     np.testing.assert_array_equal(agreement["rank_agreement"], expected.agreement["rank_agreement"])
 

@@ -96,6 +96,32 @@ def test_the_best_is_alone_and_those_not_significantly_worse_tie():
     assert (turned.best, turned.tied) == (("bad",), ())
 
 
+def test_the_direction_is_that_of_the_signed_ranks():
+    by_text = table()
+    found = s.compare("m", means(by_text), by_text)
+    for i, first in enumerate(found.methods):
+        for j, second in enumerate(found.methods):
+            differences = by_text[first] - by_text[second]
+            # scipy's statistic of a one-sided test is the sum of the positive ranks.
+            above = wilcoxon(differences, alternative="greater").statistic if i != j else 0
+            below = wilcoxon(-differences, alternative="greater").statistic if i != j else 0
+            assert found.direction[i, j] == np.sign(above - below)
+    # Differences 0, NaN, -1 and 3: ranks 1 and 2.
+    few = s.compare("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
+    assert few.direction.tolist() == [[0, 1], [-1, 0]]
+
+
+def test_where_the_test_contradicts_the_figures_nobody_is_better():
+    by_text = table()
+    figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
+    found = s.compare("m", figures, by_text)
+    assert found.p_value("good", "bad") < 0.05 and found.outcome("good", "bad", 0.05) == 0
+    assert (found.best, found.tied) == (("bad",), ("good", "fair"))
+    sure = s.compare("m", means(by_text), by_text, larger_is_better=False)
+    assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
+    assert sure.outcome("good", "fair", 0.05) == 0
+
+
 def test_equal_figures_are_best_together():
     values = np.arange(9.0)
     found = s.compare("m", {"a": 4.0, "b": 4.0, "c": None}, {"a": values, "b": values})

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from explearn.params import Params
 from explearn.reporting.caveats import caveats
-from explearn.reporting.executive import leader_rows, leaders, means, overview
+from explearn.reporting.executive import (
+    counted_tasks,
+    counting_sentence,
+    headline_sentences,
+    leader_rows,
+    leaders,
+    means,
+    overview,
+)
 from explearn.reporting.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
-from explearn.reporting.sections import agreement_rows, sanity_rows, significance_matrix
+from explearn.reporting.sections import agreement_rows, own_model_panels, sanity_rows, significance_matrix
 from task_reports import check, comparison, metrics, similarity, task
 
 
@@ -18,14 +28,20 @@ def params(tasks=("films", "meals"), adapters=("corpus", "corpus")) -> Params:
     return Params.model_validate({"profile": "test", "tasks": list(tasks), "sources": sources})
 
 
+NOISE = np.array([0.0, -0.04, 0.03, 0.02, -0.01, 0.05, -0.05, 0.01])
+"""What is added to a method's figure on eight texts."""
+
+
 def two_tasks(first, second, **p_values):
-    """Two tasks whose methods have the F1s given; tests between methods as in `p_values`, A__B=p."""
+    """Two tasks whose methods have the F1s given, and eight texts' F1s about them; tests between the methods of each
+    task as in `p_values`, A__B=p."""
     tests = {tuple(pair.split("__")): p for pair, p in p_values.items()}
     return [
         task(
             name,
             {m: metrics(f1, relative_throughput=1 / (i + 1)) for i, (m, f1) in enumerate(figures.items())},
-            comparisons={"f1": comparison("f1", figures, tests)},
+            comparisons={"f1_topk": comparison("f1_topk", figures, tests)},
+            by_text={"text_f1_topk": {m: f1 + NOISE for m, f1 in figures.items()}},
         )
         for name, figures in (("films", first), ("meals", second))
     ]
@@ -40,25 +56,70 @@ def test_means_leave_out_methods_that_lack_a_task():
     assert means("f1", tasks) == {"expnet": pytest.approx(0.4)}
 
 
-def test_the_leader_and_the_cheapest_that_keeps_up():
-    figures = {"random": 0.1, "raw_attention": 0.4, "rollout": 0.5}
-    tests = {"random__rollout": 0.001, "random__raw_attention": 0.001}
-    (found, *_) = leaders(two_tasks(figures, figures, **tests))
-    assert (found.method, found.value, found.chance, found.kept_up, found.tasks) == ("rollout", 0.5, 0.1, 2, 2)
-    assert (found.rivals, found.cheapest, found.cheapest_time) == (1, "raw_attention", 2.0)
+def test_the_texts_of_all_tasks_together_say_who_is_not_told_apart_from_the_best():
+    # Against rollout: cam wins on one task what it loses on the other, raw_attention loses on both.
+    films = {"random": 0.1, "raw_attention": 0.4, "cam": 0.6, "rollout": 0.5}
+    meals = {"random": 0.1, "raw_attention": 0.4, "cam": 0.39, "rollout": 0.5}
+    (found, *_) = leaders(two_tasks(films, meals), 0.05)
+    assert (found.method, found.value, found.chance) == ("rollout", 0.5, 0.1)
+    assert (found.rivals, found.fastest, found.fastest_time) == (1, "cam", 3.0)
+    # By task, the tests given say that none is beaten.
+    assert (found.unbeaten, found.tasks) == (2, 2)
 
 
-def test_nobody_keeps_up_everywhere_when_each_loses_somewhere():
+def test_random_scores_are_no_alternative_to_the_best():
+    figures = {"random": 0.5, "rollout": 0.5 + 1e-9}
+    tasks = [replace(t, by_text={"text_f1_topk": dict.fromkeys(figures, NOISE)}) for t in two_tasks(figures, figures)]
+    (found, *_) = leaders(tasks, 0.05)
+    assert (found.method, found.rivals, found.fastest) == ("rollout", 0, "rollout")
+    assert leader_rows([found])[0][5] == "0, and random"
+
+
+def test_a_leader_may_be_beaten_on_a_task():
     tests = {"raw_attention__rollout": 0.001}
     (found, *_) = leaders(
-        two_tasks({"raw_attention": 0.4, "rollout": 0.5}, {"raw_attention": 0.5, "rollout": 0.3}, **tests)
+        two_tasks({"raw_attention": 0.4, "rollout": 0.5}, {"raw_attention": 0.5, "rollout": 0.3}, **tests), 0.05
     )
-    assert (found.method, found.kept_up, found.rivals, found.cheapest) == ("raw_attention", 1, 0, None)
+    assert (found.method, found.unbeaten, found.tasks) == ("raw_attention", 1, 2)
+
+
+def test_without_values_by_text_nothing_is_said_of_tests():
+    (row, *_) = leader_rows(leaders([task("films")], 0.05))
+    assert [str(cell) for cell in row[3:]] == ["not tested", "4.0×", "not tested", "not tested"]
+
+
+def test_tasks_whose_classifier_learned_nothing_do_not_count():
+    weak = task("films", classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
+    of, good = params(), task("meals")
+    assert counted_tasks(of, [weak, good]) == [good] and counted_tasks(of, [weak]) == [weak]
+    said = counting_sentence(of, [weak, good])
+    assert "over 1 of 2 tasks" in said and "films (accuracy 0.550, most frequent class 0.500)" in said
+    assert "No evidence" in counting_sentence(of, [weak])
+    assert counting_sentence(of, [good]) == "Means are over all tasks."
+
+
+def test_who_is_ahead_does_not_depend_on_a_method_s_own_rule():
+    own_rule = {"expnet": {**metrics(0.5), "f1": 0.1}, "rollout": metrics(0.4)}
+    assert leaders([task(methods=own_rule)], 0.05)[0].method == "expnet"
+    said = " ".join(headline_sentences(params().model_copy(update={"explainer": "expnet"}), [task(methods=own_rule)]))
+    assert "F1 of **0.500**" in said and "By its own rule of choosing words it has an F1 of 0.100." in said
+
+
+def test_a_method_that_explains_its_own_classifier_is_not_ahead_in_what_asks_the_classifier():
+    figures = {"ivra": metrics(0.9, aopc_comprehensiveness=0.9), "cam": metrics(0.5, aopc_comprehensiveness=0.3)}
+    found = {leader.column.metric: leader.method for leader in leaders([task(methods=figures)], 0.05)}
+    assert (found["f1_topk"], found["aopc_comprehensiveness"]) == ("ivra", "cam")
+    columns, rows = overview([task(methods=figures)])
+    aopc = [column.metric for column in columns].index("aopc_comprehensiveness")
+    assert {row.method: (row.cells[aopc].text, row.cells[aopc].best) for row in rows} == {
+        "ivra": ("0.900", False),
+        "cam": ("0.300", True),
+    }
 
 
 def test_overview_marks_the_best_mean_and_gives_the_time():
     columns, rows = overview(two_tasks({"expnet": 0.5, "rollout": 0.4}, {"expnet": 0.3, "rollout": 0.5}))
-    f1 = [column.metric for column in columns].index("f1")
+    f1 = [column.metric for column in columns].index("f1_topk")
     assert {row.method: (row.cells[f1].text, row.cells[f1].best) for row in rows} == {
         "expnet": ("0.400", False),
         "rollout": ("0.450", True),
@@ -70,9 +131,7 @@ def said(tasks) -> str:
     return " ".join(caveats(params(), tasks))
 
 
-def test_weak_classifiers_and_disagreeing_annotators_are_named():
-    weak = task("films", classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
-    assert "**Weak classifiers:** films." in said([weak]) and "Weak" not in said([task("films")])
+def test_disagreeing_annotators_are_named():
     assert "disagree on the words:** films (0.30)" in said([task("films", agreement={"alpha": 0.3})])
     assert "disagree" not in said([task("films", agreement={"alpha": 0.7})])
     assert "in films no text is marked by two" in said([task("films", agreement={"alpha": None, "kinds": {"llm": 3}})])
@@ -83,6 +142,32 @@ def test_methods_that_do_not_notice_the_model_are_named():
     text = said([task("films", sanity=checked)])
     assert "**Hardly notice the model:** rollout (0.90)." in text
     assert "Hardly notice" not in said([task("films", sanity={"texts": 4, "methods": {"cam": check(0.4)}})])
+
+
+def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
+    methods = dict.fromkeys(("cam", "lime", "l2e", "random"), metrics())
+    checked = {"texts": 4, "methods": {"cam": check(0.2), "l2e": check(random_model={}, skipped="another")}}
+    text = said([task("films", methods, sanity=checked)])
+    assert "checked on 4 texts a task, and not for lime." in text and "(permuted labels) was not checked" in text
+    assert "**Hardly notice the model:** l2e sees the text and the predicted label alone" in text
+    checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
+    text = said([task("films", methods, sanity=checked)])
+    assert "checked on 4 texts a task." in text and "permuted" not in text
+    assert "No sanity check was run" in said([task("films", methods)])
+
+
+def test_what_every_run_of_such_methods_has_against_it_is_said():
+    text = said([task("films", dict.fromkeys(("expnet", "lime", "deep_shap", "cam"), metrics()))])
+    assert "**One training run:** expnet, and the classifiers," in text and "with seed 13" in text
+    assert "**Close to the metric:** lime is fitted" in text
+    text = said([task("films", {"cam": metrics()})])
+    assert "One training run" not in text and "Close to the metric" not in text
+
+
+@pytest.mark.parametrize(("confidence", "named"), [(0.85, False), (0.4, True)])
+def test_a_classifier_less_sure_than_right_is_named(confidence, named):
+    of = task("films", {"ivra": metrics(confidence_full=0.1), "cam": metrics(confidence_full=confidence)})
+    assert ("films (accuracy 0.90, mean confidence 0.40)" in said([of])) is named
 
 
 def test_the_last_part_drawn_anew_decides():
@@ -104,10 +189,12 @@ def test_a_significantly_worse_method_is_no_better_than_random_scores():
     assert "finding marked words:** rollout." in said([task("films", comparisons={"auroc": worse})])
 
 
-@pytest.mark.parametrize(("without", "named"), [(0.85, False), (0.6, True)])
-def test_a_fall_of_confidence_is_named(without, named):
+@pytest.mark.parametrize(("without", "named"), [(0.81, False), (0.79, True)])
+def test_a_fall_of_confidence_on_texts_shortened_at_random_is_named(without, named):
+    # Of two classes: guessing is 0.5, so that a quarter of the way is at 0.8.
     figures = metrics(confidence_full=0.9, confidence_without=without, confidence_only=0.9, confidence_masked=0.9)
-    assert ("distribution:** films (0.90 to 0.60)" in said([task("films", {"cam": figures})])) is named
+    assert ("distribution:** films (0.90 to 0.79)" in said([task("films", {"random": figures})])) is named
+    assert "distribution:**" not in said([task("films", {"cam": figures})])
 
 
 def test_the_matrix_says_who_is_better_in_the_metric_s_direction():
@@ -118,6 +205,14 @@ def test_the_matrix_says_who_is_better_in_the_metric_s_direction():
         ("rollout", ["−", "", "·"]),
         ("cam", ["·", "·", ""]),
     ]
+
+
+def test_where_figures_and_test_disagree_on_who_is_better_nothing_is_said():
+    figures = {"random": 0.5, "cam": 0.9}
+    against = np.array([[0, 1], [-1, 0]], dtype=np.int8)
+    found = comparison("auroc", figures, {("random", "cam"): 0.001}, direction=against)
+    assert significance_matrix(found, 0.05) == [("random", ["", "·"]), ("cam", ["·", ""])]
+    assert "finding marked words:** cam." in said([task("films", comparisons={"auroc": found})])
 
 
 def test_agreement_between_methods_is_in_leaderboard_order_and_percent():
@@ -132,11 +227,28 @@ def test_sanity_rows_have_a_column_for_each_part_and_say_why_a_method_was_skippe
         "cam": check(0.2, random_labels=similarity(0.4)),
         "lime": check(random_model={}, max_sensitivity=None, skipped="too slow"),
     }
-    headings, rows = sanity_rows(task(sanity={"texts": 4, "methods": checked}))
+    headings, rows = sanity_rows(task(methods={}, sanity={"texts": 4, "methods": checked}))
     assert headings[1:3] == ["Rank correlation, new weights", "Top words kept, new weights"]
     assert rows[0] == ["cam", "0.20 (0.20 to 0.20)", "0.50", "0.40 (0.40 to 0.40)", "0.50", "0.250"]
     assert rows[1][1:] == ["–", "–", "–", "–", "not checked: too slow"]
+    assert [row[0] for row in rows] == ["cam", "lime"]
+    _, rows = sanity_rows(task(methods={"cam": metrics(), "shap": metrics()}, sanity={"texts": 4, "methods": checked}))
+    assert rows[-1][0] == "shap" and rows[-1][-1] == "not checked: not among sanity.methods"
     assert sanity_rows(task())[1] == []
+
+
+def test_on_another_classifier_too_ties_are_those_of_the_tests():
+    figures = {"ivra": 0.5, "cam": 0.45, "rollout": 0.1}
+    own = {
+        "ivra": {
+            "criteria": ["comp"],
+            "classifier": {},
+            "methods": {name: {"aopc_comprehensiveness": value} for name, value in figures.items()},
+            "tied": {"aopc_comprehensiveness": ["ivra", "cam"]},
+        }
+    }
+    (panel,) = own_model_panels(task(own_models=own))
+    assert {row[0]: row[2] for row in panel.rows} == {"ivra": "**0.500**", "cam": "<u>0.450</u>", "rollout": "0.100"}
 
 
 def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():
@@ -196,9 +308,7 @@ def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classif
 
 
 def test_what_trains_its_own_classifier_or_looks_at_a_metric_is_named_with_its_price():
-    own = {
-        "ivra": {"classifier": {"test": {"accuracy": 0.75}}, "methods": {}, "criteria": ["comp"], "coefficients": {}}
-    }
+    own = {"ivra": {"classifier": {"test": {"accuracy": 0.75}}, "methods": {}, "criteria": ["comp"], "tied": {}}}
     methods = {"ivra": metrics(0.9), "faml": metrics(0.2, aopc_comprehensiveness=0.9)}
     of = task("films", methods, own_models=own, notes={"faml": {"optimised_for": "aopc_difference"}})
     said = caveats(params(), [of])
@@ -207,7 +317,7 @@ def test_what_trains_its_own_classifier_or_looks_at_a_metric_is_named_with_its_p
     assert f"films {change:+.1f}." in another
     (watching,) = (sentence for sentence in said if sentence.startswith("**Looks at the metric:** faml"))
     assert "aopc" in watching
-    ahead = {row[0]: row[1] for row in leader_rows(leaders([of]))}
+    ahead = {row[0]: row[1] for row in leader_rows(leaders([of], 0.05))}
     assert ahead["Chooses the words that people marked"] == "**ivra** (on its own classifier)"
     assert ahead["Finds the words the classifier depends on"] == "**faml** (looks at a metric)"
     plain = caveats(params(), [task("films", {"cam": metrics()})])

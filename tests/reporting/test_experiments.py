@@ -82,6 +82,12 @@ def test_only_parameters_that_differ_are_shown():
     assert changed_params(parse_experiments(shown(), ["wide"])) == [("expnet.hidden", ["16", "32"])]
 
 
+def test_experiments_that_differ_in_no_parameter_have_a_sentence_for_a_table():
+    alike = [Experiment(name, name, {"seed": 13}, {"explainer": "expnet", "f1": 0.5}) for name in ("a", "b")]
+    for shown in (render_markdown(alike), render_html(alike)):
+        assert "these experiments have the same parameters" in shown and "seed" not in shown
+
+
 def test_a_method_has_a_mean_where_it_was_judged_on_every_task():
     first = {
         "films": {"expnet": {"f1": 0.2}, "cam": {"f1": 0.4}},

@@ -70,6 +70,19 @@ def films(**changes):
     )
 
 
+def test_methods_with_a_classifier_of_their_own_are_marked_in_every_table():
+    methods = {"ivra": metrics(), "cam": metrics()}
+    figures = {"ivra": 0.5, "cam": 0.25}
+    of = task(
+        "films",
+        methods,
+        comparisons={"f1_topk": comparison("f1_topk", figures)},
+        sanity={"texts": 4, "methods": {"ivra": check()}},
+    )
+    found = re.findall(r'<th scope="row">(ivra|cam)([^<]*)<', render_html(params("films"), [of]))
+    assert set(found) == {("ivra", "&nbsp;†"), ("cam", "")} and len(found) > 10
+
+
 class Page(HTMLParser):
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -152,7 +152,8 @@ def test_warning_below_the_margin_over_the_majority(accuracy, warned):
 def test_warning_is_a_block_in_the_report():
     weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
     text = render_report(params(), [weak])
-    assert "> [!WARNING]\n> The classifier answers 0.550" in text and "**Weak classifiers:** films." in text
+    assert "> [!WARNING]\n> The classifier answers 0.550" in text
+    assert "**No evidence about the methods:**" in text and "films (accuracy 0.550" in text
     assert "[!WARNING]" not in render_report(params(), [task()])
 
 
@@ -274,6 +275,13 @@ def test_hostile_names_stay_names():
     prose = text.split("## Parameters and versions")[0]
     assert "<script>" not in prose and "\n# top" not in prose
     assert all(len({len(row) for row in table}) == 1 for table in tables(text))
+
+
+def test_methods_with_a_classifier_of_their_own_are_marked_and_explained():
+    text = render_report(params(), [task(methods={"ivra": metrics(), "cam": metrics()})])
+    assert "| learned | ivra † |" in text and "| learned | ivra |" not in text.split("## Methods")[0]
+    assert "ivra †: explains a classifier of its own." in text
+    assert "†" not in render_report(params(), [task()])
 
 
 def test_versions_name_python_and_every_direct_dependency():

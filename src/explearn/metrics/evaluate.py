@@ -43,7 +43,8 @@ class TaskEvaluation:
         example_ids: the n texts.
         by_text: metric -> method -> value on each text, (n,), NaN where undefined. Names are those of
             `explearn.metrics.catalogue.Metric.by_text`, and confidence_* and entropy_*.
-        comparisons: by metric of the catalogue, the paired tests, the best and who ties with them.
+        comparisons: by metric of the catalogue, the paired tests, the best and who ties with them. Methods with a
+            classifier of their own take part in those that do not ask the classifier (`Metric.of_model`).
         agreement: rank_agreement, top_overlap and prediction_overlap of every two methods, in the order of `metrics`,
             (methods, methods); see `explearn.metrics.agreement`.
     """
@@ -206,7 +207,8 @@ def evaluate_task(
         comparisons={
             metric.name: compare(
                 metric.name,
-                {method: figures[metric.name] for method, figures in metrics.items()},
+                # What a metric says of different classifiers does not compare.
+                {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},
                 columns.by_text[metric.by_text],
                 metric.larger_is_better,
                 params.significance,
@@ -246,14 +248,40 @@ def headline(
         ("", "best_other", others),
         ("_baselines", "best_baseline", [name for name in others if name in baselines]),
     ):
-        table = {m: values for m in rivals if (values := _f1_on(tasks_metrics, m, f1s)) is not None}
-        best = max(table, key=lambda m: (fmean(table[m].values()), m), default=None)
-        result[label] = best
-        result[f"{label}_f1"] = None if best is None else fmean(table[best].values())
-        result[f"tasks_won_f1{suffix}"] = (
-            sum(all(f1 >= values[task] for values in table.values()) for task, f1 in f1s.items()) if table else None
-        )
+        rival = best_rival(tasks_metrics, params.explainer, rivals, "f1")
+        result[label] = None if rival is None else rival.method
+        result[f"{label}_f1"] = None if rival is None else rival.value
+        result[f"tasks_won_f1{suffix}"] = None if rival is None else rival.tasks_won
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The best of a method's rivals in a metric where larger is better.
+
+    method, value: the rival with the best mean. tasks_won: on how many tasks no rival is ahead of the method.
+    """
+
+    method: str
+    value: float
+    tasks_won: int
+
+
+def best_rival(
+    tasks_metrics: Mapping[str, Mapping[str, Mapping[str, Number]]], method: str, rivals: Sequence[str], metric: str
+) -> Rival | None:
+    """The best rival over the tasks on which the method has the metric; None without one that has it on all of them."""
+    own = {task: value for task, of in tasks_metrics.items() if (value := of.get(method, {}).get(metric)) is not None}
+    table: dict[str, dict[str, float]] = {}
+    for rival in rivals:
+        found = {task: value for task in own if (value := tasks_metrics[task].get(rival, {}).get(metric)) is not None}
+        if own and len(found) == len(own):
+            table[rival] = found
+    if not table:
+        return None
+    best = max(table, key=lambda name: (fmean(table[name].values()), name))
+    won = sum(all(value >= found[task] for found in table.values()) for task, value in own.items())
+    return Rival(best, fmean(table[best].values()), won)
 
 
 _NOTHING = np.zeros(1, dtype=np.bool_)
@@ -329,12 +357,3 @@ def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
 def _mean(values: Sequence[Number]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _f1_on(
-    tasks_metrics: Mapping[str, Mapping[str, Mapping[str, Number]]], method: str, tasks: Mapping[str, float]
-) -> dict[str, float] | None:
-    """F1 of `method` on each of `tasks`; None unless it has one on all of them."""
-    found = {task: tasks_metrics[task].get(method, {}).get("f1") for task in tasks}
-    known = {task: value for task, value in found.items() if value is not None}
-    return known if len(known) == len(found) and known else None

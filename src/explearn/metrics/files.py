@@ -38,11 +38,12 @@ PAIR_SCHEMA = pa.schema(
         pa.field("texts", pa.int64()),
         pa.field("p_value", pa.float64()),
         pa.field("adjusted", pa.float64()),
+        pa.field("direction", pa.int64()),
         pa.field("value", pa.float64()),
     ]
 )
-"""One row a metric and pair of methods: texts compared, p-value and its correction; or, for a measure of agreement,
-its value."""
+"""One row a metric and pair of methods: texts compared, p-value and its correction, and the direction: 1 where the
+first has the larger values on them, -1 where the second has, else 0; or, for a measure of agreement, its value."""
 
 
 def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
@@ -81,6 +82,7 @@ def write_comparisons(summary: Path, pairs: Path, evaluation: TaskEvaluation) ->
                     "texts": int(comparison.texts[i, j]),
                     "p_value": float(comparison.p_values[i, j]),
                     "adjusted": float(comparison.adjusted[i, j]),
+                    "direction": int(comparison.direction[i, j]),
                 }
             )
     methods = list(evaluation.metrics)
@@ -133,6 +135,7 @@ def _comparison(name: str, found: dict[str, Any], rows: dict[tuple[str, str], di
     methods = list(found["values"])
     ones = np.ones(len(methods))
     texts = np.array([found["texts"][method] for method in methods], dtype=np.float64)
+    direction = _matrix(methods, rows, "direction", np.zeros(len(methods)))
     return Comparison(
         metric=name,
         larger_is_better=found["larger_is_better"],
@@ -141,6 +144,7 @@ def _comparison(name: str, found: dict[str, Any], rows: dict[tuple[str, str], di
         texts=_matrix(methods, rows, "texts", texts).astype(np.int64),
         p_values=_matrix(methods, rows, "p_value", ones),
         adjusted=_matrix(methods, rows, "adjusted", ones),
+        direction=(np.triu(direction) - np.triu(direction).T).astype(np.int8),
         best=tuple(found["best"]),
         tied=tuple(found["tied"]),
     )

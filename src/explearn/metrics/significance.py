@@ -19,6 +19,7 @@ from explearn.metrics.arrays import ratio
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
 
 ENTRIES_PER_CHUNK = 2_000_000
@@ -106,6 +107,8 @@ class Comparison:
         texts: number of texts on which both of a pair are defined, int64 (m, m).
         p_values: of Wilcoxon's two-sided test, (m, m), symmetric; 1 on the diagonal and where no text differs.
         adjusted: the same after Holm's correction over all pairs.
+        direction: sign of the test's sum of signed ranks, 1 where the row's method has the larger values on the texts,
+            -1 where the column's has, 0 where neither, int8 (m, m).
         best: methods with the best figure; several only where figures are equal.
         tied: methods whose figure is worse, but not significantly so.
     """
@@ -117,12 +120,26 @@ class Comparison:
     texts: Counts
     p_values: Array
     adjusted: Array
+    direction: Signs
     best: tuple[str, ...]
     tied: tuple[str, ...]
 
     def p_value(self, first: str, second: str) -> float:
         """Corrected p-value of the difference between two methods."""
         return float(self.adjusted[self.methods.index(first), self.methods.index(second)])
+
+    def outcomes(self, level: float) -> Signs:
+        """1 where the row's method is significantly better than the column's, -1 where worse, else 0: int8 (m, m).
+
+        A difference counts where the figures and the test agree on its direction. They can disagree where a figure
+        pools the words of all texts and the test takes the texts' own figures.
+        """
+        sign = 1 if self.larger_is_better else -1
+        return sign * _told_apart(self.values, self.adjusted, self.direction, level)
+
+    def outcome(self, first: str, second: str, level: float) -> int:
+        """The entry of `outcomes` for two methods."""
+        return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
 
 
 def compare(
@@ -140,7 +157,8 @@ def compare(
         by_text: each method's value on each text, (texts,), NaN where undefined, in one order for all methods. For
             figures that pool the words of all texts these are the texts' own figures.
         larger_is_better: direction.
-        significance: a method is tied with the best where the corrected p-value is at least this.
+        significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
+            direction contradicts that of the figures.
 
     Raises DataError where a method's texts are missing or not as many as the others'.
     """
@@ -155,10 +173,14 @@ def compare(
     methods, count = tuple(figures), len(figures)
     p_values, adjusted = np.ones((count, count)), np.ones((count, count))
     texts = np.zeros((count, count), dtype=np.int64)
+    direction = np.zeros((count, count), dtype=np.int8)
     if count > 1:
         matrix = np.stack(rows)
         pairs = np.array(list(combinations(range(count), 2)))
-        raw, known = _paired_tests(matrix[pairs[:, 0]] - matrix[pairs[:, 1]])
+        differences = matrix[pairs[:, 0]] - matrix[pairs[:, 1]]
+        raw, known = _paired_tests(differences)
+        direction[pairs[:, 0], pairs[:, 1]] = signs = _signs(differences)
+        direction[pairs[:, 1], pairs[:, 0]] = -signs
         for target, found in ((p_values, raw), (adjusted, holm(raw)), (texts, known)):
             target[pairs[:, 0], pairs[:, 1]] = target[pairs[:, 1], pairs[:, 0]] = found
         np.fill_diagonal(texts, (~np.isnan(matrix)).sum(axis=1))
@@ -168,6 +190,7 @@ def compare(
     best = np.zeros(0, dtype=np.intp)
     if count:
         best = np.flatnonzero(numbers == (numbers.max() if larger_is_better else numbers.min()))
+    apart = _told_apart(numbers, adjusted, direction, significance) != 0
     return Comparison(
         metric=metric,
         larger_is_better=larger_is_better,
@@ -176,8 +199,9 @@ def compare(
         texts=texts,
         p_values=p_values,
         adjusted=adjusted,
+        direction=direction,
         best=tuple(methods[i] for i in best),
-        tied=tuple(methods[i] for i in range(count) if i not in best and adjusted[i, best].max() >= significance),
+        tied=tuple(methods[i] for i in range(count) if i not in best and not apart[i, best].all()),
     )
 
 
@@ -191,6 +215,21 @@ def holm(p_values: ArrayLike) -> Array:
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)), 1.0)
     return adjusted
+
+
+def _told_apart(values: Array, adjusted: Array, direction: Signs, level: float) -> Signs:
+    """Sign of the figures' difference, row less column, where the test finds it and agrees; else 0: int8 (m, m)."""
+    gap = np.sign(values[:, None] - values[None, :]).astype(np.int8)
+    return np.where((adjusted < level) & (direction == gap), gap, np.int8(0))
+
+
+def _signs(differences: Array) -> Signs:
+    """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
+    sizes = np.abs(differences)
+    # NaN last and zeros first: neither moves the order of the others.
+    ranks = rankdata(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
+    found: Signs = np.sign(np.nansum(np.sign(differences) * ranks, axis=1)).astype(np.int8)
+    return found
 
 
 def _paired_tests(differences: Array) -> tuple[Array, Counts]:

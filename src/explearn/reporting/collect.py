@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from explearn.attribute import read_run
 from explearn.data.records import SPLITS, RationaleKind
 from explearn.data.storage import read_attributions, read_json
-from explearn.metrics.files import read_comparisons
+from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.params import Params
 from explearn.reporting.tables import TaskReport, choose_examples, example_reports
@@ -59,9 +63,20 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         positive_rate=rate,
         thresholds=thresholds,
         comparisons=comparisons,
+        by_text=_by_text(workspace.metrics_table("texts", task)),
         method_agreement=method_agreement,
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
         own_models=read_json(workspace.metrics("own_model", task)),
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
+
+
+def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What `TaskReport.by_text` holds, from the file; a text that a method lacks is NaN."""
+    found = read_by_text(path)
+    ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
+    return {
+        metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
+        for metric, methods in found.items()
+    }

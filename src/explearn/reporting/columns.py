@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from explearn.metrics.significance import Comparison
-from explearn.registry import get_info
+from explearn.metrics.catalogue import METRICS
+from explearn.registry import get_info, list_explainers
 from explearn.reporting.markdown import Markdown
 from explearn.reporting.tables import Number, leaderboard_order
 
@@ -99,8 +100,8 @@ FAITHFULNESS_COLUMNS = (
 BEHAVIOUR_COLUMNS = (
     Column("stability_semantic", "Stability, meaning", True),
     Column("stability_lexical", "Stability, wording", True),
-    Column("stability_semantic_content", "…, content words", True),
-    Column("stability_lexical_content", "…, content words", True),
+    Column("stability_semantic_content", "Meaning, content words", True),
+    Column("stability_lexical_content", "Wording, content words", True),
     Column("consistency", "Consistency", True),
     Column("simulatability", "Simulatability", True),
 )
@@ -175,6 +176,31 @@ class Cell:
         return Markdown(f"{marked} ({self.low}–{self.high})" if interval and self.low else marked)
 
 
+OWN_MODEL_MARK = "†"
+"""Behind the names of methods that explain a classifier of their own."""
+
+
+def marked(method: str) -> str:
+    """A method's name as tables show it; names that are not registered stay as they are."""
+    own = method in list_explainers() and get_info(method).own_model
+    return f"{method} {OWN_MODEL_MARK}" if own else method
+
+
+def comparable(method: str, metric: str) -> bool:
+    """Whether a method's figure compares with the others': not where it explains, and the metric asks, a classifier of
+    its own."""
+    return not (get_info(method).own_model and metric in METRICS and METRICS[metric].of_model)
+
+
+class Standing(Protocol):
+    """Who has the best figure of a metric, and who is worse, but not significantly so."""
+
+    @property
+    def best(self) -> Collection[str]: ...
+    @property
+    def tied(self) -> Collection[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A method's cells, one a column."""
@@ -187,7 +213,7 @@ class Row:
 def leaderboard(
     methods: Mapping[str, Mapping[str, Number]],
     columns: Sequence[Column],
-    comparisons: Mapping[str, Comparison] | None = None,
+    comparisons: Mapping[str, Standing] | None = None,
 ) -> list[Row]:
     """One row a method, in leaderboard order.
 

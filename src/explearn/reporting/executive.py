@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from explearn.metrics.evaluate import headline
-from explearn.metrics.significance import Comparison
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.evaluate import best_rival, headline
+from explearn.metrics.significance import Comparison, compare
 from explearn.params import Params
 from explearn.registry import get_info
-from explearn.reporting.columns import Cell, Column, Row
+from explearn.reporting.columns import Cell, Column, Row, comparable
 from explearn.reporting.markdown import Markdown, escape_markdown
 from explearn.reporting.tables import Number, TaskReport, leaderboard_order
 
 QUESTIONS: tuple[tuple[str, Column], ...] = (
-    ("Chooses the words that people marked", Column("f1", "F1", True)),
+    ("Chooses the words that people marked", Column("f1_topk", "F1 top-K", True)),
     ("Puts marked words first", Column("auroc", "AUROC", True)),
     ("Finds the words the classifier depends on", Column("aopc_comprehensiveness", "AOPC compr.", True)),
     ("Finds words that alone are enough", Column("aopc_sufficiency", "AOPC suff.", False)),
@@ -24,7 +28,8 @@ QUESTIONS: tuple[tuple[str, Column], ...] = (
     ("Stays near where the classifier's states are near", Column("consistency", "Consistency", True)),
     ("Teaches others to foretell the classifier", Column("simulatability", "Simulatability", True)),
 )
-"""What the first page asks of the methods, each with the figure that answers it."""
+"""What the first page asks of the methods, each with the figure that answers it. The words of a method are those of one
+rule for all, so that none gains from its own."""
 
 TIME = Column("time", "Time", False, "×", 1, limit=1.0)
 
@@ -37,10 +42,12 @@ class Leader:
         question, column: what is asked, and the figure.
         method, value: the best mean over the tasks, among methods that have the figure on every task that has it.
         chance: the mean of random scores, None where they were not compared.
-        kept_up, tasks: on how many tasks the method is best or ties with the best.
+        unbeaten, tasks: on how many tasks no method is significantly better, of how many that were tested.
         time: its time to classify and explain, relative to classifying alone.
-        rivals: how many other methods are best or tie with the best on every task.
-        cheapest, cheapest_time: the fastest method that is best or ties with the best on every task, if any.
+        rivals: how many other methods are not significantly worse over the texts of all tasks together, random scores
+            left out; None where it was not tested.
+        random_too: whether random scores are not significantly worse.
+        fastest, fastest_time: the fastest of those, the one ahead included; None where it was not tested.
     """
 
     question: str
@@ -48,12 +55,47 @@ class Leader:
     method: str
     value: float
     chance: float | None
-    kept_up: int
+    unbeaten: int
     tasks: int
     time: float | None
-    rivals: int
-    cheapest: str | None
-    cheapest_time: float | None
+    rivals: int | None
+    random_too: bool
+    fastest: str | None
+    fastest_time: float | None
+
+
+def near_chance(classifier: Mapping[str, Mapping[str, Number]], margin: float) -> tuple[float, float] | None:
+    """Test accuracy and share of the most frequent class, where the first is less than `margin` above the second."""
+    test = classifier.get("test", {})
+    accuracy, majority = test.get("accuracy"), test.get("majority_rate")
+    if accuracy is None or majority is None or accuracy - majority >= margin:
+        return None
+    return accuracy, majority
+
+
+def counted_tasks(params: Params, tasks: Sequence[TaskReport]) -> list[TaskReport]:
+    """The tasks that means and counts take: those whose classifier is not `near_chance`; all where every one is."""
+    margin = params.report.chance_margin
+    return [task for task in tasks if near_chance(task.classifier, margin) is None] or list(tasks)
+
+
+def counting_sentence(params: Params, tasks: Sequence[TaskReport]) -> Markdown:
+    """Over which tasks means are taken, and why not over the others."""
+    counted = {task.task for task in counted_tasks(params, tasks)}
+    weak = [
+        f"{escape_markdown(task.task)} (accuracy {found[0]:.3f}, most frequent class {found[1]:.3f})"
+        for task in tasks
+        if (found := near_chance(task.classifier, params.report.chance_margin)) is not None
+    ]
+    if not weak:
+        return Markdown("Means are over all tasks.")
+    hardly = f"the classifier is hardly better than always answering the most frequent class: {', '.join(weak)}"
+    if len(weak) == len(tasks):
+        return Markdown(f"**No evidence about the methods:** on every task {hardly}. Means are over all of them.")
+    return Markdown(
+        f"Means are over {len(counted)} of {len(tasks)} tasks. Left out are those on which {hardly}. "
+        "Their own sections have their figures, and headline.json has means over all tasks."
+    )
 
 
 def means(metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
@@ -78,18 +120,21 @@ def means(metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
     return found
 
 
-def leaders(tasks: Sequence[TaskReport]) -> list[Leader]:
+def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
     """The answers to QUESTIONS that the tasks have figures for."""
     times = means(TIME.metric, tasks)
     found = []
     for question, column in QUESTIONS:
-        table = means(column.metric, tasks)
+        table = {m: value for m, value in means(column.metric, tasks).items() if comparable(m, column.metric)}
         if not table:
             continue
         best = (max if column.larger_is_better else min)(table, key=table.__getitem__)
         compared = [c for task in tasks if (c := task.comparisons.get(column.metric)) is not None and c.methods]
-        everywhere = [m for m in table if compared and all(_keeps_up(m, c) for c in compared)]
-        cheapest = min((m for m in everywhere if m in times), key=times.__getitem__, default=None)
+        together = compare_together(column.metric, table, tasks, column.larger_is_better is True, significance)
+        level = [] if together is None else [m for m in (*together.best, *together.tied) if m != best]
+        rivals = [method for method in level if get_info(method).family != "chance"]
+        tested = [] if together is None else [best, *rivals]
+        fastest = min((m for m in tested if m in times), key=times.__getitem__, default=None)
         found.append(
             Leader(
                 question,
@@ -97,26 +142,51 @@ def leaders(tasks: Sequence[TaskReport]) -> list[Leader]:
                 best,
                 table[best],
                 table.get("random"),
-                sum(_keeps_up(best, c) for c in compared),
+                sum(best in c.best or best in c.tied for c in compared),
                 len(compared),
                 times.get(best),
-                len(set(everywhere) - {best}),
-                cheapest,
-                times[cheapest] if cheapest else None,
+                None if together is None else len(rivals),
+                "random" in level,
+                fastest,
+                times[fastest] if fastest else None,
             )
         )
     return found
+
+
+def compare_together(
+    metric: str, values: Mapping[str, float], tasks: Sequence[TaskReport], larger_is_better: bool, significance: float
+) -> Comparison | None:
+    """The paired tests over the texts of all tasks together, between methods of which `values` has the mean over the
+    tasks; None where a task has such figures, but not by text."""
+    rows: dict[str, list[NDArray[np.float64]]] = {method: [] for method in values}
+    for task in tasks:
+        if all(of.get(metric) is None for of in task.methods.values()):
+            continue
+        by_text = task.by_text.get(METRICS[metric].by_text, {})
+        if any(method not in by_text for method in values):
+            return None
+        for method, of_tasks in rows.items():
+            of_tasks.append(by_text[method])
+    joined = {method: np.concatenate(of_tasks) for method, of_tasks in rows.items()}
+    return compare(metric, values, joined, larger_is_better, significance)
 
 
 LEADER_HEADINGS = [
     "What is asked",
     "Ahead",
     "Its figure",
-    "Keeps up",
+    "Not beaten on",
     "Time",
-    "Others that keep up everywhere",
-    "Cheapest that keeps up everywhere",
+    "Others not told apart from it",
+    "Fastest of all these",
 ]
+
+LEADER_EXPLANATION = Markdown(
+    "Not beaten: no method is significantly better on the task. Not told apart: not significantly worse over the texts "
+    "of all these tasks together. Neither means equal: with few texts, large differences can go unnoticed. "
+    "Time: that of classifying and explaining, relative to classifying alone."
+)
 
 
 def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
@@ -126,18 +196,19 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
         figure = f"{leader.column.title} {leader.column.text(leader.value)}"
         if leader.chance is not None:
             figure += f" (random: {leader.column.text(leader.chance)})"
-        cheapest = "no method"
-        if leader.cheapest is not None:
-            cheapest = f"{escape_markdown(leader.cheapest)}, {TIME.text(leader.cheapest_time)}"
+        fastest = "not tested"
+        if leader.fastest is not None:
+            fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{_aside(leader.fastest)}"
+        rivals = "not tested" if leader.rivals is None else str(leader.rivals)
         rows.append(
             [
                 Markdown(leader.question),
                 Markdown(f"**{escape_markdown(leader.method)}**{_aside(leader.method)}"),
                 Markdown(figure),
-                Markdown(f"{leader.kept_up} of {leader.tasks}" if leader.tasks else "not tested"),
+                Markdown(f"{leader.unbeaten} of {_tasks(leader.tasks)}" if leader.tasks else "not tested"),
                 Markdown(TIME.text(leader.time)),
-                Markdown(str(leader.rivals)),
-                Markdown(cheapest),
+                Markdown(f"{rivals}, and random" if leader.random_too else rivals),
+                Markdown(fastest),
             ]
         )
     return rows
@@ -150,65 +221,67 @@ def _aside(method: str) -> str:
     return " (looks at a metric)" if get_info(method).watches_metric else ""
 
 
-def _keeps_up(method: str, comparison: Comparison) -> bool:
-    return method in comparison.best or method in comparison.tied
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
 
 
 def overview(tasks: Sequence[TaskReport]) -> tuple[list[Column], list[Row]]:
-    """Every method's means over the tasks in the figures of QUESTIONS, and its time; the best of a column marked."""
+    """Every method's means over the tasks in the figures of QUESTIONS, and its time; the best of those that compare
+    marked."""
     columns = [column for _, column in QUESTIONS] + [TIME]
     tables = {column.metric: means(column.metric, tasks) for column in columns}
     columns = [column for column in columns if tables[column.metric]]
-    best = {
-        column.metric: column.text((max if column.larger_is_better else min)(tables[column.metric].values()))
-        for column in columns
-    }
+    best = {}
+    for column in columns:
+        values = [value for m, value in tables[column.metric].items() if comparable(m, column.metric)]
+        best[column.metric] = column.text((max if column.larger_is_better else min)(values)) if values else None
     rows = []
     for method in leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods))):
-        values = [tables[column.metric].get(method) for column in columns]
-        texts = [column.text(value) for column, value in zip(columns, values, strict=True)]
-        cells = tuple(
-            Cell(value, text, best=text == best[column.metric])
-            for column, value, text in zip(columns, values, texts, strict=True)
-        )
-        rows.append(Row(get_info(method).family, method, cells))
+        cells = []
+        for column in columns:
+            value = tables[column.metric].get(method)
+            text = column.text(value)
+            cells.append(Cell(value, text, best=text == best[column.metric] and comparable(method, column.metric)))
+        rows.append(Row(get_info(method).family, method, tuple(cells)))
     return columns, rows
 
 
 def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
     """What the numbers say of the explainer under study, in plain sentences; nothing that was not measured."""
-    numbers = headline(params, {task.task: task.methods for task in tasks})
+    methods = {task.task: task.methods for task in tasks}
+    numbers = headline(params, methods)
     name = Markdown(f"**{escape_markdown(params.explainer)}**")
-    f1 = numbers["f1"]
-    if not isinstance(f1, float):
+    topk = numbers["f1_topk"]
+    if not isinstance(topk, float):
         return [Markdown(f"No text of these tasks has marked words that {name} could be compared with.")]
-    count = numbers["tasks_with_f1"]
-    over = "1 task" if count == 1 else f"{count} tasks"
-    sentences = [f"{name} agrees with the marked words at an F1 of **{f1:.3f}**, the mean over {over}."]
-    chance, topk, chance_topk = numbers["random_f1"], numbers["f1_topk"], numbers["random_f1_topk"]
-    if params.explainer != "random" and isinstance(chance, float):
-        sentences.append(
-            f"Words drawn at random, as often as people mark them, have {chance:.3f}: {name} is "
-            f"{_compared(f1, chance)}."
-        )
-        if isinstance(topk, float) and isinstance(chance_topk, float):
-            sentences.append(
-                f"Where every method chooses its K best words, {name} has {topk:.3f} and random words have "
-                f"{chance_topk:.3f}."
-            )
-    for key, won, what in (
-        ("best_baseline", "tasks_won_f1_baselines", "baseline"),
-        ("best_other", "tasks_won_f1", "other method"),
-    ):
-        rival, value = numbers[key], numbers[f"{key}_f1"]
-        if not isinstance(rival, str) or not isinstance(value, float):
-            continue
-        if key == "best_other" and rival == numbers["best_baseline"]:
+    count = sum(of.get(params.explainer, {}).get("f1_topk") is not None for of in methods.values())
+    over = _tasks(count)
+    sentences = [
+        f"Where every method chooses its K highest-scoring words, {name} agrees with the marked words at an F1 of "
+        f"**{topk:.3f}**, the mean over {over}."
+    ]
+    chance = numbers["random_f1_topk"]
+    compared = params.explainer != "random"
+    if compared and isinstance(chance, float):
+        sentences.append(f"K words drawn at random have {chance:.3f}: {name} is {_compared(topk, chance)}.")
+    others = sorted({m for of in methods.values() for m in of} - {params.explainer})
+    baselines = [m for m in others if m in params.baselines.quick or m in params.baselines.costly]
+    best_baseline = best_rival(methods, params.explainer, baselines, "f1_topk")
+    best_other = best_rival(methods, params.explainer, others, "f1_topk")
+    for rival, what in ((best_baseline, "baseline"), (best_other, "other method")):
+        if rival is None or (what != "baseline" and best_baseline and rival.method == best_baseline.method):
             continue
         sentences.append(
-            f"The best {what} by that mean, {escape_markdown(rival)}, has {value:.3f}: {name} is "
-            f"{_compared(f1, value)}, and leads every {what}, or ties with the best, on {numbers[won]} of {over}."
+            f"The best {what} by that mean, {escape_markdown(rival.method)}, has {rival.value:.3f}: {name} is "
+            f"{_compared(topk, rival.value)}, and leads every {what}, or is level with the best, on "
+            f"{rival.tasks_won} of {over}."
         )
+    f1, chance_f1 = numbers["f1"], numbers["random_f1"]
+    if isinstance(f1, float):
+        by_rule = f"By its own rule of choosing words it has an F1 of {f1:.3f}"
+        if compared and isinstance(chance_f1, float):
+            by_rule += f"; words drawn at random, as often as people mark them, have {chance_f1:.3f}"
+        sentences.append(f"{by_rule}.")
     auroc, time = numbers["auroc"], means(TIME.metric, tasks).get(params.explainer)
     if isinstance(auroc, float):
         sentences.append(f"Its mean AUROC is {auroc:.3f}, where ordering words by chance gives 0.5.")

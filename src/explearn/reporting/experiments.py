@@ -268,6 +268,9 @@ SEEDS_SENTENCE = Markdown(
 )
 
 
+NOTHING_DIFFERS = Markdown("None: these experiments have the same parameters.")
+
+
 def render_markdown(
     experiments: Sequence[Experiment], panels: Sequence[Panel] = (), seeds: Sequence[Panel] = ()
 ) -> str:
@@ -285,7 +288,8 @@ def render_markdown(
             left=2,
         )
     )
-    parts += ["## Parameters that differ", table(["Parameter", *names], changed_params_rows(experiments))]
+    changed = changed_params_rows(experiments)
+    parts += ["## Parameters that differ", table(["Parameter", *names], changed) if changed else NOTHING_DIFFERS]
     parts += [
         "## F1 of the explainer under study by task",
         table(
@@ -333,6 +337,7 @@ def render_html(
             headline_columns=HEADLINE_COLUMNS,
             headline=headline_rows(experiments),
             changed=changed_params_rows(experiments),
+            nothing_differs=NOTHING_DIFFERS,
             tasks=[Row("", task, tuple(cells)) for task, cells in task_rows(experiments)],
             methods=[
                 (

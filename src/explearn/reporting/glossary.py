@@ -75,8 +75,9 @@ def glossary(params: EvaluateParams) -> list[Group]:
                 ("Δ log-odds −", "the same for as many words that speak against it; only of methods that say so by "
                  "scores below 0", "lower"),
                 ("Prediction kept", f"share of texts whose label the {top} alone preserve", "higher"),
-                ("Infidelity", "squared error of foretelling from the scores what masking random words does to p",
-                 "lower"),
+                ("Infidelity", "squared error of foretelling from the scores what masking random words does to p, each "
+                 "text's scores first multiplied by the factor, of either sign, that fits those very masks best: only "
+                 "proportions count, and methods whose scores have no sign gain by it", "lower"),
             ],
         ),
         Group(
@@ -84,9 +85,10 @@ def glossary(params: EvaluateParams) -> list[Group]:
             "Texts and their explanations are compared with each other; the last figure trains small students.",
             [
                 ("Stability, meaning", f"overlap of the explanations of a text and of the {params.neighbours} nearest "
-                 "to it in the classifier's states", "higher"),
+                 "to it in the classifier's states, among the texts explained; the more words of a text count as "
+                 "evidence, the larger it gets by itself", "higher"),
                 ("Stability, wording", "the same for the nearest by shared words and phrases", "higher"),
-                ("…, content words", "the same without stop words", "higher"),
+                ("Meaning, Wording, content words", "the same without stop words", "higher"),
                 ("Consistency", "rank correlation between how far apart the classifier's states of two texts are, and "
                  "how far apart their explanations", "higher"),
                 ("Simulatability", "how many more of the classifier's answers a student foretells that was taught with "

@@ -19,9 +19,12 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, OWN_MODEL_MARK, TABLES, leaderboard, marked
 from explearn.reporting.executive import (
+    LEADER_EXPLANATION,
     LEADER_HEADINGS,
+    counted_tasks,
+    counting_sentence,
     headline_sentences,
     leader_rows,
     leaders,
@@ -38,7 +41,11 @@ FULL_SCALE = 99
 
 FIGURES = (
     ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
-    ("f1", "F1 of each method on each task, with its interval", "Points with intervals, a panel a task"),
+    (
+        "f1",
+        "F1 of each method, by its own rule, on each task, with its interval",
+        "Points with intervals, a panel a task",
+    ),
     ("auroc", "AUROC of each method on each task, with its interval", "Points with intervals, a panel a task"),
     ("coefficients", "What explainers with a classifier of their own learned", "Heat maps of heads and layers"),
 )
@@ -65,6 +72,7 @@ def render_html(
         students: what the stage distil wrote.
     """
     environment = page_environment()
+    counted = counted_tasks(params, tasks)
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
     absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
@@ -78,11 +86,14 @@ def render_html(
         script_hash=source_hash(script),
         data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
         method_names=methods,
+        has_own_models=any(task.own_models for task in tasks),
         leader_headings=LEADER_HEADINGS,
-        leaders=leader_rows(leaders(tasks)),
-        headline=headline_sentences(params, tasks),
+        leader_explanation=LEADER_EXPLANATION,
+        leaders=leader_rows(leaders(counted, params.evaluate.significance)),
+        counting=counting_sentence(params, tasks),
+        headline=headline_sentences(params, counted),
         caveats=caveats(params, tasks),
-        overview=overview(tasks),
+        overview=overview(counted),
         figures=[(title, alt, data_uri(figures / f"{name}.svg")) for name, title, alt in shown] if figures else [],
         drawn={name: data_uri(figures / name) for name in sorted(names)} if figures else {},
         papers=[
@@ -124,6 +135,7 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    environment.filters["mark"] = lambda name: Markup(f"&nbsp;{OWN_MODEL_MARK}") if marked(name) != name else ""
     # Long names may break behind an underscore.
     environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
     environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
@@ -158,7 +170,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "matrices": sections.matrices(task, params.evaluate.significance),
         "agreement": sections.agreement_rows(task),
         "sanity": sections.sanity_rows(task),
-        "sanity_texts": task.sanity.get("texts", 0),
+        "sanity_sentence": sections.sanity_sentence(task),
         "distribution": (DISTRIBUTION, leaderboard(task.methods, DISTRIBUTION.columns)),
     }
 

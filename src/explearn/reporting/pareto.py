@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from explearn.registry import get_info
+from explearn.reporting.columns import comparable, marked
 from explearn.reporting.plots import SETTINGS, family_styles, save_figure
 from explearn.reporting.tables import TaskReport, leaderboard_order
 
@@ -31,7 +32,7 @@ class Panel:
 
 
 PANELS = (
-    Panel("f1", "Agreement with people: F1 ↑", True),
+    Panel("f1_topk", "Agreement with people: F1 top-K ↑", True),
     Panel("aopc_comprehensiveness", "Agreement with the model: AOPC comprehensiveness ↑", True),
     Panel("aopc_sufficiency", "Agreement with the model: AOPC sufficiency ↓", False),
 )
@@ -70,7 +71,8 @@ def pareto_front(found: Sequence[Point], larger_is_better: bool) -> list[Point]:
 
 
 def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
-    """Draw PANELS one below the other, cost on a logarithmic axis, as SVG (or PNG, by the suffix).
+    """Draw PANELS one below the other, cost on a logarithmic axis, as SVG (or PNG, by the suffix). Methods that do not
+    compare (`explearn.reporting.columns.comparable`) are shown, but not on the line.
 
     The same numbers give the same bytes.
     """
@@ -113,18 +115,19 @@ def _draw(
     axes.set_xscale("log")
     axes.grid(color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
-    front = pareto_front(found, panel.larger_is_better)
+    front = pareto_front([p for p in found if comparable(p.method, panel.metric)], panel.larger_is_better)
     last = max(point.cost for point in found) * 1.3
-    axes.step(
-        [*(p.cost for p in front), last], [*(p.value for p in front), front[-1].value],
-        where="post", color="#888888", linewidth=1.0, zorder=1,
-    )  # fmt: skip
+    if front:
+        axes.step(
+            [*(p.cost for p in front), last], [*(p.value for p in front), front[-1].value],
+            where="post", color="#888888", linewidth=1.0, zorder=1,
+        )  # fmt: skip
     for point in found:
         colour, marker = styles[families[point.method]]
         axes.plot([point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3)
     for point in found:
         weight = "bold" if families[point.method] == "learned" else "normal"
-        axes.text(point.cost, point.value, point.method, fontsize=7, fontweight=weight, zorder=4)
+        axes.text(point.cost, point.value, marked(point.method), fontsize=7, fontweight=weight, zorder=4)
     axes.margins(x=0.12, y=0.12)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))

@@ -15,9 +15,12 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard, marked
 from explearn.reporting.executive import (
+    LEADER_EXPLANATION,
     LEADER_HEADINGS,
+    counted_tasks,
+    counting_sentence,
     headline_sentences,
     leader_rows,
     leaders,
@@ -48,7 +51,7 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], stud
     """
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(folder / "figures" / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
-    write_pareto(folder / "figures" / "pareto.svg", tasks)
+    write_pareto(folder / "figures" / "pareto.svg", counted_tasks(params, tasks))
     write_study_plots(folder / "figures", tasks)
     if any(task.own_models for task in tasks):
         write_coefficients(folder / "figures" / "coefficients.svg", tasks)
@@ -68,15 +71,18 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
         finalize=lambda value: value if isinstance(value, Markdown) else escape_markdown(str(value)),
     )
     papers = side_by_side(params, tasks)
+    counted = counted_tasks(params, tasks)
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
         has_own_models=any(task.own_models for task in tasks),
         leader_headings=LEADER_HEADINGS,
-        leaders=leader_rows(leaders(tasks)),
-        headline=headline_sentences(params, tasks),
+        leader_explanation=LEADER_EXPLANATION,
+        leaders=leader_rows(leaders(counted, params.evaluate.significance)),
+        counting=counting_sentence(params, tasks),
+        headline=headline_sentences(params, counted),
         caveats=caveats(params, tasks),
-        overview=_board(*overview(tasks), intervals=False),
+        overview=_board(*overview(counted), intervals=False),
         papers=[(found, _papers_table(found)) for found in papers],
         papers_left_out=left_out(papers),
         introduction=INTRODUCTION,
@@ -130,7 +136,7 @@ class _Task:
     matrices: list[tuple[str, Markdown]]
     agreement: Markdown | None
     sanity: Markdown | None
-    sanity_texts: int
+    sanity_sentence: Markdown
     distribution: Markdown
     texts: list[_Text]
 
@@ -154,8 +160,8 @@ def _task(task: TaskReport, params: Params) -> _Task:
             (column.title, _matrix(rows)) for column, rows in sections.matrices(task, params.evaluate.significance)
         ],
         agreement=_matrix(alike) if alike else None,
-        sanity=table(headings, checks) if checks else None,
-        sanity_texts=task.sanity.get("texts", 0),
+        sanity=table(headings, [[marked(method), *row] for method, *row in checks]) if checks else None,
+        sanity_sentence=sections.sanity_sentence(task),
         distribution=_board(DISTRIBUTION.columns, leaderboard(task.methods, DISTRIBUTION.columns)),
         texts=[_text(example) for example in task.examples],
     )
@@ -168,7 +174,7 @@ def _board(columns: Sequence[Column], rows: Sequence[Row], intervals: bool = Tru
         [
             [
                 row.family,
-                row.method,
+                marked(row.method),
                 *(
                     cell.markdown(intervals and column.metric == "f1")
                     for column, cell in zip(columns, row.cells, strict=True)
@@ -184,7 +190,7 @@ def _matrix(rows: Sequence[tuple[str, Sequence[str]]]) -> Markdown:
     """Methods against methods, those of the columns by their number."""
     return table(
         ["", "Method", *(str(number) for number in range(1, len(rows) + 1))],
-        [[str(number), method, *map(Markdown, cells)] for number, (method, cells) in enumerate(rows, 1)],
+        [[str(number), marked(method), *map(Markdown, cells)] for number, (method, cells) in enumerate(rows, 1)],
         left=2,
     )
 

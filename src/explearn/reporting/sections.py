@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -19,6 +20,7 @@ from explearn.reporting.columns import (
     PLAUSIBILITY_COLUMNS,
     Column,
     leaderboard,
+    marked,
 )
 from explearn.reporting.markdown import Markdown, escape_markdown
 from explearn.reporting.masks import remarks
@@ -26,13 +28,13 @@ from explearn.reporting.panels import Panel
 from explearn.reporting.tables import Number, TaskReport, leaderboard_order
 
 COMPARED = (
-    PLAUSIBILITY_COLUMNS[0],
+    PLAUSIBILITY_COLUMNS[3],
     PLAUSIBILITY_COLUMNS[6],
     FAITHFULNESS_COLUMNS[3],
     FAITHFULNESS_COLUMNS[4],
     BEHAVIOUR_COLUMNS[0],
 )
-"""The figures whose paired tests the report shows pair by pair: F1, AUROC, both AOPC, stability."""
+"""The figures whose paired tests the report shows pair by pair: F1 top-K, AUROC, both AOPC, stability."""
 
 BETTER, WORSE, LEVEL, SELF = "+", "−", "·", ""
 """What a cell of the significance matrix says of its row's method against its column's."""
@@ -62,16 +64,38 @@ def own_model_panels(task: TaskReport) -> list[Panel]:
                 f"({points:+.1f} points)."
             )
         sentence += (
-            " All methods here explain that classifier, on the same texts. Important words: the share of the words "
-            "that stand out by their score, or how concise explanations are."
+            " All methods here explain that classifier, on the same texts. Bold: the best; underlined: not "
+            "significantly worse. Important words: the share of the words that stand out by their score, or how "
+            "concise explanations are; it is not tested."
         )
+        standings = {
+            column.metric: _standing(column, found["methods"], found["tied"][column.metric])
+            for column in OWN_MODEL_COLUMNS
+            if column.metric in found["tied"]
+        }
         rows = [
             [row.method, *(cell.markdown(False) for cell in row.cells)]
-            for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS)
+            for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS, standings)
         ]
         headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
         shown.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
     return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Who has the best figure of a metric, and who is worse, but not significantly so."""
+
+    best: Sequence[str]
+    tied: Sequence[str]
+
+
+def _standing(column: Column, methods: Mapping[str, Mapping[str, Number]], level: Sequence[str]) -> _Standing:
+    """level: the best and those not significantly worse, together, as the stage evaluate writes them."""
+    values = {method: value for method in level if (value := methods[method].get(column.metric)) is not None}
+    top = (max if column.larger_is_better else min)(values.values(), default=None)
+    best = [method for method, value in values.items() if value == top]
+    return _Standing(best, [method for method in level if method not in best])
 
 
 def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
@@ -150,6 +174,13 @@ def counted(task: TaskReport) -> Markdown | None:
         sentence += (
             f" Up to {lost:,} words have no sub-token, being cut off or unknown; they get their text's lowest score."
         )
+    own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
+    if own:
+        sentence += (
+            f" {', '.join(escape_markdown(marked(method)) for method in own)}: explains a classifier of its own. Its "
+            "figures that ask the classifier are marked neither best nor level with it, and its agreement is counted "
+            "over the texts that its own classifier gets right."
+        )
     return Markdown(sentence)
 
 
@@ -169,15 +200,12 @@ def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
 def significance_matrix(comparison: Comparison, level: float) -> list[tuple[str, list[str]]]:
     """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, SELF against itself."""
     methods = leaderboard_order(list(comparison.methods))
-    values = dict(zip(comparison.methods, comparison.values.tolist(), strict=True))
-    sign = 1 if comparison.larger_is_better else -1
+    place = {method: comparison.methods.index(method) for method in methods}
+    outcomes = comparison.outcomes(level)
+    said = {1: BETTER, -1: WORSE, 0: LEVEL}
 
     def cell(row: str, column: str) -> str:
-        if row == column:
-            return SELF
-        if values[row] == values[column] or comparison.p_value(row, column) >= level:
-            return LEVEL
-        return BETTER if sign * values[row] > sign * values[column] else WORSE
+        return SELF if row == column else said[int(outcomes[place[row], place[column]])]
 
     return [(row, [cell(row, column) for column in methods]) for row in methods]
 
@@ -206,8 +234,9 @@ def agreement_rows(task: TaskReport, measure: str = "rank_agreement") -> list[tu
 
 
 def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the sanity checks: rank correlation (interval) and overlap after each part drawn anew, the
-    same after permuted labels where that was done, and max-sensitivity."""
+    """Headings and rows of the sanity checks, a row a method of the task: rank correlation (interval) and overlap after
+    each part drawn anew, the same after permuted labels where that was done, and max-sensitivity; or that, and why, the
+    method was not checked. No rows where none was checked."""
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
     parts = list(dict.fromkeys(part for result in checked.values() for part in result["random_model"]))
     labels = any(result["random_labels"] for result in checked.values())
@@ -219,7 +248,10 @@ def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
     headings += ["Rank correlation, permuted labels", "Top words kept, permuted labels"] if labels else []
     headings.append("Max-sensitivity ↓")
     rows = []
-    for method in leaderboard_order(list(checked)):
+    for method in leaderboard_order(list(dict.fromkeys([*checked, *task.methods]))) if checked else []:
+        if method not in checked:
+            rows.append([method, *["–"] * (len(headings) - 2), "not checked: not among sanity.methods"])
+            continue
         result = checked[method]
         row = [method]
         for similarity in [
@@ -233,6 +265,19 @@ def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
             row[-1] = f"not checked: {result['skipped']}"
         rows.append(row)
     return headings, rows
+
+
+def sanity_sentence(task: TaskReport) -> Markdown:
+    """What was done, on how many texts, and what was not."""
+    sentence = (
+        f"{task.sanity.get('texts', 0)} texts explained again on the classifier with all its weights drawn anew: a "
+        "method that reads the model gives other scores, so rank correlation and overlap with the scores before should "
+        "be low. Max-sensitivity is the largest relative change of the scores under slight noise on the word "
+        "embeddings; small is steady."
+    )
+    if not any(result["random_labels"] for result in task.sanity.get("methods", {}).values()):
+        sentence += " The check on a classifier taught permuted labels was not run (sanity.random_labels)."
+    return Markdown(sentence)
 
 
 def _similarity(found: Mapping[str, Any] | None) -> list[str]:

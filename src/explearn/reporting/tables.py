@@ -72,6 +72,8 @@ class TaskReport:
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> score from which a word counts, for methods with that rule.
         comparisons: by metric, the paired tests, the best and who ties with them.
+        by_text: metric -> method -> its value on each text of one order for all methods, (texts,), NaN where undefined;
+            names are those of `explearn.metrics.catalogue.Metric.by_text`.
         method_agreement: measure -> its value for every two methods, in the order of `methods`.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
@@ -92,6 +94,7 @@ class TaskReport:
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     sanity: Mapping[str, Any] = field(default_factory=dict)
     heatmaps: Sequence[ExampleReport] = field(default_factory=list)
