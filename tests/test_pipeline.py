@@ -188,8 +188,9 @@ def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:
     for task in params["tasks"]:
         leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
         for name in methods_of(params):
+            mark = " †" if get_info(name).own_model else ""
             # Agreement with the words, agreement with the model, behaviour, cost.
-            assert leaderboard.count(f"\n| {get_info(name).family} | {name} | ") == 4
+            assert leaderboard.count(f"\n| {get_info(name).family} | {name}{mark} | ") == 4
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
         assert (runs.checkout.root / "reports" / figure).is_file()
 
