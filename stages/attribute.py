@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.attribute import ForwardClock, group_methods, texts_to_explain, write_attributions
+from explearn.attribute import group_methods, texts_to_explain, write_attributions
 from explearn.compute import ComputeOptions
 from explearn.data.storage import atomic_folder
 from explearn.models.classifier import Classifier
@@ -34,10 +34,9 @@ def attribute(task: TaskOption, group: GroupOption, params: Params, compute: Com
     classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
-    forward = ForwardClock(classifier, examples)
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
-            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options, forward)
+            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
 
 
 if __name__ == "__main__":

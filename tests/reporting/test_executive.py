@@ -309,7 +309,7 @@ def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classif
 
 def test_what_trains_its_own_classifier_or_looks_at_a_metric_is_named_with_its_price():
     own = {"ivra": {"classifier": {"test": {"accuracy": 0.75}}, "methods": {}, "criteria": ["comp"], "tied": {}}}
-    methods = {"ivra": metrics(0.9), "faml": metrics(0.2, aopc_comprehensiveness=0.9)}
+    methods = {"ivra": metrics(0.9), "faml": metrics(0.2, aopc_comprehensiveness=0.9), "solvex": metrics(0.1)}
     of = task("films", methods, own_models=own, notes={"faml": {"optimised_for": "aopc_difference"}})
     said = caveats(params(), [of])
     (another,) = (sentence for sentence in said if sentence.startswith("**Another classifier:** ivra"))
@@ -317,6 +317,8 @@ def test_what_trains_its_own_classifier_or_looks_at_a_metric_is_named_with_its_p
     assert f"films {change:+.1f}." in another
     (watching,) = (sentence for sentence in said if sentence.startswith("**Looks at the metric:** faml"))
     assert "aopc" in watching
+    (searching,) = (sentence for sentence in said if sentence.startswith("**Looks at the metric:** solvex"))
+    assert "a metric of faithfulness" in searching
     ahead = {row[0]: row[1] for row in leader_rows(leaders([of], 0.05))}
     assert ahead["Chooses the words that people marked"] == "**ivra** (on its own classifier)"
     assert ahead["Finds the words the classifier depends on"] == "**faml** (looks at a metric)"

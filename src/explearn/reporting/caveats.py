@@ -80,7 +80,13 @@ def _watching(tasks: Sequence[TaskReport]) -> list[str]:
     chosen: dict[str, str] = {}
     for task in tasks:
         chosen |= {name: notes["optimised_for"] for name, notes in task.notes.items() if "optimised_for" in notes}
-    return [
+    silent = [name for name in _methods(tasks) if get_info(name).watches_metric and name not in chosen]
+    searching = [
+        f"**Looks at the metric:** {escape_markdown(name)} searches, on every text, for the explanation that is best "
+        "by a metric of faithfulness. That is no sign that what it finds is as faithful by another measure."
+        for name in silent
+    ]
+    return searching + [
         f"**Looks at the metric:** {escape_markdown(name)} tries many explanations of a text and keeps the one that "
         f"is best by {escape_markdown(metric)} on that very text. That is a search: no sign that what it finds is "
         "as faithful by a measure that it did not look at, which its table of one metric against another shows."
