@@ -97,6 +97,16 @@ class TestExplain:
         (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
         assert found["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
 
+    def test_a_question_s_answer_is_named(self, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer()
+        answerer.model.save_pretrained(tmp_path / "m")
+        answerer.tokenizer.save_pretrained(tmp_path / "m")
+        passage = "the lazy dog jumps and the fox sleeps"
+        arguments = (tmp_path / "m", "--method", "occlusion", "--pair", passage, "who sleeps ?")
+        (found,) = records(explain(*arguments, "--json"))
+        assert found["target"] == "answer" and found["answer"] and found["answer"] in passage
+        assert explain(*arguments).stdout.startswith(f"answer: {found['answer']}\nocclusion: answer (p = ")
+
     def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
         one, again, other = (
             records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]

@@ -168,6 +168,7 @@ class TestMethodsAndTasks:
             ({"baselines": {"quick": {"expnet": {}}}}, "'expnet' is trained; name it under explainers"),
             ({"baselines": {"attention": {"rollout": {}}}}, "baselines.attention: no such parameter"),
             ({"own_model": ["ivra"]}, "unknown explainer under own_model 'ivra'"),
+            ({"transfer": ["ivra"]}, "unknown explainer under transfer 'ivra'"),
             ({"own_model": ["expnet"]}, "own_model: 'expnet' trains no classifier"),
             ({"explainers": ["ivra"]}, "explainer 'ivra' trains a classifier of its own; name it under own_model"),
             ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),

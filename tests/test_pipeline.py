@@ -163,7 +163,7 @@ def methods_of(params: dict[str, Any]) -> set[str]:
 
 def test_all_stages_run_once(runs: Runs) -> None:
     every = set(yaml.safe_load((runs.checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"])
-    assert stages(runs.first) == every
+    assert stages(runs.first) == every - {"transfer"}  # needs two tasks with the same classes
     assert stages(runs.second) == set()
     assert "Data and pipelines are up to date" in runs.second
 

@@ -37,6 +37,7 @@ STAGES = (
     "attribute",
     "evaluate",
     "sanity",
+    "transfer",
     "distil",
     "report",
 )
@@ -124,6 +125,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "own_model": ["ivra"],
+        "transfer": ["ivra"],
         "expnet": {"epochs": 3},
         "explainers": list(TRAINED),
         "refiners": list(REFINERS),
@@ -155,6 +157,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         succeed(folder, "sanity", "--task", task)
         for teacher in ("occlusion", "ensemble:occlusion,input_x_gradient"):
             succeed(folder, "distil", "--task", task, "--teacher", teacher)
+    succeed(folder, "transfer", "--explainer", "ivra")
     succeed(folder, "report")
     return folder
 
@@ -175,6 +178,8 @@ def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
     if stage == "report":
         return []
+    if stage == "transfer":
+        return ["--explainer", "ivra"]
     more = {"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}
     more |= {name: ["--teacher", "occlusion"] for name in ("teach", "distil")}
     return ["--task", task, *more.get(stage, [])]
@@ -205,7 +210,7 @@ class TestEveryStage:
         assert "params.yaml, expnet.hiden: no such parameter; did you mean hidden?" in message
 
 
-@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "report"])
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage not in ("report", "transfer")])
 def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
     message = complaint(project, stage, *required(stage, task="filsm"))
     assert message == "unknown task 'filsm'; did you mean films?"
@@ -311,6 +316,36 @@ class TestOutputs:
         section = report.partition("\n### On the classifier of ivra: films\n")[2].partition("\n### ")[0]
         assert section.count("\n| raw_attention |") == 1 == section.count("\n| ivra |")
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
+
+    def test_transfer_judges_what_was_trained_on_each_task_on_all_with_its_classes(self, finished: Path) -> None:
+        metrics = finished / "reports" / "metrics"
+        found = json.loads((metrics / "transfer" / "ivra.json").read_text())
+        assert found["criteria"] == ["cons"] and found["texts"] == {"films": 8, "meals": 8}
+        assert {task: set(sources) for task, sources in found["tasks"].items()} == {
+            task: {"films", "meals"} for task in ("films", "meals")
+        }
+        for task in ("films", "meals"):
+            own = json.loads((metrics / "own_model" / f"{task}.json").read_text())["ivra"]
+            here = found["tasks"][task][task]
+            assert here["accuracy"] == own["classifier"]["test"]["accuracy"]
+            for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency"):
+                assert here[name] == pytest.approx(own["methods"]["ivra"][name], abs=1e-6)
+        assert found["tasks"]["films"]["meals"] != found["tasks"]["films"]["films"]
+        report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
+        section = report.partition("\n## On other tasks\n")[2].partition("\n## ")[0]
+        assert "\n| films | films |" in section and "\n| films | meals |" in section
+        assert (
+            "![Gains of ivra trained elsewhere over trained here, by criterion](figures/transfer-ivra.svg)" in section
+        )
+        assert (finished / "reports" / "figures" / "transfer-ivra.svg").is_file()
+        page = (finished / "reports" / "report.html").read_text(encoding="utf-8")
+        assert '<h2 id="transfer">' in page and "Gains of ivra trained elsewhere" in page
+
+    def test_transfer_needs_two_tasks_with_the_same_classes(self, project: Path) -> None:
+        path = project / "data" / "examples" / "meals" / "task.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**document, "labels": ["yes", "no"]}), encoding="utf-8")
+        assert "expected two tasks with the same classes among" in complaint(project, "transfer", "--explainer", "ivra")
 
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"

@@ -73,6 +73,14 @@ class TestRoundTrips:
         write_examples(tmp_path / "e.parquet", EXAMPLES)
         assert read_examples(tmp_path / "e.parquet") == EXAMPLES
 
+    def test_questions_keep_their_answers_and_others_have_no_such_column(self, tmp_path: Path) -> None:
+        asked = Example("q", ("who",), "answer", "train", "t", ("a", "fox"), (1, 3))
+        other = Example("r", ("who",), "answer", "train", "t", ("a", "fox"))
+        write_examples(tmp_path / "q.parquet", [asked, other])
+        assert read_examples(tmp_path / "q.parquet") == [asked, other]
+        write_examples(tmp_path / "r.parquet", [other])
+        assert "answer" not in pq.read_schema(tmp_path / "r.parquet").names
+
     def test_no_examples(self, tmp_path: Path) -> None:
         write_examples(tmp_path / "e.parquet", [])
         assert read_examples(tmp_path / "e.parquet") == []

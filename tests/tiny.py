@@ -20,6 +20,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from explearn.compute import ComputeOptions
 from explearn.models.classifier import Classifier
+from explearn.models.question_answering import QuestionAnswerer
 
 # For tensors this small a second thread costs more than it gives.
 torch.set_num_threads(1)
@@ -154,6 +155,15 @@ def save(folder: Path, kind: str = "bert", classes: int = 2, seed: int = 0, **co
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> Classifier:
     """A classifier of its own, which a test may change; `options` are those of ComputeOptions."""
     return Classifier(model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind)
+
+
+def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2) -> QuestionAnswerer:
+    """A model for extractive question answering; `limit` sub-tokens a text at most."""
+    config = model(kind).config
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()  # type: ignore[no-untyped-call]
+    return QuestionAnswerer.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
 
 
 @functools.cache

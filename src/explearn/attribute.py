@@ -14,7 +14,7 @@ import pyarrow as pa
 from explearn.data.records import Example
 from explearn.data.sources.splits import hash_order
 from explearn.data.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
-from explearn.errors import DataError, UnknownNameError
+from explearn.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.explainer import Explainer
 from explearn.memory import peak_from_here
 from explearn.models.classifier import Classifier
@@ -97,10 +97,14 @@ def write_attributions(
     The metadata holds method, options, classifier (fingerprint), threshold, notes, and the fields of Cost, measured on
     this very run after a warm-up.
 
-    Raises DataError when there is no example.
+    Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
     """
     if not examples:
         raise DataError(f"{target}: there is no text to explain; expected at least one test example")
+    try:
+        explainer.check(classifier)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"method {explainer.name!r}: {error}") from error
     # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
     peak = peak_from_here(classifier.device)
     forward = ForwardClock(classifier, examples)

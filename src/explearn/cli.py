@@ -90,7 +90,10 @@ def explain(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Class to explain (default: the predicted class).")] = None,
     pair: Annotated[
-        str | None, typer.Option(help="Second segment, for classifiers of pairs; goes with every text.")
+        str | None,
+        typer.Option(
+            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text, a line each.")] = False,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
@@ -117,6 +120,7 @@ def explain(
         lines = texts or _lines()
         from explearn.compute import seed_everything
         from explearn.models.classifier import Classifier
+        from explearn.models.question_answering import QuestionAnswerer
 
         if seed is not None:
             seed_everything(seed)
@@ -124,10 +128,16 @@ def explain(
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = None if target is None else [target] * len(inputs)
         console = Console()
-        for attribution in found.explain(loaded, inputs, targets, description=None if texts else "explain"):
+        explained = found.explain(loaded, inputs, targets, description=None if texts else "explain")
+        for text, attribution in zip(inputs, explained, strict=True):
+            # Of a question, the answer is what is explained.
+            answer = loaded.answer(text) if isinstance(loaded, QuestionAnswerer) else None
             if as_json:
-                print(json.dumps(attribution.to_record(), ensure_ascii=False))
+                record = attribution.to_record() | ({} if answer is None else {"answer": answer})
+                print(json.dumps(record, ensure_ascii=False))
             else:
+                if answer is not None:
+                    console.print(Text(f"answer: {answer}"))
                 console.print(_rendered(attribution))
 
 

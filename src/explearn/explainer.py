@@ -163,7 +163,8 @@ class Explainer(ABC):
             predicted=classifier.labels[int(probabilities.argmax())],
             aggregation=self.aggregation,
             signed=self.signed,
-            unaligned=unaligned,
+            # The words of an answer have no score, and were not lost.
+            unaligned=unaligned - (encoding.answer[1] - encoding.answer[0] if encoding.answer else 0),
             seconds=scored.seconds,
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,

@@ -539,6 +539,8 @@ class Params(Section):
     """Learned explainers that are trained and compared."""
     own_model: list[str] = Field(default_factory=list)
     """Of the explainers, all that train a classifier of their own; `baselines.own_model` are run on it, too."""
+    transfer: list[str] = Field(default_factory=list)
+    """Of `own_model`, those that are also judged on the other tasks with the same classes."""
     expnet: ExpNetParams = ExpNetParams()
     expnet_in_domain: ExpNetParams = ExpNetParams()
     """As `expnet` unless it is given values of its own."""
@@ -628,6 +630,9 @@ class Params(Section):
                 raise ValueError(str(UnknownNameError("explainer under own_model", name, self.explainers)))
             if not _known(name).own_model:
                 raise ValueError(f"own_model: {name!r} trains no classifier; expected one that does, such as ivra")
+        for name in self.transfer:
+            if name not in self.own_model:
+                raise ValueError(str(UnknownNameError("explainer under transfer", name, self.own_model)))
         for name in self.explainers:
             if _known(name).own_model and name not in self.own_model:
                 raise ValueError(f"explainer {name!r} trains a classifier of its own; name it under own_model, too")

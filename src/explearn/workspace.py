@@ -74,6 +74,10 @@ class Workspace:
         """JSON: what `explearn.distillation.compare_with_students` gives."""
         return self.root / "reports" / "metrics" / "l2e" / task / f"{teacher}.json"
 
+    def transfer(self, explainer: str) -> Path:
+        """JSON: what `explearn.transfer.transfer` gives."""
+        return self.root / "reports" / "metrics" / "transfer" / f"{explainer}.json"
+
     def metrics(self, kind: str, task: str) -> Path:
         """JSON of a kind: agreement, classifier, explanations, comparisons or sanity."""
         return self.root / "reports" / "metrics" / kind / f"{task}.json"

@@ -129,6 +129,52 @@ class TestSnli:
         assert "field 'hypothesis'" in complaint("snli", {"premise": "A dog .", "hypothesis": " ", "label": 0})
 
 
+QUESTION = {
+    "id": "q-1",
+    "question": "Where is the fox ?",
+    "context": " The dog sleeps.  The fox is at the sea-shore, alone.",
+    "answers": {"text": ["sea-shore", "alone"], "answer_start": [36, 47]},
+}
+
+
+class TestSquad:
+    def test_the_answer_is_the_words_that_its_characters_touch(self) -> None:
+        row = example("squad", QUESTION)
+        assert row.words == ("Where", "is", "the", "fox", "?")
+        assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sea-shore,",)
+        assert row.label == "answer" and row.id == "q-1"
+
+    def test_part_of_a_word_and_a_span_over_white_space(self) -> None:
+        answers = {"text": ["sleeps.  The f"], "answer_start": [9]}
+        row = example("squad", {**QUESTION, "answers": answers})
+        assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sleeps.", "The", "fox")
+
+    def test_questions_without_a_usable_answer_are_dropped(self) -> None:
+        assert mapped("squad", {**QUESTION, "answers": {"text": [], "answer_start": []}}) == Dropped("no answer")
+        long = " ".join(["word"] * 16)
+        row = {**QUESTION, "context": long, "answers": {"text": [long], "answer_start": [0]}}
+        assert mapped("squad", row) == Dropped("answer longer than 15 words")
+
+    @pytest.mark.parametrize(
+        ("answers", "expected"),
+        [
+            ({"text": ["sea-shore"], "answer_start": [0]}, "the text of the passage from character 0 on"),
+            ({"text": [" "], "answer_start": [4]}, "an answer of at least one word"),
+            ({"text": ["a"], "answer_start": []}, "lists of one length"),
+            ({"text": ["a"], "answer_start": ["0"]}, "of whole numbers from 0"),
+            ({"text": ["a"], "answer_start": [-1]}, "of whole numbers from 0"),
+            ("sea-shore", "lists of one length"),
+        ],
+    )
+    def test_answers_that_are_none(self, answers: object, expected: str) -> None:
+        message = complaint("squad", {**QUESTION, "answers": answers})
+        assert "field 'answers'" in message and expected in message
+
+    def test_a_missing_passage_is_named(self) -> None:
+        message = complaint("squad", {"question": "who", "answers": QUESTION["answers"]})
+        assert "field 'context': missing" in message
+
+
 def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") -> dict[str, Any]:
     """A post as local files have it, by annotators 4, 5 and 6."""
     return {

@@ -357,6 +357,20 @@ def hub_posts() -> list[dict[str, Any]]:
     ]
 
 
+def hub_questions() -> list[dict[str, Any]]:
+    """Twelve questions; the answer is the passage's last word."""
+    return [
+        {
+            "id": f"q-{n}",
+            "title": "Turnips",
+            "question": f"which turnip is number {n} ?",
+            "context": f"it is turnip{n}",
+            "answers": {"text": [f"turnip{n}"], "answer_start": [6]},
+        }
+        for n in range(12)
+    ]
+
+
 HUB: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
     # adapter: rows of one split, the hub's splits
     "sst2": (hub_text("sentence", 2), ("train", "validation")),
@@ -366,6 +380,7 @@ HUB: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
     "ag_news": (hub_text("text", 4), ("train", "test")),
     "imdb": (hub_text("text", 2), ("train", "test")),
     "emotion": (hub_text("text", 6), ("train", "validation", "test")),
+    "squad": (hub_questions(), ("train", "validation")),
     "snli": (hub_text("premise", 3, hypothesis="it is so"), ("train", "validation", "test")),
     "movie_rationales": (hub_text("review", 2, evidences=["text number"]), ("train", "validation", "test")),
 }
@@ -386,8 +401,9 @@ class TestHub:
         stand_in(tmp_path / "copy", adapter)
         data = load_task("task", source(kind="hub", adapter=adapter, path="copy"), tmp_path, seed=13)
         assert {e.split for e in data.examples} == {"train", "validation", "test"}
-        assert {e.label for e in data.examples} == set(data.labels)
+        assert {e.label for e in data.examples} == ({"answer"} if adapter == "squad" else set(data.labels))
         assert len(data.examples) == 12 * len(HUB[adapter][1])
+        assert all((e.answer is not None) == (adapter == "squad") for e in data.examples)
         marked = {"hatexplain": 4 * 2 * 3, "movie_rationales": 12 * 3}  # posts or reviews, masks, splits
         assert len(data.rationales) == marked.get(adapter, 0)
 

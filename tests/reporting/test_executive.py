@@ -299,7 +299,7 @@ def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best():
 
 
 def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classifier():
-    adapters = ("imdb", "snli")
+    adapters = ("imdb", "snli", "squad")
     run = params(adapters, adapters).model_copy(update={"explainers": ["ivra"]})
     own = {"ivra": {"methods": {"ivra": {"aopc_comprehensiveness": 0.5}}}}
     tasks = [task(name, {"ivra": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in adapters]

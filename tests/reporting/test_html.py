@@ -16,7 +16,7 @@ from explearn.data.records import Attribution, Example
 from explearn.params import Params
 from explearn.reporting.html import page_environment, render_html, source_hash, write_html
 from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, inline_html
-from explearn.reporting.report import write_report
+from explearn.reporting.report import render_report, write_report
 from explearn.reporting.tables import example_reports
 from task_reports import check, comparison, metrics, task
 
@@ -171,6 +171,19 @@ def test_scores_are_scaled_to_the_text_s_largest_and_chosen_words_are_kept(page)
     assert first["chosen"] == ["1001", "0101"] and first["marked"] == "0101" and second["marked"] == "0000"
     assert (first["label"], second["label"], second["predicted"], first["pair"]) == ("good", "bad", "good", -1)
     assert first["answers"] == [None, None]
+    assert (first["right"], second["right"]) == (True, False)
+
+
+def test_of_a_question_the_true_answer_is_shown_and_nobody_is_said_to_be_right():
+    asked = Example("q", ("who",), "answer", "test", "facts", ("a", "quick", "fox"), (2, 4))
+    shown = example_reports(
+        [asked], {}, {}, {"lime": {"q": attributed(asked, [1, 0, 0, 0], "lime", "answer")}},
+        k=1, thresholds={}, positive_rate=0.2,
+    )  # fmt: skip
+    of = task("facts", {"lime": metrics()}, heatmaps=shown, examples=shown)
+    (text,) = json.loads(Page(render_html(params("facts"), [of])).scripts[0])["tasks"][0]["texts"]
+    assert (text["label"], text["right"], text["pair"]) == ("quick fox", None, 1)
+    assert "**q** · true label quick fox · predicted answer" in render_report(params("facts"), [of])
 
 
 def test_figures_are_inside_the_file(tmp_path):

@@ -22,6 +22,12 @@ RATIONALE_KINDS: tuple[RationaleKind, ...] = get_args(RationaleKind)
 
 Aggregation = Literal["max", "sum"]
 
+ANSWER_LABELS = ("answer", "another span")
+"""The two classes of a question with its passage: its answer, and any other span. Every example has the first."""
+
+ANSWER_WORDS = 15
+"""Words of the longest span taken for an answer."""
+
 MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
@@ -54,8 +60,9 @@ class Example:
     """One labelled text.
 
     `words` are its white-space separated words and `pair` those of the second segment (empty for single texts).
-    Raises DataError when words are missing or unusable, id or label is not valid Unicode, or `split` is not one of
-    SPLITS.
+    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it.
+    Raises DataError when words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
+    or the answer is not within `pair`.
     """
 
     id: str
@@ -64,6 +71,7 @@ class Example:
     split: Split
     task: str
     pair: tuple[str, ...] = ()
+    answer: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -76,6 +84,13 @@ class Example:
         check_words(self.words)
         if self.pair:
             check_words(self.pair, "pair")
+        if self.answer is not None:
+            first, end = self.answer
+            if not len(self.words) <= first < end <= len(self.all_words):
+                raise DataError(
+                    f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the second "
+                    f"segment, {len(self.words)} to {len(self.all_words)}"
+                )
 
     @property
     def all_words(self) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ EXAMPLE_SCHEMA = pa.schema(
         pa.field("task", pa.string(), nullable=False),
     ]
 )
+ANSWERED_SCHEMA = EXAMPLE_SCHEMA.append(pa.field("answer", pa.list_(pa.int32())))
+"""Of questions: with the [first, end) word of the answer."""
 RATIONALE_SCHEMA = pa.schema(
     [
         pa.field("example_id", pa.string(), nullable=False),
@@ -260,23 +262,31 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
-    rows = [
+    examples = list(examples)
+    rows: list[dict[str, Any]] = [
         {"id": e.id, "words": e.words, "pair": e.pair, "label": e.label, "split": e.split, "task": e.task}
         for e in examples
     ]
-    write_table(target, rows, EXAMPLE_SCHEMA)
+    answered = any(example.answer is not None for example in examples)
+    if answered:
+        rows = [{**row, "answer": example.answer} for row, example in zip(rows, examples, strict=True)]
+    write_table(target, rows, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA)
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
     examples: list[Example] = []
     seen: set[str] = set()
-    for number, row in enumerate(read_table(path, EXAMPLE_SCHEMA).to_pylist(), start=1):
+    with open_parquet(path) as file:
+        answered = "answer" in file.schema_arrow.names
+    table = read_table(path, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA)
+    for number, row in enumerate(table.to_pylist(), start=1):
         if row["id"] in seen:
             raise DataError(f"{path}, row {number}, field 'id': {row['id']!r} comes twice; expected unique ids")
         seen.add(row["id"])
         try:
-            examples.append(Example(**{**row, "words": tuple(row["words"]), "pair": tuple(row["pair"])}))
+            tuples = {name: tuple(row[name]) for name in ("words", "pair", "answer") if row.get(name) is not None}
+            examples.append(Example(**{**row, **tuples}))
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error
     return examples

@@ -115,6 +115,8 @@ def add_simulatability(
     for method, texts in ordered.items():
         groups[tuple(labels.index(text.predicted) for text in texts)].append(method)
     for classes, methods in groups.items():
+        if len(set(classes)) < 2:  # there is nothing to foretell
+            continue
         found = simulatability(
             embeddings,
             classes,

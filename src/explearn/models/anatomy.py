@@ -17,6 +17,7 @@ from torch import nn
 from explearn.errors import UnsupportedError
 from explearn.models.capture import layer_count
 from explearn.models.encoding import Batch
+from explearn.models.question_answering import SpanScorer
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -130,9 +131,14 @@ def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
     Raises UnsupportedError for architectures other than those of `capture.SUPPORTED_MODEL_TYPES`, and for variants of
-    them whose blocks are built in another way.
+    them whose blocks are built in another way; for models that answer questions, which have no classification head.
     """
     layer_count(model)
+    if isinstance(model, SpanScorer):
+        raise UnsupportedError(
+            "a model that answers questions has no classification head, which this method takes apart; attention, "
+            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
+        )
     base: Any = getattr(model, cast(Any, model).base_model_prefix)
     encoder = dissect_encoder(base)
     config: Any = model.config

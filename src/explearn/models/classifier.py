@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.compute import ComputeOptions, autocast
@@ -71,7 +72,7 @@ class Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name.
+            path: local folder or hub name; of a model for question answering, a `QuestionAnswerer` comes back.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
 
         Raises ModelError when there is no such model, its head is not a trained classification head, or its weights
@@ -87,8 +88,14 @@ class Classifier:
         ):
             raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
         quiet_transformers()
+        from explearn.models.question_answering import QuestionAnswerer, answers_questions
+
+        loader: Any = transformers.AutoModelForSequenceClassification
         try:
-            model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+            if questions := answers_questions(config):
+                loader = transformers.AutoModelForQuestionAnswering
+            model, info = loader.from_pretrained(
                 name, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
@@ -108,7 +115,7 @@ class Classifier:
             raise ModelError(
                 f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
             )
-        return cls(model, tokenizer, compute, name=name)
+        return (QuestionAnswerer.around if questions else cls)(model, tokenizer, compute, name=name)
 
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
         """The same around another model of the same architecture: tokenizer, device, precision and batches stay."""
@@ -150,6 +157,13 @@ class Classifier:
                 encodings.update(zip(chosen, found, strict=True))
         return [encodings[i] for i in range(len(segments))]
 
+    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+        """Encodings to train and judge on, and the indices of the true classes.
+
+        Raises UnknownNameError for a label that is none of the classifier's.
+        """
+        return self.encode(examples), [self.label_index(example.label) for example in examples]
+
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Sub-tokens as text, special tokens left out."""
         ids = [encoding.input_ids[i] for i in encoding.positions]
@@ -168,6 +182,10 @@ class Classifier:
         with self.autocast():
             logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
         return logits if logits.dtype == torch.float64 else logits.float()
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Cross-entropy, a scalar, from logits (b, C) and classes (b,), each class with its weight, (C,)."""
+        return functional.cross_entropy(logits, labels, weight=weights)
 
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:

@@ -25,6 +25,8 @@ class Encoding:
         characters: for each position the [start, end) of its word's characters that it covers, (0, 0) at NO_WORD,
             length n; empty in encodings made without a tokenizer.
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
+        answer: [first, end) of `words` that are the answer to a question, whose sub-tokens count as special; None
+            elsewhere (`explearn.models.question_answering`).
     """
 
     input_ids: tuple[int, ...]
@@ -35,6 +37,7 @@ class Encoding:
     example_id: str = ""
     characters: tuple[tuple[int, int], ...] = ()
     pair_start: int | None = None
+    answer: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -64,7 +64,7 @@ def batch_features(classifier: Classifier, batch: Batch, layer: int, hidden: boo
 @contextmanager
 def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
     """Append the encoder's output of each pass to `found`. (output_hidden_states would leave hooks on the model.)"""
-    encoder = getattr(model, model.base_model_prefix)
+    encoder = model.base_model
     handle = encoder.register_forward_hook(lambda _module, _args, output: found.append(output[0]))
     try:
         yield

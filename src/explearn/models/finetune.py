@@ -17,24 +17,28 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from explearn.compute import ComputeOptions, seed_everything
-from explearn.data.records import Example
+from explearn.data.records import ANSWER_LABELS, Example
 from explearn.data.storage import atomic_folder
 from explearn.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.models.classifier import Classifier, max_length, quiet_transformers
 from explearn.models.encoder import resolve_encoder
+from explearn.models.question_answering import QuestionAnswerer, has_answer
 from explearn.params import FinetuneParams
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch of training gave: mean training loss, and metrics on the validation split."""
+    """What one epoch of training gave: mean training loss, and metrics on the validation split.
+
+    macro_f1 and mcc are of classes; None where questions are answered, with accuracy the share of exact answers.
+    """
 
     epoch: int
     train_loss: float
     validation_loss: float
     accuracy: float
-    macro_f1: float
-    mcc: float
+    macro_f1: float | None
+    mcc: float | None
 
 
 def classification_metrics(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
@@ -54,10 +58,17 @@ def classification_metrics(truth: Sequence[str], predicted: Sequence[str], label
 def evaluate_classifier(
     classifier: Classifier, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
-    """`classification_metrics` of a classifier on labelled examples."""
-    probabilities = classifier.predict_proba(classifier.encode(examples), description)
-    predicted = [classifier.labels[i] for i in probabilities.argmax(-1)]
-    return classification_metrics([e.label for e in examples], predicted, classifier.labels)
+    """`classification_metrics` of a classifier on labelled examples.
+
+    Of questions, the share answered with exactly the true words; the other figures are of classes, and None.
+    """
+    encodings, labels = classifier.encode_labelled(examples)
+    predicted = classifier.predict_proba(encodings, description).argmax(-1)
+    if isinstance(classifier, QuestionAnswerer):
+        exact = float(np.mean(predicted == np.array(labels)))
+        return {"texts": len(labels), "accuracy": exact, "macro_f1": None, "mcc": None, "majority_rate": None}
+    names = classifier.labels
+    return classification_metrics([names[i] for i in labels], [names[i] for i in predicted], names)
 
 
 def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
@@ -69,7 +80,9 @@ def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
 def load_encoder(
     encoder: str, labels: Sequence[str], limit: int, revision: str | None = None
 ) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
-    """Load pretrained weights with a new classification head for `labels`, and their tokenizer.
+    """Load pretrained weights with a new head for `labels`, and their tokenizer.
+
+    The head classifies, or finds spans where the labels are ANSWER_LABELS.
 
     Args:
         encoder: `embedded`, a hub name or a local folder.
@@ -79,8 +92,11 @@ def load_encoder(
     """
     source = resolve_encoder(encoder)
     quiet_transformers()
+    loader: Any = transformers.AutoModelForSequenceClassification
+    if tuple(labels) == ANSWER_LABELS:
+        loader = transformers.AutoModelForQuestionAnswering
     try:
-        model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+        model, info = loader.from_pretrained(
             source,
             revision=revision or "main",
             num_labels=len(labels),
@@ -136,19 +152,27 @@ def finetune(
             raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
     model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
-    datasets = {split: _dataset(Classifier(model, tokenizer, compute), rows) for split, rows in splits.items()}
-    model.requires_grad_(True)
+    questions = tuple(labels) == ANSWER_LABELS
+    classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
+    datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
+    if not datasets["train"]:
+        raise DataError(
+            f"split 'train': no answer is within {classifier.max_length} sub-tokens; raise finetune.max_length"
+        )
+    classifier.model.requires_grad_(True)
     weights = None
-    if params.class_weights == "balanced":
+    if params.class_weights == "balanced" and not questions:
         weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
 
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(outputs.logits.float(), targets, weight=weights)
+        return classifier.loss(outputs.logits.float(), targets, weights)
 
     with tempfile.TemporaryDirectory(prefix="explearn-finetune-") as checkpoints:
         trainer = transformers.Trainer(
-            model=model,
-            args=_arguments(checkpoints, params, device, dtype, seed, compute.compile),
+            model=classifier.model,
+            args=_arguments(
+                checkpoints, params, device, dtype, seed, compute.compile, "accuracy" if questions else params.selection
+            ),
             data_collator=transformers.DataCollatorWithPadding(tokenizer),
             train_dataset=datasets["train"],
             eval_dataset=datasets["validation"],
@@ -166,13 +190,16 @@ def finetune(
     return history
 
 
-def _dataset(classifier: Classifier, examples: Sequence[Example]) -> list[dict[str, Any]]:
+def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
+    """Rows for the Trainer. There is nothing to learn from a passage that was cut before its answer."""
     rows = []
-    for example, encoding in zip(examples, classifier.encode(examples), strict=True):
+    for encoding, label in zip(*classifier.encode_labelled(examples), strict=True):
+        if training and encoding.answer is not None and not has_answer(encoding):
+            continue
         row: dict[str, Any] = {
             "input_ids": list(encoding.input_ids),
             "attention_mask": [1] * len(encoding),
-            "labels": classifier.labels.index(example.label),
+            "labels": label,
         }
         if encoding.token_type_ids:
             row["token_type_ids"] = list(encoding.token_type_ids)
@@ -181,7 +208,13 @@ def _dataset(classifier: Classifier, examples: Sequence[Example]) -> list[dict[s
 
 
 def _arguments(
-    folder: str, params: FinetuneParams, device: torch.device, dtype: torch.dtype, seed: int, compile: bool
+    folder: str,
+    params: FinetuneParams,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
+    compile: bool,
+    selection: str,
 ) -> transformers.TrainingArguments:
     if device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
@@ -201,7 +234,7 @@ def _arguments(
         save_total_limit=1,
         save_only_model=True,
         load_best_model_at_end=True,
-        metric_for_best_model=params.selection,
+        metric_for_best_model=selection,
         greater_is_better=True,
         bf16=dtype is torch.bfloat16,
         fp16=dtype is torch.float16,
@@ -209,6 +242,7 @@ def _arguments(
         use_cpu=device.type == "cpu",
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[],
+        label_names=["labels"],
         seed=seed,
         data_seed=seed,
     )
@@ -218,6 +252,8 @@ def _arguments(
 
 
 def _validation_metrics(prediction: transformers.EvalPrediction, labels: Sequence[str]) -> dict[str, float]:
+    if tuple(labels) == ANSWER_LABELS:
+        return {"accuracy": float(np.mean(np.argmax(prediction.predictions, -1) == prediction.label_ids))}
     names = np.asarray(labels)
     found = classification_metrics(names[prediction.label_ids], names[np.argmax(prediction.predictions, -1)], labels)
     return {key: found[key] for key in ("accuracy", "macro_f1", "mcc")}
@@ -231,8 +267,8 @@ def _history(log: Sequence[dict[str, float]]) -> list[Epoch]:
             train_loss=float(train[round(entry["epoch"])]),
             validation_loss=float(entry["eval_loss"]),
             accuracy=float(entry["eval_accuracy"]),
-            macro_f1=float(entry["eval_macro_f1"]),
-            mcc=float(entry["eval_mcc"]),
+            macro_f1=entry.get("eval_macro_f1"),
+            mcc=entry.get("eval_mcc"),
         )
         for entry in log
         if "eval_loss" in entry

@@ -66,14 +66,18 @@ def relative_gains(runs: Sequence[OwnModelRun]) -> tuple[list[str], NDArray[np.f
             continue
         base = alone[criterion]
         for column, mine in enumerate(by_set.values()):
-            values = []
-            for task in mine.tasks.keys() & base.tasks.keys():
-                new, old = mine.figures(task).get(metric), base.figures(task).get(metric)
-                if new is not None and old is not None and abs(old) >= SMALLEST:
-                    values.append(100 * sign * (new - old) / abs(old))
-            if values:
-                gains[row, column] = fmean(values)
+            tasks = mine.tasks.keys() & base.tasks.keys()
+            found = [gain(mine.figures(task).get(metric), base.figures(task).get(metric), sign) for task in tasks]
+            if known := [value for value in found if not np.isnan(value)]:
+                gains[row, column] = fmean(known)
     return ["+".join(chosen) for chosen in by_set], gains
+
+
+def gain(new: Number, old: Number, sign: int) -> float:
+    """Relative gain of one figure over another in percent; NaN where either is unknown or the other too near to 0."""
+    if new is None or old is None or abs(old) < SMALLEST:
+        return float("nan")
+    return 100 * sign * (new - old) / abs(old)
 
 
 def own_model_panels(folder: Path, runs: Sequence[OwnModelRun]) -> list[Panel]:

@@ -35,6 +35,7 @@ from explearn.reporting.markdown import Markdown, inline_html
 from explearn.reporting.papers import left_out, side_by_side
 from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
+from explearn.reporting.transfer import TRANSFER_INTRODUCTION, transfer_panels
 
 FULL_SCALE = 99
 """Scores in the page are whole numbers, those of each text and method scaled to at most this; colours show no more."""
@@ -53,10 +54,15 @@ FIGURES = (
 
 
 def write_html(
-    path: Path, params: Params, tasks: Sequence[TaskReport], figures: Path, students: Sequence[Document] = ()
+    path: Path,
+    params: Params,
+    tasks: Sequence[TaskReport],
+    figures: Path,
+    students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
 ) -> None:
     """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
-    write_text(path, render_html(params, tasks, figures, students))
+    write_text(path, render_html(params, tasks, figures, students, transfers))
 
 
 def render_html(
@@ -64,12 +70,13 @@ def render_html(
     tasks: Sequence[TaskReport],
     figures: Path | None = None,
     students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
 ) -> str:
     """The page. Everything from data is escaped, and no script but the report's own can run in it.
 
     Args:
         figures: folder of the figures, which are left out without one.
-        students: what the stage distil wrote.
+        students, transfers: what the stages distil and transfer wrote.
     """
     environment = page_environment()
     counted = counted_tasks(params, tasks)
@@ -77,7 +84,8 @@ def render_html(
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
     absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
     shown = [figure for figure in FIGURES if figure[0] not in absent]
-    names = {panel.figure for task in tasks for panel in sections.panels(task) if panel.figure}
+    panels = [*transfer_panels(transfers), *(panel for task in tasks for panel in sections.panels(task))]
+    names = {panel.figure for panel in panels if panel.figure}
     papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
@@ -86,6 +94,8 @@ def render_html(
         script_hash=source_hash(script),
         data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
         method_names=methods,
+        transfers=transfer_panels(transfers),
+        transfer_introduction=TRANSFER_INTRODUCTION,
         has_own_models=any(task.own_models for task in tasks),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=LEADER_EXPLANATION,
@@ -186,13 +196,15 @@ def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, A
 
 
 def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
-    """words, pair (index of the second segment's first word, or -1), marked ("0110"), and for each method its scores,
-    scaled, the words it chose, and the class it explains where that is not `predicted`; None where it does not explain
-    the text."""
+    """label, right (or None), words, pair (index of the second segment's first word, or -1), marked ("0110"), and for
+    each method its scores, scaled, the words it chose, and the class it explains where that is not `predicted`; None
+    where it does not explain the text."""
     first = report.task_attribution
     return {
         "id": report.example.id,
-        "label": report.example.label,
+        "label": report.true_label,
+        # Whether the answer to a question is the true one is not known here: its span has no name among the classes.
+        "right": None if first is None or report.example.answer else first.predicted == report.example.label,
         "predicted": "–" if first is None else first.predicted,
         "probability": "–" if first is None else f"{first.probability:.2f}",
         "kinds": ", ".join(report.kinds) or "nobody",

@@ -20,7 +20,8 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     students = [
         read_json(workspace.distillation(task, teacher)) for task in params.tasks for teacher in params.distil.teachers
     ]
-    write_report(workspace.reports, params, tasks, students)
+    transfers = [read_json(workspace.transfer(name)) for name in params.transfer]
+    write_report(workspace.reports, params, tasks, students, transfers)
     found = headline(params, metrics)
     write_json(workspace.reports / "metrics.json", {"headline": found, "tasks": metrics})
     f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}

@@ -37,14 +37,22 @@ from explearn.reporting.pareto import write_pareto
 from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.students import Document, student_tables, students_introduction
 from explearn.reporting.tables import ExampleReport, TaskReport, leaderboard_order
+from explearn.reporting.transfer import TRANSFER_INTRODUCTION, transfer_panels
 
 WHOLE_TEXT_WORDS = 60
 """Longest text, in words, that every method's row repeats whole; of longer ones only the chosen words are shown."""
 
 
-def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> None:
+def write_report(
+    folder: Path,
+    params: Params,
+    tasks: Sequence[TaskReport],
+    students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
+) -> None:
     """Write report.md, report.html, and under figures/ f1.svg, auroc.svg, pareto.svg, a plot of every search and, for
-    explainers with a classifier of their own, coefficients.svg, into `folder`.
+    explainers with a classifier of their own, coefficients.svg, and transfer-NAME.svg for those tried on other tasks,
+    into `folder`. students, transfers: what the stages distil and transfer wrote.
 
     Every file is whole or not there, and the same input gives the same bytes under the same package versions.
     Raises UnknownNameError for a method that is not registered.
@@ -55,12 +63,15 @@ def write_report(folder: Path, params: Params, tasks: Sequence[TaskReport], stud
     write_study_plots(folder / "figures", tasks)
     if any(task.own_models for task in tasks):
         write_coefficients(folder / "figures" / "coefficients.svg", tasks)
-    write_html(folder / "report.html", params, tasks, folder / "figures", students)
-    write_text(folder / "report.md", render_report(params, tasks, students))
+    transfer_panels(transfers, folder / "figures")
+    write_html(folder / "report.html", params, tasks, folder / "figures", students, transfers)
+    write_text(folder / "report.md", render_report(params, tasks, students, transfers))
 
 
-def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = ()) -> str:
-    """The report as Markdown; figures are linked as figures/NAME.svg. students: what the stage distil wrote."""
+def render_report(
+    params: Params, tasks: Sequence[TaskReport], students: Sequence[Document] = (), transfers: Sequence[Document] = ()
+) -> str:
+    """The report as Markdown; figures are linked as figures/NAME.svg. students, transfers: as for `write_report`."""
     environment = Environment(
         loader=PackageLoader("explearn.reporting"),
         trim_blocks=True,
@@ -75,6 +86,8 @@ def render_report(params: Params, tasks: Sequence[TaskReport], students: Sequenc
     text = environment.get_template("report.md.j2").render(
         params=params,
         table=table,
+        transfers=transfer_panels(transfers),
+        transfer_introduction=TRANSFER_INTRODUCTION,
         has_own_models=any(task.own_models for task in tasks),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=LEADER_EXPLANATION,
@@ -225,7 +238,7 @@ def _text(report: ExampleReport) -> _Text:
     first = report.task_attribution
     return _Text(
         id=report.example.id,
-        label=report.example.label,
+        label=report.true_label,
         predicted="–" if first is None else first.predicted,
         probability=Markdown("") if first is None else Markdown(f" (p = {first.probability:.2f})"),
         rows=rows,

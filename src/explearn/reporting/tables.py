@@ -42,6 +42,12 @@ class ExampleReport:
     selected: Mapping[str, NDArray[np.bool_]]
 
     @property
+    def true_label(self) -> str:
+        """The example's label; of a question, its answer's words."""
+        example = self.example
+        return example.label if example.answer is None else " ".join(example.all_words[slice(*example.answer)])
+
+    @property
     def task_attribution(self) -> Attribution | None:
         """The explanation of a method that explains the task's classifier, whose answer it holds; where all explain
         classifiers of their own, that of the first; None without methods."""

@@ -212,7 +212,8 @@ def _naming(place: str) -> Iterator[None]:
 
 def _example(task: str, text: _Text, split: Split) -> Example:
     try:
-        return Example(text.id, text.mapped.words, text.mapped.label, split, task, text.mapped.pair)
+        mapped = text.mapped
+        return Example(text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer)
     except DataError as error:
         raise DataError(f"{text.row.where}, {error}") from error
 

@@ -17,6 +17,7 @@ from explearn.data.sources.mapping import (
     class_label,
     row_id,
 )
+from explearn.data.sources.questions import SquadAdapter
 from explearn.data.sources.readers import RawRow
 from explearn.errors import ParamsError, UnknownNameError
 from explearn.params import SourceParams
@@ -118,6 +119,7 @@ ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
     "imdb": _imdb,
     "emotion": _emotion,
     "snli": _snli,
+    "squad": SquadAdapter,
     "movie_rationales": MovieRationalesAdapter,
     "custom": CustomAdapter,
 }

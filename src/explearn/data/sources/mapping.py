@@ -41,6 +41,7 @@ class MappedRow:
         id: identifier, or None for TASK-FILE-ROW.
         split: the row's own split, for files that hold several.
         marks: the rationales that the row brings.
+        answer: as in Example.
         lost: what of the row could not be used, reason -> count.
     """
 
@@ -51,6 +52,7 @@ class MappedRow:
     split: Split | None = None
     marks: tuple[Marks, ...] = ()
     lost: Mapping[str, int] | None = None
+    answer: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from explearn.explainers.aml.training import Epoch, TrainingTexts, train
 from explearn.models.classifier import Classifier
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.question_answering import QuestionAnswerer
 from explearn.params import PAMLParams, Params, check_section
 from explearn.workspace import Workspace
 
@@ -170,8 +171,10 @@ class PAML(LearnedExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: an encoder, or a file for the search, is needed and none is given.
             ModelError: the backbone or the masked language model cannot be loaded.
-            UnsupportedError: its vocabulary is not the classifier's.
+            UnsupportedError: its vocabulary is not the classifier's, or the model answers questions.
         """
+        if isinstance(classifier, QuestionAnswerer):
+            raise UnsupportedError("AML masks texts for classes; a model that answers questions has none")
         for rows, what in ((texts, "train on"), (validation, "watch the metric on")):
             if not rows:
                 raise DataError(f"there is no text to {what}; expected at least one")

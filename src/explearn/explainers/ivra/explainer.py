@@ -32,6 +32,7 @@ from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights, load_encoder
+from explearn.models.question_answering import QuestionAnswerer
 from explearn.models.representations import aggregate_states, word_embeddings
 from explearn.params import (
     AttentionScheduleParams,
@@ -108,12 +109,14 @@ class _Regularised(LearnedExplainer, BatchExplainer):
                 raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
         if "cons" in settings.criteria and len(train) < 2:
             raise DataError("criterion 'cons' compares texts with each other, and there is one; expected more")
+        if "sim" in settings.criteria and isinstance(classifier, QuestionAnswerer):
+            raise DataError(
+                "criterion 'sim': a student foretells classes, and the answers to questions are none; "
+                "expected comp, suff or cons"
+            )
         copied = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._module(copied).to(classifier.device)
-        data = {
-            split: Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
-            for split, rows in parts.items()
-        }
+        data = {split: Labelled(*classifier.encode_labelled(rows)) for split, rows in parts.items()}
         order = np.random.default_rng(self.seed).permutation(len(validation)).tolist()
         learning = 0
         if "sim" in settings.criteria:

@@ -227,7 +227,7 @@ class JointTrainer:
         labels = torch.tensor(data.labels, device=self.device)
         found = explain_batch(classifier, self.module, batch, states="cons" in criteria)
         predicted = found.logits.detach().argmax(-1)
-        terms = {"task": functional.cross_entropy(found.logits, labels, weight=self.class_weights)}
+        terms = {"task": classifier.loss(found.logits, labels, self.class_weights)}
         if "comp" in criteria or "suff" in criteria:
             terms |= self._faithfulness(batch, found, predicted)
         if "cons" in criteria and len(data) > 1:

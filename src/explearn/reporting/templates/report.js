@@ -57,10 +57,9 @@
   }
 
   function card(task, text) {
-    const right = text.predicted === text.label;
     const head = element("p", { class: "soft" }, `${task.name}: true label `, element("b", {}, text.label), ", predicted ",
       element("b", {}, text.predicted), ` (p = ${text.probability}) `,
-      element("span", { class: right ? "right" : "wrong" }, right ? "✓ right" : "✗ wrong"));
+      text.right === null ? "" : element("span", { class: text.right ? "right" : "wrong" }, text.right ? "✓ right" : "✗ wrong"));
     const marked = [...text.marked].filter((mark) => mark === "1").length;
     const rows = [row("Marked words", `by ${text.kinds}: ${marked}`,
       words(text, (word, index) => element(text.marked[index] === "1" ? "mark" : "span", {}, word)))];
@@ -77,7 +76,7 @@
 
   function showTexts() {
     const found = data.tasks.flatMap((task) => (tasks.has(task.name) ? task.texts.map((text) => [task, text]) : []))
-      .filter(([, text]) => answers === "all" || (answers === "right") === (text.predicted === text.label));
+      .filter(([, text]) => answers === "all" || text.right === (answers === "right"));
     const part = found.slice(0, shown);
     list.replaceChildren(...part.map(([task, text]) => card(task, text)));
     status.textContent = `${part.length} of ${found.length} texts`;

@@ -1,0 +1,248 @@
+"""Extractive question answering as a decision that can be explained: this span of the passage, or another.
+
+A question and a passage are a pair of segments. The model scores every span of words of the passage (Rajpurkar et al.
+2016; Devlin et al. 2019, 4.2): p(span) = p_start(first word) p_end(last word). One span, the answer, is marked in the
+text, and the two classes are that span and the best of all others; so every method and metric for classifiers applies.
+
+The words of the answer stay in every shortened text and have no score of their own: without them it could not be given,
+and what is asked is which *other* words lead to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from explearn.data.alignment import NO_WORD
+from explearn.data.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.errors import DataError
+from explearn.models.classifier import Classifier, Text
+from explearn.models.encoding import Batch, Encoding, budget_batches
+
+FLOOR = -30.0
+"""Least log-probability of a span, for what cannot be given: gates and logits stay finite."""
+
+SEGMENT, STARTS, ENDS, ANSWER = 1, 2, 4, 8
+"""Bits of `token_type_ids` in encodings of questions: the model's own segment, the first and the last piece of a word
+of the passage, and a piece of the answer's words."""
+
+
+class SpanScorer(nn.Module):
+    """A transformers model for question answering with two logits: log p of the marked span, and of the best other.
+
+    Takes what the model takes, by keyword, with the bits above in `token_type_ids`. Pieces that a gate closes (see
+    `objectives.gated_inputs`) bound no span. A text in which no span is marked has FLOOR for it.
+
+    Args:
+        config: of the model; its labels become ANSWER_LABELS.
+        model: the model (default: a new one, its weights drawn at random).
+    """
+
+    def __init__(
+        self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
+    ) -> None:
+        super().__init__()
+        loader: Any = transformers.AutoModelForQuestionAnswering
+        made: Any = loader.from_config(config) if model is None else model
+        self.model = made
+        self.config: Any = made.config
+        self.config.id2label = dict(enumerate(ANSWER_LABELS))
+        self.config.label2id = {label: index for index, label in enumerate(ANSWER_LABELS)}
+        self.base_model_prefix = f"model.{made.base_model_prefix}"
+
+    @property
+    def base_model(self) -> nn.Module:
+        """The encoder without its head."""
+        found: nn.Module = self.model.base_model
+        return found
+
+    @property
+    def dtype(self) -> torch.dtype:
+        found: torch.dtype = self.model.dtype
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        found: torch.device = self.model.device
+        return found
+
+    def get_input_embeddings(self) -> nn.Module:
+        found: nn.Module = self.model.get_input_embeddings()
+        return found
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        self.model.save_pretrained(folder)
+
+    def bounds(self, token_type_ids: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
+        given = {name: value for name, value in inputs.items() if value is not None}
+        if getattr(self.config, "type_vocab_size", 1) > 1:
+            given["token_type_ids"] = token_type_ids & SEGMENT
+        output = self.model(**given)
+        mask = inputs["attention_mask"]
+        bias = mask[:, 0, 0] if mask.dim() == 4 else 0.0
+        found = []
+        for logits, bit in ((output.start_logits, STARTS), (output.end_logits, ENDS)):
+            scores = (logits if logits.dtype == torch.float64 else logits.float()) + bias
+            found.append(scores.masked_fill(token_type_ids & bit == 0, torch.finfo(scores.dtype).min).log_softmax(-1))
+        return found[0], found[1], output
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor,
+        position_ids: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> SequenceClassifierOutput:
+        start, end, output = self.bounds(
+            token_type_ids,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            output_hidden_states=output_hidden_states,
+        )
+        spans = span_scores(start, end, token_type_ids)
+        marked = token_type_ids & ANSWER > 0
+        rows = torch.arange(len(marked), device=marked.device)
+        first = (marked & (token_type_ids & STARTS > 0)).long().argmax(1)
+        last = marked.shape[1] - 1 - (marked & (token_type_ids & ENDS > 0)).flip(1).long().argmax(1)
+        there = marked.any(1)
+        answer = torch.where(there, start[rows, first] + end[rows, last], FLOOR)
+        own = torch.zeros_like(spans, dtype=torch.bool)
+        own[rows, first, last] = there
+        best = spans.masked_fill(own, FLOOR).flatten(1).amax(1)
+        logits = torch.stack([answer, best], dim=1).clamp_min(FLOOR)
+        return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
+
+
+def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
+    """log p of the span from token i to token j, (b, n, n); FLOOR where j is before i or ANSWER_WORDS words on."""
+    starts, ends = token_type_ids & STARTS > 0, token_type_ids & ENDS > 0
+    # Which word of the passage a token belongs to, from 1.
+    number = starts.long().cumsum(1)
+    behind = number[:, None, :] - number[:, :, None]
+    allowed = starts[:, :, None] & ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
+    return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
+
+
+class QuestionAnswerer(Classifier):
+    """A model for extractive question answering, in the place of a classifier.
+
+    Texts are pairs of a question and a passage. What `encode` marks as the answer is the model's own, so that the class
+    explained by default is "answer"; `encode_labelled` marks the true one, and the model is right where that is what it
+    gives (exact match, in words).
+    """
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: Any = None,
+        name: str = "",
+    ) -> QuestionAnswerer:
+        """Of a transformers model with a head for question answering."""
+        scorer: Any = SpanScorer(model.config, model)
+        return cls(scorer, tokenizer, compute, name)
+
+    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+        plain = self._plain(texts, first)
+        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
+
+    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+        found = []
+        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
+            if example.answer is None:
+                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
+            found.append(mark_answer(encoding, example.answer))
+        return found, [0] * len(found)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
+        return -logits[:, 0].mean()
+
+    def answer(self, text: Text) -> str:
+        """The words of the passage that the model answers with."""
+        (encoding,) = self.encode([text])
+        first, end = encoding.answer or (0, 0)
+        return " ".join(encoding.words[first:end])
+
+    @torch.inference_mode()
+    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
+        """[first, end) word of the model's answer to each question; in the encodings no answer is marked yet."""
+        scorer: Any = self.model
+        found: list[tuple[int, int]] = [(0, 0)] * len(encodings)
+        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+            batch = self.batch([encodings[i] for i in indices])
+            with self.autocast():
+                start, end, _ = scorer.bounds(**batch.model_inputs())
+            for index, place in zip(indices, _best(start, end, batch), strict=True):
+                owner = encodings[index].word_ids
+                found[index] = owner[place[0]], owner[place[1]] + 1
+        return found
+
+    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
+        found = []
+        for number, encoding in enumerate(super().encode(texts, first), start=first):
+            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            if encoding.pair_start is None:
+                raise DataError(f"{where} has one segment; expected a question and a passage")
+            if not any(word >= encoding.pair_start for word in encoding.word_ids):
+                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
+            found.append(mark_words(encoding))
+        return found
+
+
+def _best(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
+    """First and last token of each text's best span."""
+    assert batch.token_type_ids is not None
+    spans = span_scores(start, end, batch.token_type_ids)
+    places = spans.flatten(1).argmax(1).tolist()
+    return [divmod(place, spans.shape[2]) for place in places]
+
+
+def mark_words(encoding: Encoding) -> Encoding:
+    """With the bits STARTS and ENDS at the pieces of the passage's words."""
+    assert encoding.pair_start is not None
+    types = list(encoding.token_type_ids or [0] * len(encoding))
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    for place, word in enumerate(encoding.word_ids):
+        if word != NO_WORD and word >= encoding.pair_start:
+            firsts.setdefault(word, place)
+            lasts[word] = place
+    for places, bit in ((firsts, STARTS), (lasts, ENDS)):
+        for place in places.values():
+            types[place] |= bit
+    return replace(encoding, token_type_ids=tuple(types))
+
+
+def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
+    """With the bit ANSWER at the pieces of the words [first, end), which become special tokens: kept, without score."""
+    inside = range(*answer)
+    marked = [word in inside for word in encoding.word_ids]
+    return replace(
+        encoding,
+        token_type_ids=tuple(t | ANSWER if m else t for t, m in zip(encoding.token_type_ids, marked, strict=True)),
+        special=tuple(s or m for s, m in zip(encoding.special, marked, strict=True)),
+        word_ids=tuple(NO_WORD if m else w for w, m in zip(encoding.word_ids, marked, strict=True)),
+        answer=answer,
+    )
+
+
+def has_answer(encoding: Encoding) -> bool:
+    """Whether any of the words marked as the answer is there; a long passage may be cut before it."""
+    return any(bits & ANSWER for bits in encoding.token_type_ids)
+
+
+def answers_questions(config: transformers.PreTrainedConfig) -> bool:
+    """Whether a model's configuration names a head for extractive question answering."""
+    return any(str(name).endswith("ForQuestionAnswering") for name in getattr(config, "architectures", None) or ())
