@@ -11,6 +11,7 @@ import numpy as np
 from explearn.attribute import texts_to_explain
 from explearn.compute import ComputeOptions
 from explearn.data.records import Attribution, Example
+from explearn.data.storage import read_json
 from explearn.errors import ParamsError
 from explearn.explainer import Explainer
 from explearn.metrics.consistency import consistency
@@ -58,7 +59,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
             folder = workspace.explainer(trained, name)
             explainer = get_explainer(name, path=str(folder))
             classifier = Classifier.from_pretrained(folder / "classifier", compute)
-            criteria = list(getattr(explainer, "settings").criteria)  # noqa: B009  # of explainers with own classifiers
+            criteria = list(read_json(folder / "config.json")["options"]["criteria"])
             for task in group:
                 description = f"{name} of {trained} on {task}"
                 attributions = list(explainer.explain(classifier, chosen[task], description=description))

@@ -203,6 +203,14 @@ def test_means_by_text_are_the_figures():
     assert found.metrics["rollout"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
 
 
+def test_where_all_texts_are_of_one_class_there_is_nothing_to_foretell():
+    found = evaluation({"rollout": [replace(a, predicted="yes") for a in attributions()]}, embeddings=EMBEDDINGS)
+    assert found.metrics["rollout"]["simulatability"] is None and "simulatability" not in found.by_text
+    assert (
+        evaluation({"rollout": attributions()}, embeddings=EMBEDDINGS).metrics["rollout"]["simulatability"] is not None
+    )
+
+
 def test_what_needs_the_model_is_left_out_without_it():
     found = evaluation({"rollout": attributions()})
     for name in ("consistency", "stability_semantic", "simulatability"):

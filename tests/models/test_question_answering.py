@@ -133,7 +133,7 @@ class TestSpans:
 
 TAKE_APART = frozenset(
     {"alti", "attcat", "attn_lrp", "cam", "cat", "decompx", "full_lrp", "gae", "globenc", "grad_cam", "lrp", "mgae"}
-    | {"transformer_attribution", "gradient_cam"}
+    | {"transformer_attribution"}
 )
 """Methods that need a classification head."""
 
