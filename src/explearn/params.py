@@ -303,11 +303,14 @@ class FaithfulnessLossParams(Section):
     """mu of equation 11, in nats."""
     suff_loss: Literal["margin", "mae", "kl"] = "margin"
     """Equation 11, 16 or 17."""
+    choice_weight: Annotated[float, Field(ge=0)] = 3.0
+    """Of what draws r to words by what they are worth, in place of the gradient that choosing words has not, beside the
+    loss of the shortened text."""
 
 
 class ConsistencyLossParams(Section):
-    loss: Literal["correlation", "kl", "clustering"] = "correlation"
-    """Of the distances themselves, equation 13, or equation 20."""
+    loss: Literal["rank", "correlation", "kl", "clustering"] = "rank"
+    """Correlation of the distances' soft ranks or of the distances themselves, equation 13, or equation 20."""
     epsilon: Annotated[float, Field(gt=0)] = 0.1
     """Added to the distance of two texts' states."""
 
@@ -320,7 +323,13 @@ class StudentParams(Section):
     share: OpenFraction = 0.5
     """Of the validation texts that the student learns from; the others judge it and choose the best epoch."""
     weight: Annotated[float, Field(ge=0)] = 1.0
-    """Of the divergence of explanations, beside the student's cross-entropy (eq. 7)."""
+    """Of the divergence of explanations, beside the student's cross-entropy, where the student learns (eq. 7, 14)."""
+    asked_weight: Annotated[float, Field(ge=0)] = 0.0
+    """The same where the taught student is asked, and the explanations learn from its loss (eq. 15; in the paper 1).
+    With 0 it is asked for classes alone, as in the metric and in Fernandes et al. (2022)."""
+    pilot_steps: PositiveInt = 10
+    """Steps of SGD on one batch, through which the explanations learn (the paper takes 1); an encoder's graph grows
+    with each."""
     dimensions: PositiveInt = 32
     """bag: principal components of the embeddings."""
 

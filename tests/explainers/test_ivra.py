@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.spatial.distance import pdist
-from scipy.stats import pearsonr
+from scipy.stats import pearsonr, spearmanr
 
 import explearn
 import tiny
@@ -313,6 +313,27 @@ class TestLosses:
         objectives.correlation_loss(alike, states[:3]).backward()
         assert alike.grad is not None and alike.grad.isfinite().all()
 
+    def test_rank_correlation_is_nearer_to_spearman_than_to_pearson(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        states = torch.rand(12, 5, generator=generator)
+        # Two far groups: their distance decides Pearson's correlation, the order within them most of the ranks.
+        r = torch.rand(12, 4, generator=generator) + 5.0 * (torch.arange(12) < 6)[:, None]
+        states = states + 5.0 * (torch.arange(12) < 6)[:, None]
+        spearman = spearmanr(pdist(r.numpy()), pdist(states.numpy())).statistic
+        pearson = pearsonr(pdist(r.numpy()), pdist(states.numpy())).statistic
+        assert abs(spearman - pearson) > 0.1
+        found = 1 - float(objectives.rank_correlation_loss(r, states))
+        assert abs(found - spearman) < abs(found - pearson)
+        assert float(objectives.rank_correlation_loss(states, states)) == pytest.approx(0.0, abs=1e-5)
+        assert float(objectives.rank_correlation_loss(torch.ones(3, 4), states[:3])) == pytest.approx(1.0, abs=1e-5)
+
+    def test_rank_correlation_has_a_gradient_for_texts_that_are_alike(self) -> None:
+        alike = torch.ones(3, 4, requires_grad=True)
+        states = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        objectives.rank_correlation_loss(alike, states).backward()
+        assert alike.grad is not None and alike.grad.isfinite().all()
+        assert states.grad is not None and states.grad.isfinite().all()
+
     def test_clustering_draws_a_class_together_and_others_apart(self) -> None:
         r = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         # Squared distances: 2 between the first and each other, else 0.
@@ -327,8 +348,9 @@ class TestLosses:
 
 class TestPilotUpdate:
     @pytest.mark.parametrize("kind", ["bag", "encoder"])
-    def test_its_gradient_is_that_of_finite_differences(self, kind: str) -> None:
-        """Of the student's loss after a step, with respect to the explanations that it was shown."""
+    @pytest.mark.parametrize("steps", [1, 3])
+    def test_its_gradient_is_that_of_finite_differences(self, kind: str, steps: int) -> None:
+        """Of the student's loss after its steps, with respect to the explanations that it was shown."""
         classifier = tiny.make_classifier(initial := "bert")
         classifier.model.double()
         shown, asked = batch_of(classifier, tiny.TEXTS[:2]), batch_of(classifier, tiny.TEXTS[2:4])
@@ -351,7 +373,9 @@ class TestPilotUpdate:
             return logits.masked_fill(~content, -math.inf).softmax(-1)
 
         def after(logits: torch.Tensor) -> torch.Tensor:
-            ahead = pilot(lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3)
+            ahead = pilot(
+                lambda p: simulation_loss(student, p, shown, classes, explanation(logits), 1.0), learned, 0.3, steps
+            )
             return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
 
         (gradient,) = torch.autograd.grad(after(free), free)

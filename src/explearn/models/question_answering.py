@@ -20,6 +20,7 @@ import transformers
 from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from explearn.compute import ComputeOptions
 from explearn.data.alignment import NO_WORD
 from explearn.data.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.errors import DataError
@@ -146,7 +147,7 @@ class QuestionAnswerer(Classifier):
         cls,
         model: transformers.PreTrainedModel,
         tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: Any = None,
+        compute: ComputeOptions | None = None,
         name: str = "",
     ) -> QuestionAnswerer:
         """Of a transformers model with a head for question answering."""

@@ -108,14 +108,18 @@ def simulation_loss(
     return loss
 
 
-def pilot(loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float) -> Parameters:
-    """The student after one step of SGD, as a function of all that `loss` depends on (eq. 14).
+def pilot(
+    loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
+) -> Parameters:
+    """The student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
 
-    The step stays in the graph: what is then computed from its result has exact gradients with respect to the
+    The steps stay in the graph: what is then computed from their result has exact gradients with respect to the
     explanations that the student was shown (eq. 15).
     """
-    gradients = torch.autograd.grad(loss(parameters), list(parameters.values()), create_graph=True)
-    return {
-        name: value - learning_rate * gradient
-        for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
-    }
+    for _ in range(steps):
+        gradients = torch.autograd.grad(loss(parameters), list(parameters.values()), create_graph=True)
+        parameters = {
+            name: value - learning_rate * gradient
+            for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+        }
+    return parameters

@@ -233,12 +233,16 @@ class JointTrainer:
         if "cons" in criteria and len(data) > 1:
             assert found.states is not None
             consistency = self.params.consistency
+            # Explanations are compared word by word, as in the metric.
+            r = objectives.Words.of(batch).pool(found.r)
             if consistency.loss == "kl":
-                terms["cons"] = objectives.consistency_loss(found.r, found.states, consistency.epsilon)
+                terms["cons"] = objectives.consistency_loss(r, found.states, consistency.epsilon)
+            elif consistency.loss == "rank":
+                terms["cons"] = objectives.rank_correlation_loss(r, found.states)
             elif consistency.loss == "correlation":
-                terms["cons"] = objectives.correlation_loss(found.r, found.states)
+                terms["cons"] = objectives.correlation_loss(r, found.states)
             else:
-                terms["cons"] = objectives.clustering_loss(found.r, predicted)
+                terms["cons"] = objectives.clustering_loss(r, predicted)
         if "sim" in criteria:
             terms["sim"] = self._simulatability()
         return terms
@@ -291,7 +295,7 @@ class JointTrainer:
         odds = objectives.log_odds(self._gated(batch, gate, recount=False), predicted)
         (slope,) = torch.autograd.grad(odds.sum(), gate)
         term = (objectives.choice_loss(r, slope, words) * (loss.detach() > 0)).mean()
-        return term - term.detach()
+        return self.params.faithfulness.choice_weight * (term - term.detach())
 
     def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
         with self.classifier.autocast():
@@ -319,17 +323,18 @@ class JointTrainer:
         self.learned = trainable(self.student)
 
     def _simulatability(self) -> torch.Tensor:
-        """Loss of a student after a pilot update on one batch, on the next one; then the student's own update."""
+        """Loss of a student after a pilot update on one batch, on the next one. The student keeps the update."""
         assert self.student is not None
         student, params = self.student, self.params.student
         shown, asked = self._pool_batch(), self._pool_batch()
 
-        def loss(parameters: Parameters, data: tuple[Batch, torch.Tensor, torch.Tensor]) -> torch.Tensor:
-            batch, predicted, r = data
-            return simulation_loss(student, parameters, batch, predicted, r, params.weight)
-
-        ahead = pilot(lambda parameters: loss(parameters, shown), self.learned, params.learning_rate)
-        term = loss(ahead, asked)
+        ahead = pilot(
+            lambda parameters: simulation_loss(student, parameters, *shown, params.weight),
+            self.learned,
+            params.learning_rate,
+            params.pilot_steps,
+        )
+        term = simulation_loss(student, ahead, *asked, params.asked_weight)
         self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
         return term
 
