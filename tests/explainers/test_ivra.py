@@ -541,6 +541,21 @@ class TestTraining:
         # The whole text, two shares of two criteria, and the slopes of each criterion.
         assert len(calls) == 1 + 2 * 2 + 2
 
+    @pytest.mark.parametrize(("criteria", "alike"), [(["comp"], True), (["comp", "cons"], False)])
+    def test_texts_of_all_lengths_meet_where_a_batch_s_texts_are_compared(
+        self, criteria: list[str], alike: bool
+    ) -> None:
+        classifier = tiny.make_classifier()
+        texts = [Example(f"t{n}", ("sea",) * (1 + n % 8), "no", "train", "toy") for n in range(64)]
+        data = Labelled(classifier.encode(texts), [0] * len(texts))
+        settings = SMaTParams(criteria=criteria, schedule={"batch_size": 8})
+        trainer = JointTrainer(
+            classifier, module_of(classifier), data, data, None, settings, None, lambda: (0.0, {}), seed=0
+        )
+        batches = list(trainer._batches(data))
+        assert sorted(row for rows in batches for row in rows) == list(range(64))
+        assert all((len({len(data.encodings[row]) for row in rows}) == 1) == alike for rows in batches)
+
 
 class TestBadInput:
     @pytest.mark.parametrize(

@@ -46,6 +46,17 @@ def test_a_table_has_a_row_a_run_and_a_map_shows_the_gains(tmp_path: Path) -> No
     assert (tmp_path / "figures" / panels[2].figure).stat().st_size > 0
 
 
+def test_a_sentence_says_why_there_are_no_gains(tmp_path: Path) -> None:
+    near_nothing = [run(list(of), figures(0.001, 0.009, -0.009, 0.0)) for of in (["comp"], ["suff"], ["comp", "suff"])]
+    mixed = [run(list(of), figures(0.1, 0.2, 0.1, 0.3)) for of in (["comp", "suff"], ["sim", "cons"])]
+    for runs, reason in ((near_nothing, "within 0.01 of 0"), (mixed, "none was trained for one criterion alone")):
+        panel = own_model_panels(tmp_path, runs)[-1]
+        assert panel.title == "ivra, softmax: gains" and not panel.figure
+        assert reason in panel.sentence
+    assert [panel.title for panel in own_model_panels(tmp_path, near_nothing[2:])] == ["ivra, softmax: task0"]
+    assert not (tmp_path / "figures").exists()
+
+
 def test_both_pages_of_the_comparison_show_them(tmp_path: Path) -> None:
     experiments = [Experiment("a", "a", {}, {"explainer": "ivra", "f1": 0.5}, own_models=RUNS)]
     markdown, page = (path.read_text(encoding="utf-8") for path in write_experiments(tmp_path, experiments))

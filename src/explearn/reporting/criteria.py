@@ -99,7 +99,18 @@ def own_model_panels(folder: Path, runs: Sequence[OwnModelRun]) -> list[Panel]:
                 "alone, mean over the tasks; above 0 is better."
             )
             panels.append(Panel(f"{explainer}, {norm}: gains", sentence, figure=figure, alt="Average relative gains"))
+        elif len(sets) > 1:
+            panels.append(Panel(f"{explainer}, {norm}: gains", _no_gains(f"{explainer}, {norm}", of_group)))
     return panels
+
+
+def _no_gains(name: str, runs: Sequence[OwnModelRun]) -> Markdown:
+    """Why there is no heat map of gains."""
+    if any(len(run.criteria) == 1 for run in runs):
+        reason = f"the figures of those trained for one criterion alone are within {SMALLEST} of 0, or missing"
+    else:
+        reason = "none was trained for one criterion alone"
+    return Markdown(f"No average relative gains for {name}: {reason}.")
 
 
 def _cells(run: OwnModelRun, task: str) -> list[str]:

@@ -36,7 +36,7 @@ MAX_GRADIENT_NORM = 1.0
 """Gradients of a step are scaled down to this length, as in transformers' Trainer."""
 
 SORTED_BATCHES = 8
-"""Batches drawn together and sorted by length, so that little is padding."""
+"""Batches drawn together and sorted by length, so that little is padding; one where a batch's texts are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +188,13 @@ class JointTrainer:
         return {name: fmean(values) for name, values in totals.items()}
 
     def _batches(self, data: Labelled, most: int | None = None) -> Iterator[list[int]]:
-        """Random batches, neighbours in length together."""
+        """Random batches; neighbours in length together, unless the criteria compare a batch's texts."""
         order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
         size = self.params.schedule.batch_size
-        for start in range(0, len(order), size * SORTED_BATCHES):
-            part = sorted(order[start : start + size * SORTED_BATCHES], key=lambda i: len(data.encodings[i]))
+        # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
+        together = size * (1 if "cons" in self.params.criteria else SORTED_BATCHES)
+        for start in range(0, len(order), together):
+            part = sorted(order[start : start + together], key=lambda i: len(data.encodings[i]))
             batches = [part[i : i + size] for i in range(0, len(part), size)]
             for index in torch.randperm(len(batches), generator=self.generator).tolist():
                 yield batches[index]
