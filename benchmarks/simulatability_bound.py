@@ -1,4 +1,4 @@
-"""How far any explanation can raise simulatability: the gain of attention that was fitted to the classes themselves.
+"""How far an explanation may raise simulatability: the gain of attention that was fitted to the classes themselves.
 
     python benchmarks/simulatability_bound.py --task sst2 [--root FOLDER] [--texts 300] [--train 3000]
         [--methods attention_mean,input_x_gradient,integrated_gradients,lime] [--lime-samples 60] [--ig-steps 16]
