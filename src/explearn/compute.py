@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
 
-CPU_BATCH_TOKENS = 4096
+CPU_BATCH_TOKENS = 1024
 """Padded sub-tokens a batch on a CPU: larger batches leave the cache and are no faster (measured on 2 cores)."""
 
 GPU_BYTES_PER_TOKEN = 2**20

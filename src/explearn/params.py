@@ -438,7 +438,8 @@ class FAMLParams(MetricOfInterest):
     patience: PositiveInt = 10
     """Steps without a better map before a text is done."""
     samples: Annotated[int, Field(ge=0)] = 16
-    """Maps tried after each step besides G's own: the best one so far with two words exchanged."""
+    """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
+    tops of all maps are joined into one, too."""
     cross_metrics: bool = True
     """Also measure the metrics that are not of interest, for the report."""
 

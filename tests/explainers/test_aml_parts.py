@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ import tiny
 from explearn.errors import ModelError, UnsupportedError
 from explearn.explainer import Explainer, TextScores, aggregate
 from explearn.explainers.aml.bridge import Bridge, link, link_batch
-from explearn.explainers.aml.exchange import exchanged
+from explearn.explainers.aml.exchange import arranged, exchanged
 from explearn.explainers.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.explainers.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
 from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, as_sub_tokens
@@ -358,3 +359,59 @@ class TestExchanges:
         found = monitor.worth(encoding, 1)
         assert found == pytest.approx(expected, abs=0.06)
         assert monitor.worth(encoding, 0) == pytest.approx(-found)
+
+
+class TestChains:
+    @pytest.mark.parametrize("metric", get_args(Metric))
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    @pytest.mark.parametrize("removal", ["delete", "mask"])
+    def test_the_best_of_all_nested_tops_that_were_asked_about(self, metric: Any, protocol: Any, removal: Any) -> None:
+        of = tiny.classifier("bert", 3)
+        texts = [*tiny.TEXTS[:3], tiny.PAIRS[0]]
+        encodings, targets = of.encode(texts), [0, 1, 2, 1]
+        # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
+        options = MetricOptions(protocol, removal, (1, 10, 35, 60), 35)
+        monitor = Monitor(of, [metric, "log_odds"] if metric != "log_odds" else [metric], options)
+        assert monitor.chain(encodings[0], 0) == []
+        draws = np.random.default_rng(5)
+        maps = [[draws.random(len(e)).astype(np.float32) for e in encodings] for _ in range(25)]
+        values = np.array([monitor.better(monitor.values(encodings, row, targets))[:, 0] for row in maps])
+        asked, bettered = monitor.passes, 0
+        for column, (encoding, target) in enumerate(zip(encodings, targets, strict=True)):
+            tops = [monitor.tops(encoding, row[column]) for row in maps]
+            sizes = [sorted({found[cut] for found in tops}, key=sorted) for cut in range(len(tops[0]))]
+            chain = monitor.chain(encoding, target)
+            assert [len(top) for top in chain] == sorted(set(monitor.cuts(encoding)))
+            assert monitor.passes == asked
+            # Any map that has these tops, and each other chain, is measured as it is by a monitor that knows nothing.
+            fresh = Monitor(of, [metric], options)
+            worth = {}
+            for nested in itertools.product(*sizes):
+                if all(a <= b for a, b in itertools.pairwise(nested)):
+                    one = arranged(encoding, maps[0][column], list(dict.fromkeys(nested)), monitor.by_sub_token)
+                    worth[nested] = float(fresh.better(fresh.values([encoding], [one], [target]))[0, 0])
+            own = arranged(encoding, maps[0][column], chain, monitor.by_sub_token)
+            assert worth[monitor.tops(encoding, own)] == pytest.approx(max(worth.values()), abs=1e-6)
+            assert set(tops) <= set(worth)
+            bettered += max(worth.values()) > values[:, column].max() + 1e-6
+        # With a single cut the best top was some map's already.
+        assert bool(bettered) == metric.startswith("aopc")
+
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    def test_tops_come_first_and_the_rest_keeps_its_order(self, protocol: Any) -> None:
+        of = tiny.classifier("bert")
+        (encoding,) = of.encode([" ".join(tiny.TEXTS[:3])])
+        by_sub_token = protocol == "aml"
+        scores = np.random.default_rng(6).random(len(encoding)).astype(np.float32)
+        units = as_sub_tokens(encoding).word_ids if by_sub_token else encoding.word_ids
+        count = max(units) + 1
+        before = aggregate(scores, units, count, "max")[0]
+        tops = [frozenset({3}), frozenset({3, 0, count - 1})]
+        after = aggregate(arranged(encoding, scores, tops, by_sub_token), units, count, "max")[0]
+        np.testing.assert_array_equal(np.sort(after), np.sort(before))
+        order, earlier = np.argsort(-after).tolist(), np.argsort(-before).tolist()
+        assert order[0] == 3 and set(order[:3]) == set(tops[1])
+        assert order[3:] == [unit for unit in earlier if unit not in tops[1]]
+        np.testing.assert_array_equal(
+            aggregate(arranged(encoding, scores, [], by_sub_token), units, count, "max")[0], before
+        )

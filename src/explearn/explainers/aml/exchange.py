@@ -1,4 +1,6 @@
-"""Maps beside a map: two words change places in its ranking, across a cut at which the metric of interest looks."""
+"""Maps made from a map: two words change places across a cut at which the metric of interest looks, or given sets of
+words come to the top.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +55,32 @@ def exchanged(
         lower = _draw(order[places[place] : lowest], worth, draws)
         values[[upper, lower]] = values[[lower, upper]]
         found[owners == upper], found[owners == lower] = values[upper], values[lower]
+    return found
+
+
+def arranged(
+    encoding: Encoding, scores: NDArray[np.float32], tops: Sequence[frozenset[int]], by_sub_token: bool
+) -> NDArray[np.float32]:
+    """The map with its scores dealt out anew, so that the sets `tops` are on top of the ranking of words.
+
+    Within a set, and between two sets, words keep the order that they have. All pieces of a word get the same score.
+
+    Args:
+        scores: in [0, 1], (tokens,).
+        tops: words (or sub-tokens), each set within the next one; see `Monitor.chain`.
+        by_sub_token: the sets are of sub-tokens instead of words.
+    """
+    text = as_sub_tokens(encoding) if by_sub_token else encoding
+    owners = np.array(text.word_ids)
+    units = int(owners.max()) + 1 if by_sub_token else len(text.words)
+    values, _ = aggregate(scores, text.word_ids, units, "max")
+    order = ranking(values)
+    layers = [next((layer for layer, top in enumerate(tops) if unit in top), len(tops)) for unit in order.tolist()]
+    placed = np.empty_like(values)
+    placed[order[np.argsort(layers, kind="stable")]] = values[order]
+    found = scores.copy()
+    for unit, value in enumerate(placed):
+        found[owners == unit] = value
     return found
 
 

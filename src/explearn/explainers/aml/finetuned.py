@@ -43,7 +43,8 @@ class FAML(RefiningExplainer, BatchExplainer):
         learning_rate: of AdamW, constant, without weight decay.
         patience: steps without a better map before a text is done.
         samples: maps tried after each step besides G's own: the best one so far with two words exchanged, drawn by
-            what words were worth so far; see `explearn.explainers.aml.exchange`. 0: none, as in the paper.
+            what words were worth so far; see `explearn.explainers.aml.exchange`. With any, a map is made from the best
+            tops of all maps, too; see `Monitor.chain`. 0: neither, as in the paper.
         metric: the metric of interest.
         cross_metrics: also measure the other metrics, for `notes`; more passes unless the metric is an AOPC.
         protocol, removal, percents, headline_percent: how the metrics are taken, as under `evaluate`.

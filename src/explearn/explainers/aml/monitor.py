@@ -56,6 +56,10 @@ class _Rows:
     masked: int | None
 
 
+_Pair = tuple[int | None, int | None]
+"""Rows of the predictions: of a text without a top (or with it masked), and of the top alone; None where not asked."""
+
+
 class Monitor:
     """Values of some metrics for maps of texts; what the classifier was asked once is not asked again.
 
@@ -70,6 +74,8 @@ class Monitor:
         self._pool = Predictions(classifier)
         # By text: rows of the predictions, and the words (or sub-tokens) that each left in the text.
         self._asked: dict[object, dict[int, list[int]]] = {}
+        # By text and size: the tops asked about, and the rows of the predictions that the first metric reads for each.
+        self._tops: dict[object, dict[int, dict[frozenset[int], _Pair]]] = {}
         shares = set()
         if any(name.startswith("aopc") for name in metrics):
             shares |= set(options.percents)
@@ -144,7 +150,48 @@ class Monitor:
             return np.zeros(units)
         p = self._pool.probabilities[list(asked), target]
         kept -= kept.mean(axis=0)
-        return np.asarray(kept.T @ np.linalg.solve(kept @ kept.T + RIDGE * np.eye(len(asked)), p - p.mean()))
+        return np.asarray(np.linalg.solve(kept.T @ kept + RIDGE * np.eye(units), kept.T @ (p - p.mean())))
+
+    def chain(self, encoding: Encoding, target: int) -> list[frozenset[int]]:
+        """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
+
+        They are sought among all tops of this text so far, whatever maps they came from, by dynamic programming; the
+        classifier is asked nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
+        """
+        cuts = self.cuts(encoding)
+        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
+        known = self._tops.get(encoding.key, {})
+        if not cuts or not known:
+            return []
+        sizes = sorted(set(cuts))
+        levels = [list(known[size]) for size in sizes]
+        best: NDArray[np.float64] = np.zeros(1)
+        inside = np.zeros((1, units))
+        choices: list[NDArray[np.intp]] = []
+        for size, tops in zip(sizes, levels, strict=True):
+            held = np.zeros((len(tops), units))
+            for row, top in enumerate(tops):
+                held[row, list(top)] = 1.0
+            gains = cuts.count(size) * np.array([self._gain(pair, target) for pair in known[size].values()])
+            # Row: a top of this size; column: one of the size before, if it lies within.
+            reachable = np.where((1.0 - held) @ inside.T == 0.0, best, -np.inf)
+            choices.append(reachable.argmax(axis=1))
+            best, inside = gains + reachable.max(axis=1), held
+        found = []
+        row = int(best.argmax())
+        for tops, choice in zip(reversed(levels), reversed(choices), strict=True):
+            found.append(tops[row])
+            row = int(choice[row])
+        return found[::-1]
+
+    def _gain(self, pair: _Pair, target: int) -> float:
+        """What a top adds to the first metric at its cut, up to a constant and a factor, larger being better."""
+        without, only = pair
+        p = self._pool.probabilities[:, target]
+        if self.metrics[0] == "log_odds":
+            assert without is not None
+            return -float(np.log(max(p[without], EPSILON)))
+        return float((0.0 if only is None else p[only]) - (0.0 if without is None else p[without]))
 
     def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same with the sign turned where smaller is better: larger is better for all."""
@@ -177,7 +224,22 @@ class Monitor:
             count = self._count(len(order), options.headline_percent)
             masked = pool.request(text.mask(order[:count], mask))
             asked[masked] = order[count:]
+        tops = self._tops.setdefault(encoding.key, {})
+        for size in self.cuts(encoding):
+            pair = self._pair(size, len(order), without, only, masked)
+            tops.setdefault(size, {})[frozenset(order[:size])] = pair
         return _Rows(pool.request(encoding), without, only, masked)
+
+    def _pair(self, size: int, units: int, without: dict[int, int], only: dict[int, int], masked: int | None) -> _Pair:
+        """The rows that the first metric reads for a top of this size."""
+        first = self.metrics[0]
+        if first == "log_odds":
+            return masked, None
+        share = next(share for share in self._shares if self._count(units, share) == size)
+        return (
+            None if first.endswith("sufficiency") else without[share],
+            None if first.endswith("comprehensiveness") else only[share],
+        )
 
     def _count(self, units: int, share: int) -> int:
         return units * share // 100 if self.options.protocol == "aml" else top_count(units, share)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.explainers.aml.bridge import Bridge
-from explearn.explainers.aml.exchange import exchanged
+from explearn.explainers.aml.exchange import arranged, exchanged
 from explearn.explainers.aml.loss import Weights, loss_terms
 from explearn.explainers.aml.masks import Masking
 from explearn.explainers.aml.model import AttributionModel
@@ -105,7 +105,8 @@ def refine(
     """Fine-tune G on each text, starting from `model`, which stays as it is.
 
     After each step the metric is measured for G's map and for `options.samples` maps that differ from the best one so
-    far by an exchange of two words; see `explearn.explainers.aml.exchange`.
+    far by an exchange of two words; see `explearn.explainers.aml.exchange`. Then for the map whose tops, at the
+    metric's cuts, are the best of all that were measured in any map.
 
     With scope `full` one text after the other; else all of them in one batch, from which a text goes as soon as
     `options.patience` steps have not bettered its map. A text's result does not depend on the others of the batch, but
@@ -165,9 +166,12 @@ def _descend(
             if step:
                 beside = _beside(encodings[i], targets[i], best[i].scores, monitor, options.samples, seen[i], draws[i])
                 looks += [(i, one) for one in beside]
-        values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
-        for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
-            best[i].see(step, found, value, gain)
+        _look(looks, encodings, targets, monitor, best, step)
+        if step and options.samples:
+            looks = [
+                (i, one) for i in active for one in _joined(encodings[i], targets[i], best[i].scores, monitor, seen[i])
+            ]
+            _look(looks, encodings, targets, monitor, best, step)
         if step == options.steps:
             break
         going = [row for row, i in enumerate(active) if step - best[i].step < options.patience]
@@ -185,6 +189,32 @@ def _descend(
             renewed: dict[nn.Parameter, nn.Parameter] = tuning.keep(going, reading)
             optimizer = narrowed_optimizer(optimizer, renewed, going)
     return [found.result() for found in best]
+
+
+def _look(
+    looks: Sequence[tuple[int, NDArray[np.float32]]],
+    encodings: Sequence[Encoding],
+    targets: Sequence[int],
+    monitor: Monitor,
+    best: Sequence[_Best],
+    step: int,
+) -> None:
+    """Measure maps (text, map) and keep those that are better."""
+    values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
+    for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
+        best[i].see(step, found, value, gain)
+
+
+def _joined(
+    encoding: Encoding, target: int, scores: NDArray[np.float32], monitor: Monitor, seen: set[object]
+) -> list[NDArray[np.float32]]:
+    """The map of the best tops so far, where it is not in `seen`, to which it is added."""
+    candidate = arranged(encoding, scores, monitor.chain(encoding, target), monitor.by_sub_token)
+    tops = monitor.tops(encoding, candidate)
+    if tops in seen:
+        return []
+    seen.add(tops)
+    return [candidate]
 
 
 def _beside(
