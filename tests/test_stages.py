@@ -309,7 +309,8 @@ class TestOutputs:
         main = json.loads((metrics / "explanations" / "films.json").read_text())["ivra"]
         assert set(found["methods"]) == {"ivra", "raw_attention", "input_x_gradient"}
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
-            assert found["methods"]["ivra"][name] == main[name]
+            # Asked in other batches, so up to rounding.
+            assert found["methods"]["ivra"][name] == pytest.approx(main[name], abs=1e-6)
         assert found["criteria"] == ["cons"]
         assert np.shape(found["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert 0 <= found["classifier"]["test"]["accuracy"] <= 1
