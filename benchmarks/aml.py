@@ -46,7 +46,7 @@ PAML_LIMIT, BATCHED_LIMIT, DIFFERENCE_LIMIT = 1.3, 2.0, 0.02
 def five(
     classifier: Classifier, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
 ) -> dict[str, list[float]]:
-    """The five metrics of each method, means over the texts; prints what explaining cost, in seconds of the processor."""
+    """The five metrics of each method, means over the texts. Prints the processor time that explaining took."""
     found: dict[str, list[Attribution]] = {}
     for name, explainer in explainers.items():
         began = time.process_time()

@@ -13,7 +13,11 @@ from typer.testing import CliRunner
 import explearn
 import tiny
 from explearn.cli import app
+from explearn.data.records import Example
+from explearn.explainers.aml.finetuned import FAML
+from explearn.explainers.aml.pretrained import PAML
 from explearn.explainers.expnet import ExpNet, TokenExamples
+from explearn.models.classifier import Classifier
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 
@@ -113,6 +117,19 @@ class TestExplain:
             for seed in ("5", "5", "6")
         )
         assert one == again != other
+
+    def test_the_seed_reaches_a_method_that_goes_on_from_a_trained_one(
+        self, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[dict[str, Any]] = []
+        load = FAML.load
+        monkeypatch.setattr(FAML, "load", lambda path, **options: seen.append(options) or load(path, **options))
+        of = Classifier.from_pretrained(str(tiny_folder))
+        rows = [Example(str(i), ("lazy", "dog"), of.labels[i % 2], "train", "made up") for i in range(4)]
+        PAML(epochs=1).fit(of, rows, rows).save(tmp_path / "paml")
+        arguments = ("--method", "faml", "--explainer", tmp_path / "paml", "-o", "steps=1", "lazy dog")
+        assert records(explain(tiny_folder, "--json", "--seed", "5", *arguments))
+        assert seen == [{"steps": 1, "seed": 5}]
 
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}

@@ -19,6 +19,7 @@ import yaml
 import tiny
 from explearn.models.features import read_feature_metadata
 from explearn.registry import get_info
+from explearn.reporting.columns import marked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -188,9 +189,8 @@ def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:
     for task in params["tasks"]:
         leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
         for name in methods_of(params):
-            mark = " †" if get_info(name).own_model else ""
             # Agreement with the words, agreement with the model, behaviour, cost.
-            assert leaderboard.count(f"\n| {get_info(name).family} | {name}{mark} | ") == 4
+            assert leaderboard.count(f"\n| {get_info(name).family} | {marked(name)} | ") == 4
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
         assert (runs.checkout.root / "reports" / figure).is_file()
 

@@ -114,7 +114,7 @@ def explain(
         if info.learned and explainer is None:
             raise ParamsError(f"--explainer: got none; {method!r} is trained, expected the folder of a trained one")
         options = _options(option or [])
-        if seed is not None and explainer is None and "seed" in accepted_options(method):
+        if seed is not None and (explainer is None or info.base is not None) and "seed" in accepted_options(method):
             options.setdefault("seed", seed)
         found = get_explainer(method, path=str(explainer) if explainer else None, **options)
         lines = texts or _lines()

@@ -45,12 +45,14 @@ class BatchScores:
     targets: int64, (batch,), the classes explained.
     completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
         The scores of special tokens count towards the sum. None where the method makes no such promise.
+    unread: of each text how many words the classifier reads and a model of the method's own does not. None: no word.
     """
 
     scores: torch.Tensor
     logits: torch.Tensor
     targets: torch.Tensor
     completeness_error: torch.Tensor | None = None
+    unread: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class TextScores:
 
     scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
     logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
-    completeness_error: as in BatchScores.
+    completeness_error, unread: as in BatchScores.
     """
 
     scores: NDArray[Any]
@@ -67,6 +69,7 @@ class TextScores:
     target: int
     seconds: float
     completeness_error: float | None = None
+    unread: int = 0
 
 
 class Explainer(ABC):
@@ -164,7 +167,7 @@ class Explainer(ABC):
             aggregation=self.aggregation,
             signed=self.signed,
             # The words of an answer have no score, and were not lost.
-            unaligned=unaligned - (encoding.answer[1] - encoding.answer[0] if encoding.answer else 0),
+            unaligned=unaligned + scored.unread - (encoding.answer[1] - encoding.answer[0] if encoding.answer else 0),
             seconds=scored.seconds,
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
@@ -198,9 +201,10 @@ class BatchExplainer(Explainer):
             errors = [None] * len(indices)
             if scored.completeness_error is not None:
                 errors = scored.completeness_error.detach().double().cpu().tolist()
+            unread = scored.unread or [0] * len(indices)
             seconds = (time.perf_counter() - start) / len(indices)
             for row, index in enumerate(indices):
-                results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row])
+                results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row])
         return [results[i] for i in range(len(encodings))]
 
 

@@ -424,6 +424,12 @@ class PAMLParams(MetricOfInterest):
     trials: Annotated[int, Field(ge=0)] = 0
     """Trials of a search for the three weights on the validation split; 0 takes those given."""
 
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> Self:
+        if not (self.prediction_weight or self.size_weight or self.inverse_weight):
+            raise ValueError("prediction_weight, size_weight and inverse_weight are all 0; expected one above 0")
+        return self
+
 
 class FAMLParams(MetricOfInterest):
     scope: Literal["full", "low_rank", "last_block"] = "low_rank"

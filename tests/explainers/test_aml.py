@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from aml_cases import CPU, DECISIVE, LEARNING, examples, one_word_classifier, trained
 from torch import nn
 from torch.nn.utils import parametrize
@@ -25,7 +28,7 @@ from explearn.explainers.aml.pretrained import PAML
 from explearn.explainers.aml.reading import attribution_logits, read
 from explearn.explainers.aml.study import search
 from explearn.explainers.aml.training import Epoch
-from explearn.explainers.aml.tuning import ADAM_EPSILON, RestrictedTuning, make_optimizer
+from explearn.explainers.aml.tuning import ADAM_EPSILON, FullTuning, RestrictedTuning, bytes_per_text, make_optimizer
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
 from explearn.params import Params
@@ -131,6 +134,10 @@ class TestLearning:
     def test_an_option_s_bad_value(self, option: str, value: Any) -> None:
         with pytest.raises(ParamsError, match=f"{option}: got "):
             PAML(**{option: value})
+
+    def test_nothing_to_learn(self) -> None:
+        with pytest.raises(ParamsError, match="prediction_weight, size_weight and inverse_weight are all 0"):
+            PAML(prediction_weight=0.0, size_weight=0.0, inverse_weight=0.0)
 
     def test_an_encoder_that_was_not_named(self) -> None:
         with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
@@ -241,6 +248,86 @@ class TestOtherBackbones:
             for a, b in zip(method.explain(of, TEXTS), again.explain(of, TEXTS), strict=True):
                 np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
 
+    @staticmethod
+    def saved(folder: Path, kind: str, tokenizer: str = "bert", **config: Any) -> str:
+        other = tiny.model(kind, **config)
+        getattr(other, other.base_model_prefix).save_pretrained(folder)
+        tiny.tokenizer(tokenizer).save_pretrained(folder)
+        return str(folder)
+
+    @pytest.mark.parametrize(
+        ("kind", "config"), [("distilbert", {}), ("bert", {"type_vocab_size": 1}), ("electra", {})]
+    )
+    def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
+        """Encoders that do not tell segments apart among them."""
+        of = one_word_classifier()
+        paml = PAML(self.saved(tmp_path, kind, **config), **QUICK).fit(of, examples(8, seed=1), examples(4, seed=2))
+        assert paml.bridge is None
+        for scope in ("low_rank", "full"):
+            found = list(refiner(paml, scope=scope, steps=1, samples=2).explain(of, TEXTS))
+            assert all(np.isfinite(a.token_scores).all() for a in found)
+
+    @pytest.mark.parametrize(
+        ("name", "layers", "words"),
+        [
+            ("MPNet", None, "a 'mpnet' model comes to other states"),
+            ("GPT2", 1, "layers: got 1, but a 'gpt2' backbone cannot be cut"),
+            ("T5", None, "a 't5' model cannot be called with embeddings and positions"),
+            ("ModernBert", 1, "layers: got 1, but a 'modernbert' backbone cannot be cut"),
+        ],
+    )
+    def test_a_backbone_that_g_cannot_read_with(
+        self, tmp_path: Path, name: str, layers: int | None, words: str
+    ) -> None:
+        of = tiny.classifier("bert")
+        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+        if name == "T5":
+            sizes = {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_ff": 16, "d_kv": 8}
+        else:
+            sizes["max_position_embeddings"] = 60
+        settings = getattr(transformers, f"{name}Config")(
+            vocab_size=len(of.tokenizer), pad_token_id=of.tokenizer.pad_token_id, **sizes
+        )
+        transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
+        of.tokenizer.save_pretrained(tmp_path)
+        with pytest.raises(ModelError, match=words):
+            PAML(str(tmp_path), layers=layers).fit(of, examples(2, seed=1), examples(2, seed=2))
+
+    def test_a_backbone_that_batches_cannot_be_made_for_is_fine_tuned_in_full(self, tmp_path: Path) -> None:
+        of = tiny.classifier("bert")
+        settings = transformers.DebertaV2Config(
+            vocab_size=len(of.tokenizer),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=60,
+        )
+        transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
+        of.tokenizer.save_pretrained(tmp_path)
+        paml = PAML(str(tmp_path), **QUICK).fit(of, examples(4, seed=1), examples(2, seed=2))
+        with pytest.raises(UnsupportedError, match=r"takes G's backbone apart.*use scope 'full'"):
+            list(refiner(paml).explain(of, tiny.TEXTS))
+        assert len(list(refiner(paml, scope="full", steps=1).explain(of, tiny.TEXTS))) == len(tiny.TEXTS)
+
+    def test_a_backbone_without_its_tokenizer(self, tmp_path: Path) -> None:
+        tiny.model("bert").bert.save_pretrained(tmp_path)
+        with pytest.raises(ModelError, match="holds no tokenizer"):
+            PAML(str(tmp_path)).fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+
+    def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
+        of = tiny.classifier("bert")
+        short = self.saved(tmp_path / "short", "bert", max_position_embeddings=12)
+        with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
+            PAML(short).fit(of, examples(2, seed=1), examples(2, seed=2))
+        # With a tokenizer of its own it may, and what it does not read is counted.
+        short = self.saved(tmp_path / "other", "roberta", "roberta", max_position_embeddings=12)
+        paml = PAML(short, **QUICK).fit(of, examples(4, seed=1), examples(2, seed=2))
+        for method in (paml, refiner(paml, steps=1)):
+            long, brief = method.explain(of, [" ".join(tiny.TEXTS[:2]), "fox"])
+            assert long.unaligned > 0 and brief.unaligned == 0
+            assert len(set(long.scores[-long.unaligned :].tolist())) == 1
+
     def test_fewer_layers(self, tmp_path: Path) -> None:
         of = one_word_classifier()
         paml = PAML(**QUICK, layers=1).fit(of, examples(8, seed=1), examples(4, seed=2))
@@ -333,6 +420,69 @@ class TestFineTuning:
             expected = reference(paml, of, text, scope, steps=4, lr=1e-2, seed=3)
             np.testing.assert_allclose(found[row, :n], expected, atol=1e-3)
             assert np.abs(found[row, :n] - start[row, :n]).max() > 1e-2
+
+    @pytest.mark.parametrize("scope", ["low_rank", "last_block"])
+    @pytest.mark.parametrize(("patience", "samples"), [(1, 0), (2, 4), (10, 4)])
+    def test_a_text_s_map_does_not_depend_on_the_others(self, scope: Any, patience: int, samples: int) -> None:
+        of = tiny.classifier("bert")
+        texts = [*examples(6, seed=7), *TEXTS, TEXTS[0], TEXTS[0]]
+        targets = [number % 2 for number in range(len(texts))]
+        faml = refiner(untrained(of), scope=scope, patience=patience, samples=samples, steps=8)
+        together = list(faml.explain(of, texts, targets))
+        steps = {found.steps for found in faml._seen}
+        assert len(steps) > 1 or patience == 10  # some leave the batch before others do
+        for text, target, found in zip(texts, targets, together, strict=True):
+            (alone,) = faml.explain(of, [text], [target])
+            np.testing.assert_allclose(found.token_scores, alone.token_scores, atol=1e-3)
+
+    def test_batches_are_bounded_by_the_memory_of_their_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of, paml = one_word_classifier(), trained()
+        assert paml.model is not None
+        faml = refiner(paml, scope="last_block", steps=2)
+        expected = list(faml.explain(of, TEXTS))
+        sizes: list[int] = []
+        started = RestrictedTuning.__init__
+
+        def start(self: RestrictedTuning, model: Any, classifier: Any, reading: Any, *rest: Any) -> None:
+            started(self, model, classifier, reading, *rest)
+            sizes.append(len(reading.target))
+            held = 16 * sum(parameter.numel() for parameter in self.parameters())
+            assert held == sizes[-1] * bytes_per_text(model, "last_block", 8, 2)
+
+        monkeypatch.setattr(RestrictedTuning, "__init__", start)
+        monkeypatch.setattr(
+            "explearn.explainers.aml.refine.CHANGES_BYTES", 3 * bytes_per_text(paml.model, "last_block", 8, 2) + 1
+        )
+        for a, b in zip(faml.explain(of, TEXTS), expected, strict=True):
+            np.testing.assert_allclose(a.scores, b.scores, atol=1e-4)
+        assert max(sizes) == 3 and sum(sizes) == len(TEXTS)
+
+    def test_a_copy_of_g_changes_all_but_the_prediction_s_embeddings(self) -> None:
+        of, paml = one_word_classifier(), trained()
+        assert paml.model is not None
+        reading = read(of, None, of.encode(TEXTS[:1]))
+        tuning = FullTuning(paml.model, of, reading, torch.tensor([[0.5, 0.5]]))
+        names = {id(parameter): name for name, parameter in tuning._model.named_parameters()}
+        changing = {names[id(parameter)] for parameter in tuning.parameters()}
+        assert set(names.values()) - changing == {"prediction"}
+
+    def test_tops_of_all_maps_are_joined(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert")
+        texts = [" ".join(tiny.TEXTS[i : i + 2]) for i in range(len(tiny.TEXTS) - 1)]
+        found = []
+        for chain in (Monitor.chain, lambda *_: []):
+            monkeypatch.setattr(Monitor, "chain", chain)
+            faml = refiner(untrained(of), samples=3, steps=3, cross_metrics=False)
+            list(faml.explain(of, texts))
+            found.append(faml.notes()["judged"]["aopc_difference"]["aopc_difference"])
+        assert found[0] > found[1]
+
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    def test_a_text_without_sub_tokens_has_its_row(self, protocol: Any) -> None:
+        of, paml = one_word_classifier(), trained()
+        faml = refiner(paml, protocol=protocol, samples=3, steps=2)
+        lost, _ = faml.explain(of, ["\u200d", "the warm fox"])
+        assert lost.scores.tolist() == [0.0] and lost.unaligned == 1
 
     @pytest.mark.parametrize("scope", ["full", "low_rank", "last_block"])
     def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(self, scope: Any) -> None:
@@ -488,6 +638,18 @@ class TestFiles:
         with pytest.raises(UnsupportedError, match="a classifier of 2 classes"):
             list(trained().explain(tiny.classifier("bert", 3), tiny.TEXTS))
 
+    def test_another_classifier_of_the_same_classes(self, tmp_path: Path) -> None:
+        trained().save(tmp_path)
+        of = tiny.make_classifier("bert", seed=8)
+        for method in (PAML.load(tmp_path), FAML.load(tmp_path, steps=0)):
+            with pytest.raises(UnsupportedError, match="what another classifier looks at; train one"):
+                list(method.explain(of, tiny.TEXTS))
+            # The check of what explanations depend on asks for it.
+            method.any_classifier = True
+            assert len(list(method.explain(of, tiny.TEXTS))) == len(tiny.TEXTS)
+            with pytest.raises(UnsupportedError, match="a model that answers questions has none"):
+                list(method.explain(tiny.make_answerer(), tiny.PAIRS))
+
 
 class TestSearch:
     @staticmethod
@@ -530,6 +692,58 @@ class TestSearch:
         found = self.run(tmp_path / "parts", 9, parts)
         assert parts == whole
         assert found == expected
+
+    def test_a_first_trial_that_was_broken_off_is_made_again(self, tmp_path: Path) -> None:
+        def broken(weights: Weights, report: Any) -> float:
+            report(1, 0.0)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            search(
+                broken,
+                3,
+                larger_is_better=True,
+                first=Weights(0.5, 0.5, 0.5),
+                seed=1,
+                file=tmp_path / "study.log",
+                identity={"of": "a test"},
+            )
+        calls: list[Weights] = []
+        _, trials = self.run(tmp_path, 3, calls)
+        whole: list[Weights] = []
+        self.run(tmp_path / "whole", 3, whole)
+        assert calls == whole
+        assert [(trial.state, trial.metric is None) for trial in trials] == [("failed", True)] + [
+            ("complete", False)
+        ] * 3
+
+    def test_a_pruned_trial_tells_the_best_of_its_epochs(self, tmp_path: Path) -> None:
+        _, trials = self.run(tmp_path, 25, [])
+        pruned = [trial for trial in trials if trial.state == "pruned"]
+        assert pruned and all(trial.metric == max(trial.by_epoch) for trial in trials)
+
+    def test_a_journal_s_last_line_that_was_cut_off(self, tmp_path: Path) -> None:
+        calls: list[Weights] = []
+        self.run(tmp_path, 3, calls)
+        file = tmp_path / "study.log"
+        file.write_bytes(file.read_bytes()[:-15])
+        for trials in (4, 5):  # the third is made again: the line said that it was complete
+            self.run(tmp_path, trials, calls)
+        assert len(calls) == 6
+
+    def test_a_file_that_is_no_journal(self, tmp_path: Path) -> None:
+        (tmp_path / "study.log").write_text("trials, in my own words\nand more\n")
+        with pytest.raises(DataError, match=r"study\.log: not a journal of trials"):
+            self.run(tmp_path, 1, [])
+        assert (tmp_path / "study.log").read_text().startswith("trials")
+
+    def test_other_words_start_another_search(self, tmp_path: Path) -> None:
+        of, file = one_word_classifier(), tmp_path / "study.log"
+        rows = examples(8, seed=1)
+        changed = [dataclasses.replace(rows[0], words=("the", "warm", "dog")), *rows[1:]]
+        for texts, expected in ((rows, 1), (rows, 1), (changed, 2)):
+            PAML(**QUICK, trials=1).fit(of, texts, examples(4, seed=2), study_file=file)
+            assert len(set(re.findall(r'"study_name":"(\w+)"', file.read_text()))) == expected
 
     def test_another_identity_is_another_study_in_the_same_file(self, tmp_path: Path) -> None:
         calls: list[Weights] = []

@@ -17,7 +17,7 @@ import tiny
 from explearn.errors import ModelError, UnsupportedError
 from explearn.explainer import Explainer, TextScores, aggregate
 from explearn.explainers.aml.bridge import Bridge, link, link_batch
-from explearn.explainers.aml.exchange import arranged, exchanged
+from explearn.explainers.aml.exchange import _draw, arranged, exchanged
 from explearn.explainers.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.explainers.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
 from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, as_sub_tokens
@@ -153,6 +153,22 @@ class TestMasking:
             logits = language(input_ids=ids, attention_mask=batch.attention_mask).logits[0, position]
         logits[[*of.tokenizer.all_special_ids, encoding.input_ids[position]]] = -torch.inf
         assert torch.equal(found[position], of.model.get_input_embeddings().weight[logits.argmax()])
+
+    def test_the_language_model_is_that_of_the_revision_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import transformers
+
+        asked: list[str] = []
+
+        def from_pretrained(name: str, revision: str, **_: Any) -> Any:
+            asked.append(revision)
+            raise OSError("there is no network")
+
+        monkeypatch.setattr(transformers.AutoModelForMaskedLM, "from_pretrained", from_pretrained)
+        of = tiny.classifier("bert")
+        for revision in ("abc123", None):
+            with pytest.raises(ModelError, match="there is no network"):
+                PredictedMasking("someone/model", revision).stand_in(of, batch_of(of), 0)
+        assert asked == ["abc123", "main"]
 
     def test_an_encoder_without_a_language_model_s_head_is_refused(self, tmp_path: Any) -> None:
         of = tiny.classifier("bert")
@@ -318,6 +334,11 @@ class TestExchanges:
         assert monitor.cuts(encoding) == []
         assert exchanged(encoding, scores, [], False, np.zeros(1), np.random.default_rng(0)) is scores
 
+    def test_worths_that_differ_by_rounding_are_drawn_evenly(self) -> None:
+        worth = np.array([0.25, 0.25 + 1e-16, 0.25 - 3e-15, 0.25])
+        found = [_draw(np.arange(4), worth, np.random.default_rng(seed)) for seed in range(400)]
+        assert found == [_draw(np.arange(4), np.zeros(4), np.random.default_rng(seed)) for seed in range(400)]
+
     def test_words_of_little_worth_go_down_and_those_of_much_come_up(self) -> None:
         of = tiny.classifier("bert")
         (encoding,) = of.encode([" ".join(tiny.TEXTS[:3])])
@@ -352,7 +373,8 @@ class TestExchanges:
         assert not monitor.worth(encoding, 1).any()
         generator = np.random.default_rng(4)
         maps = [generator.random(len(encoding)).astype(np.float32) for _ in range(60)]
-        monitor.values([encoding] * 60, maps, [1] * 60)
+        for target in (0, 1):
+            monitor.values([encoding] * 60, maps, [target] * 60)
         expected = np.zeros(max(units) + 1)
         for position in encoding.positions:
             expected[units[position]] += adds[encoding.input_ids[position]]

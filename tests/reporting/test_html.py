@@ -70,17 +70,18 @@ def films(**changes):
     )
 
 
-def test_methods_with_a_classifier_of_their_own_are_marked_in_every_table():
-    methods = {"ivra": metrics(), "cam": metrics()}
-    figures = {"ivra": 0.5, "cam": 0.25}
+def test_methods_that_need_a_word_of_warning_are_marked_in_every_table():
+    methods = {"ivra": metrics(), "faml": metrics(), "cam": metrics()}
+    figures = {"ivra": 0.5, "faml": 0.4, "cam": 0.25}
     of = task(
         "films",
         methods,
         comparisons={"f1_topk": comparison("f1_topk", figures)},
         sanity={"texts": 4, "methods": {"ivra": check()}},
     )
-    found = re.findall(r'<th scope="row">(ivra|cam)([^<]*)<', render_html(params("films"), [of]))
-    assert set(found) == {("ivra", "&nbsp;†"), ("cam", "")} and len(found) > 10
+    found = re.findall(r'<th scope="row">(ivra|faml|cam)([^<]*)<', page := render_html(params("films"), [of]))
+    assert set(found) == {("ivra", "&nbsp;†"), ("faml", "&nbsp;‡"), ("cam", "")} and len(found) > 15
+    assert "† explains a classifier of its own" in page and "‡ searches, on every text" in page
 
 
 class Page(HTMLParser):

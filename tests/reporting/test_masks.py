@@ -38,7 +38,7 @@ def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:
     trials = (*(trial(i, -float(i % 7)) for i in range(12)), trial(12, -9.0, "pruned"), trial(13, None, "failed"))
     reported = task(notes={"paml": trained(trials=trials)})
     (found,) = remarks(reported)
-    assert "the best of 14 trials" in found.sentence
+    assert "the best of 13 trials" in found.sentence
     assert len(found.rows) == SHOWN_TRIALS
     assert [row[0] for row in found.rows[:3]] == ["6", "5", "4"]
     assert found.figure == study_figure("films", "paml")

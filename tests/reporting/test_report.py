@@ -277,11 +277,14 @@ def test_hostile_names_stay_names():
     assert all(len({len(row) for row in table}) == 1 for table in tables(text))
 
 
-def test_methods_with_a_classifier_of_their_own_are_marked_and_explained():
+def test_methods_that_need_a_word_of_warning_are_marked_and_explained():
     text = render_report(params(), [task(methods={"ivra": metrics(), "cam": metrics()})])
+    assert "‡" not in text
     assert "| learned | ivra † |" in text and "| learned | ivra |" not in text.split("## Methods")[0]
     assert "ivra †: explains a classifier of its own." in text
-    assert "†" not in render_report(params(), [task()])
+    text = render_report(params(), [task(methods={"solvex": metrics(), "cam": metrics()})])
+    assert "| solvex ‡ |" in text and "\n‡ searches, on every text" in text
+    assert "†" not in text
 
 
 def test_versions_name_python_and_every_direct_dependency():

@@ -140,7 +140,7 @@ class Attribution:
         predicted: name of the class the classifier gives.
         aggregation: how sub-token scores became word scores.
         signed: whether scores below zero mean evidence against the target.
-        unaligned: number of words without a sub-token.
+        unaligned: number of words without a sub-token, or that a model of the method's own does not read.
         seconds: time spent on this text (its share of the batch), classification included.
         completeness_error: for methods whose scores should add up to a known number (special tokens included), by how
             much they miss it; None for others.

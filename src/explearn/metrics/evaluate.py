@@ -115,7 +115,8 @@ def evaluate_task(
         faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
         (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
         text); important_words (share, `explearn.metrics.importance`); completeness_error (mean over the texts, for
-        methods whose scores should add up); texts, plausibility_texts, unaligned_words (words without a sub-token).
+        methods whose scores should add up); texts, plausibility_texts, unaligned_words (without a sub-token or not
+        read).
         None where a value is undefined, never NaN.
 
     Raises:

@@ -107,8 +107,7 @@ class Classifier:
                 f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
                 "expected a fine-tuned sequence classifier"
             )
-        # Where there are no tokenizer files, transformers makes a tokenizer of special tokens alone.
-        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        if holds_no_words(tokenizer):
             raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
         known = model.get_input_embeddings().weight.shape[0]
         if len(tokenizer) > known:
@@ -215,11 +214,21 @@ class Classifier:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the names and values of all parameters and buffers, and the labels."""
-        digest = hashlib.sha256(repr(self.labels).encode())
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.model, repr(self.labels))
+
+
+def fingerprint(model: torch.nn.Module, start: str = "") -> str:
+    """SHA-256 over `start`, and the names and values of all parameters and buffers of a model."""
+    digest = hashlib.sha256(start.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
+    """Whether it is one of special tokens alone, as transformers makes where there are no tokenizer files."""
+    return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
 def encode_segments(
@@ -282,7 +291,8 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     if tokenizer.model_max_length < _UNBOUNDED:
         limits.append(int(tokenizer.model_max_length))
     positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None:
+    # Encoders of relative positions say -1: they read texts of any length.
+    if positions is not None and positions > 0:
         # RoBERTa-like models count positions from the padding index + 1.
         offset = config.pad_token_id + 1 if "roberta" in config.model_type or config.model_type == "camembert" else 0
         limits.append(int(positions) - offset)

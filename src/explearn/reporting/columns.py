@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -176,14 +176,33 @@ class Cell:
         return Markdown(f"{marked} ({self.low}–{self.high})" if interval and self.low else marked)
 
 
-OWN_MODEL_MARK = "†"
-"""Behind the names of methods that explain a classifier of their own."""
+OWN_MODEL_MARK, WATCHING_MARK = "†", "‡"
+MARKS = {
+    OWN_MODEL_MARK: "explains a classifier of its own, so that its figures from AOPC to Simulatability do not compare "
+    "with the others'.",
+    WATCHING_MARK: "searches, on every text, for what is best by a metric of faithfulness: its figures under that "
+    "metric are optimised.",
+}
+"""What stands behind the names of some methods in tables, and what it says of them."""
+
+
+def mark(method: str) -> str:
+    """The mark of a method, empty where it has none or is not registered."""
+    if method not in list_explainers():
+        return ""
+    info = get_info(method)
+    return OWN_MODEL_MARK if info.own_model else WATCHING_MARK if info.watches_metric else ""
 
 
 def marked(method: str) -> str:
-    """A method's name as tables show it; names that are not registered stay as they are."""
-    own = method in list_explainers() and get_info(method).own_model
-    return f"{method} {OWN_MODEL_MARK}" if own else method
+    """A method's name as tables show it."""
+    return f"{method} {found}" if (found := mark(method)) else method
+
+
+def used_marks(methods: Iterable[str]) -> list[str]:
+    """A sentence for each mark that some of the methods have."""
+    found = {mark(method) for method in methods}
+    return [f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in found]
 
 
 def comparable(method: str, metric: str) -> bool:

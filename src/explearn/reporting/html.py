@@ -19,7 +19,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, OWN_MODEL_MARK, TABLES, leaderboard, marked
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, mark, used_marks
 from explearn.reporting.executive import (
     LEADER_EXPLANATION,
     LEADER_HEADINGS,
@@ -96,7 +96,7 @@ def render_html(
         method_names=methods,
         transfers=transfer_panels(transfers),
         transfer_introduction=TRANSFER_INTRODUCTION,
-        has_own_models=any(task.own_models for task in tasks),
+        marks=used_marks(methods),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=LEADER_EXPLANATION,
         leaders=leader_rows(leaders(counted, params.evaluate.significance)),
@@ -145,7 +145,7 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["mark"] = lambda name: Markup(f"&nbsp;{OWN_MODEL_MARK}") if marked(name) != name else ""
+    environment.filters["mark"] = lambda name: Markup(f"&nbsp;{found}") if (found := mark(name)) else ""
     # Long names may break behind an underscore.
     environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
     environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value

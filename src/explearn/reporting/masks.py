@@ -55,7 +55,8 @@ def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[P
     best = _best(values, metric)
     weights = ", ".join(f"{key} {value:.2f}" for key, value in notes["weights"].items())
     trials = notes["trials"]
-    source = f"the best of {len(trials)} trials" if trials else "given"
+    told = sum(trial["state"] != "failed" for trial in trials)
+    source = f"the best of {told} trials" if trials else "given"
     sentence = Markdown(
         f"**{name}** was trained with the loss weights {weights} ({source}). On the validation texts its "
         f"{_named(metric)} was {values[0]:.3f} before training and {values[best]:.3f} after epoch {best} of "

@@ -15,7 +15,7 @@ from explearn.data.storage import write_text
 from explearn.params import Params
 from explearn.reporting import sections
 from explearn.reporting.caveats import caveats, chance_warning
-from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard, marked
+from explearn.reporting.columns import COST_NOTE, DISTRIBUTION, TABLES, Column, Row, leaderboard, marked, used_marks
 from explearn.reporting.executive import (
     LEADER_EXPLANATION,
     LEADER_HEADINGS,
@@ -89,6 +89,7 @@ def render_report(
         transfers=transfer_panels(transfers),
         transfer_introduction=TRANSFER_INTRODUCTION,
         has_own_models=any(task.own_models for task in tasks),
+        marks=used_marks(method for task in tasks for method in task.methods),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=LEADER_EXPLANATION,
         leaders=leader_rows(leaders(counted, params.evaluate.significance)),

@@ -172,7 +172,8 @@ def counted(task: TaskReport) -> Markdown | None:
     lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
     if lost:
         sentence += (
-            f" Up to {lost:,} words have no sub-token, being cut off or unknown; they get their text's lowest score."
+            f" Up to {lost:,} words have no sub-token or are not read, being cut off or unknown; they get "
+            "their text's lowest score."
         )
     own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
     if own:

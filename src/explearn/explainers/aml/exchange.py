@@ -16,6 +16,8 @@ from explearn.models.encoding import Encoding
 
 SHARPNESS = 2.0
 """A standard deviation of worth more multiplies a word's odds of being drawn by e to this power."""
+TIE = 1e-6
+"""Worths, probabilities, that spread less than this are equal but for rounding, and drawn evenly."""
 
 
 def exchanged(
@@ -67,9 +69,12 @@ def arranged(
 
     Args:
         scores: in [0, 1], (tokens,).
-        tops: words (or sub-tokens), each set within the next one; see `Monitor.chain`.
+        tops: words (or sub-tokens), each set within the next one; see `Monitor.chain`. Without any the map
+            stays as it is.
         by_sub_token: the sets are of sub-tokens instead of words.
     """
+    if not tops:
+        return scores
     text = as_sub_tokens(encoding) if by_sub_token else encoding
     owners = np.array(text.word_ids)
     units = int(owners.max()) + 1 if by_sub_token else len(text.words)
@@ -88,6 +93,6 @@ def _draw(units: NDArray[np.intp], worth: NDArray[np.float64], draws: np.random.
     """One of the units, by softmax of its standardised worth."""
     found = worth[units]
     spread = float(found.std())
-    odds = np.exp(SHARPNESS * (found - found.max()) / spread) if spread > 0 else np.ones(len(units))
+    odds = np.exp(SHARPNESS * (found - found.max()) / spread) if spread > TIE else np.ones(len(units))
     chosen: np.intp = draws.choice(units, p=odds / odds.sum())
     return chosen

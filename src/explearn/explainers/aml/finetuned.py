@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from explearn.data.records import Attribution
-from explearn.errors import ModelError
+from explearn.errors import ModelError, UnsupportedError
 from explearn.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
 from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor
 from explearn.explainers.aml.pretrained import PAML, prediction_information
@@ -124,10 +124,17 @@ class FAML(RefiningExplainer, BatchExplainer):
                 "fAML starts from a trained pAML; get_explainer('faml', path=FOLDER OF A TRAINED PAML), "
                 "or --explainer FOLDER on the command line"
             )
+        self.start.any_classifier = self.any_classifier
         self.start.check(classifier)
         if self.scope != "full":
             assert self.start.model is not None
-            dissect_encoder(self.start.model.backbone)
+            try:
+                dissect_encoder(self.start.model.backbone)
+            except UnsupportedError as error:
+                raise UnsupportedError(
+                    f"scope {self.scope!r} takes G's backbone apart, which is a "
+                    f"{self.start.model.config.model_type!r} model; use scope 'full'"
+                ) from error
 
     def explain(
         self,
@@ -169,4 +176,4 @@ class FAML(RefiningExplainer, BatchExplainer):
         scores = torch.zeros(batch.input_ids.shape)
         for row, one in enumerate(found):
             scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
-        return BatchScores(scores, logits, chosen)
+        return BatchScores(scores, logits, chosen, unread=start.unread(batch.encodings))

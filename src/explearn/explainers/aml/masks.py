@@ -61,11 +61,12 @@ class PredictedMasking(Masking):
     Every position is masked by itself, so a text of n sub-tokens costs n passes of that model, once.
 
     Args:
-        name: a masked language model with the classifier's vocabulary: `embedded`, a hub name or a local folder.
+        name: a masked language model with the classifier's vocabulary: a hub name or a local folder.
+        revision: git revision of it (None: the main branch).
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, revision: str | None = None) -> None:
+        self.name, self.revision = name, revision
         self._model: transformers.PreTrainedModel | None = None
         self._found: dict[object, torch.Tensor] = {}
 
@@ -108,10 +109,11 @@ class PredictedMasking(Masking):
             return self._model
         quiet_transformers()
         try:
+            place, revision = resolve_encoder(self.name), self.revision or "main"
             model, info = transformers.AutoModelForMaskedLM.from_pretrained(
-                resolve_encoder(self.name), dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+                place, revision=revision, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
             )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(resolve_encoder(self.name), trust_remote_code=False)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, revision=revision, trust_remote_code=False)
         except ModelError:
             raise
         except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
@@ -145,11 +147,11 @@ class LearnedMasking(Masking):
         return self.embedding
 
 
-def make_masking(name: str, masked_lm: str | None) -> Masking:
-    """The strategy of a name; `masked_lm` names the model of `mlm`."""
+def make_masking(name: str, masked_lm: str | None, revision: str | None = None) -> Masking:
+    """The strategy of a name; `masked_lm` names the model of `mlm`, `revision` its git revision."""
     if name == "mlm":
         assert masked_lm is not None
-        return PredictedMasking(masked_lm)
+        return PredictedMasking(masked_lm, revision)
     return {"soft": Masking, "hard": HardMasking, "random": RandomMasking, "learned": LearnedMasking}[name]()
 
 

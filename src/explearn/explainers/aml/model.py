@@ -10,12 +10,14 @@ import transformers
 from torch import nn
 
 from explearn.errors import ModelError, ParamsError, first_line
-from explearn.models.classifier import quiet_transformers
+from explearn.models.classifier import holds_no_words, quiet_transformers
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch
 
 PREDICTION_STD = 0.02
 """Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""
+SAME_STATES = 1e-2
+"""Largest difference between two ways to the same states: normalised activations, in TF32 on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,51 @@ class AttributionModel(nn.Module):
         config: Any = self.config
         roberta = "roberta" in config.model_type or config.model_type == "camembert"
         first = int(config.pad_token_id) + 1 if roberta else 0
-        last = int(config.max_position_embeddings) - 1
-        positions = (torch.arange(ids.shape[1], device=ids.device) + first).clamp(max=last)
+        positions = torch.arange(ids.shape[1], device=ids.device) + first
+        if (known := int(config.max_position_embeddings)) > 0:
+            positions = positions.clamp(max=known - 1)
         types = None
-        if batch.token_type_ids is not None:
+        # An encoder of fewer types does not tell segments apart: a pair is told by its separators.
+        if batch.token_type_ids is not None and getattr(config, "type_vocab_size", 0) > 1:
             types = torch.cat([batch.token_type_ids, batch.token_type_ids.gather(1, place - 1)], dim=1)
             types = torch.where(here, types[:, -1:], torch.cat([batch.token_type_ids, column], dim=1))
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
         return Inputs(embeddings, mask, positions.expand_as(ids), types)
+
+    @torch.no_grad()
+    def verify(self, name: str, batch: Batch) -> None:
+        """Make sure that the backbone can be called with embeddings and positions, as G does.
+
+        Args:
+            name: of the backbone, for the error.
+            batch: some texts of one segment in the backbone's own sub-tokens.
+
+        Raises ModelError where it cannot, or where, with the prediction left out, it then sees other texts than it does
+        when it is called with token ids.
+        """
+        backbone: Any = self.backbone
+        mask, kind = batch.attention_mask, self.config.model_type
+        expected = "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT"
+        training = backbone.training
+        backbone.eval()
+        try:
+            inputs = self.inputs(batch, torch.zeros(len(mask), len(self.prediction) - 1, device=mask.device))
+            alone = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
+            seen = backbone(**{**inputs.keywords(), "attention_mask": alone}).last_hidden_state[:, :-1]
+            plain = backbone(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
+        except Exception as error:  # whatever an architecture that was not made for this raises
+            raise ModelError(
+                f"backbone {name!r}: a {kind!r} model cannot be called with embeddings and positions "
+                f"({first_line(error)}); {expected}"
+            ) from error
+        finally:
+            backbone.train(training)
+        difference = float((seen - plain)[mask.bool()].abs().max())
+        if not difference < SAME_STATES:
+            raise ModelError(
+                f"backbone {name!r}: called with embeddings and positions, a {kind!r} model comes to other states "
+                f"(by {difference:.2g}) than with token ids; {expected}"
+            )
 
     def new_parameters(self) -> list[nn.Parameter]:
         """Those that no pretraining has seen: the head, the prediction's embeddings, the learned stand-in."""
@@ -117,7 +156,8 @@ def load_backbone(name: str, layers: int | None, revision: str | None = None) ->
     Args:
         name: `embedded`, a hub name or a local folder.
 
-    Raises ModelError when there is no such encoder or it lacks weights, ParamsError for more layers than it has.
+    Raises ModelError when there is no such encoder, it lacks weights or cannot be cut, ParamsError for more layers than
+    it has.
     """
     quiet_transformers()
     try:
@@ -138,10 +178,31 @@ def load_backbone(name: str, layers: int | None, revision: str | None = None) ->
     return trimmed(model, layers)
 
 
+def load_tokenizer(name: str) -> transformers.PreTrainedTokenizerBase:
+    """The tokenizer of an encoder, `embedded`, a hub name or a local folder.
+
+    Raises ModelError where there is none, or none that tells which characters a sub-token comes from and can pad.
+    """
+    try:
+        tokenizer: transformers.PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
+            resolve_encoder(name), trust_remote_code=False
+        )
+    except ModelError:
+        raise
+    except Exception as error:  # transformers raises OSError, ValueError, KeyError, ... here
+        raise ModelError(f"backbone {name!r}: its tokenizer cannot be loaded ({first_line(error)})") from error
+    if holds_no_words(tokenizer):
+        raise ModelError(f"backbone {name!r}: holds no tokenizer; expected one saved beside the model")
+    if not tokenizer.is_fast or tokenizer.pad_token_id is None:
+        raise ModelError(f"backbone {name!r}: expected a fast tokenizer with a padding token, which alignment needs")
+    return tokenizer
+
+
 def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transformers.PreTrainedModel:
     """The encoder with its lowest `layers` blocks alone, and without a pooler, which G does not use.
 
-    Changes `model`. Raises ParamsError for more layers than it has.
+    Changes `model`. Raises ParamsError for more layers than it has, ModelError where its blocks are not where BERT's
+    are.
     """
     config: Any = model.config
     encoder: Any = model
@@ -153,9 +214,10 @@ def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transfor
         raise ParamsError(
             f"layers: got {layers}; expected at most {config.num_hidden_layers}, as many as the encoder has"
         )
-    if config.model_type == "distilbert":
-        encoder.transformer.layer = encoder.transformer.layer[:layers]
-    elif config.model_type != "albert":
-        encoder.encoder.layer = encoder.encoder.layer[:layers]
+    if config.model_type != "albert":
+        stack: Any = getattr(encoder, "transformer" if config.model_type == "distilbert" else "encoder", None)
+        if not isinstance(getattr(stack, "layer", None), nn.ModuleList):
+            raise ModelError(f"layers: got {layers}, but a {config.model_type!r} backbone cannot be cut; expected null")
+        stack.layer = stack.layer[:layers]
     config.num_hidden_layers = layers
     return model

@@ -72,9 +72,9 @@ class Monitor:
         self.metrics = tuple(metrics)
         self.options = options
         self._pool = Predictions(classifier)
-        # By text: rows of the predictions, and the words (or sub-tokens) that each left in the text.
+        # By text and target: rows of the predictions, and the words (or sub-tokens) that each left in the text.
         self._asked: dict[object, dict[int, list[int]]] = {}
-        # By text and size: the tops asked about, and the rows of the predictions that the first metric reads for each.
+        # By text and target, and size: the tops asked about, and the rows that the first metric reads for each.
         self._tops: dict[object, dict[int, dict[frozenset[int], _Pair]]] = {}
         shares = set()
         if any(name.startswith("aopc") for name in metrics):
@@ -105,10 +105,13 @@ class Monitor:
 
         Cuts that take none or all of them are left out: no other order would change anything there.
         """
-        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
+        units = self._units(encoding)
         single = not self.metrics[0].startswith("aopc")
         shares = (self.options.headline_percent,) if single else self.options.percents
         return [count for share in shares if 0 < (count := self._count(units, share)) < units]
+
+    def _units(self, encoding: Encoding) -> int:
+        return len(encoding.positions) if self.by_sub_token else len(encoding.words)
 
     def tops(self, encoding: Encoding, scores: NDArray[np.float32]) -> tuple[frozenset[int], ...]:
         """What a map is to the first metric: the words (or sub-tokens) above each of its cuts."""
@@ -130,19 +133,21 @@ class Monitor:
             scores: of every position of each text, (tokens,) or longer by padding.
             targets: indices of the classes explained.
         """
-        rows = [self._request(e, s) for e, s in zip(encodings, scores, strict=True)]
+        rows = [self._request(e, s, t) for e, s, t in zip(encodings, scores, targets, strict=True)]
         self._pool.evaluate("metric of interest")
         found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
         return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
 
     def worth(self, encoding: Encoding, target: int) -> NDArray[np.float64]:
-        """What each word (or sub-token) adds to the target's probability, (units,), in the inputs of this text so far.
+        """What each word (or sub-token) adds to the target's probability, (units,).
+
+        Told from the inputs that this text's maps for the target led to so far.
 
         A ridge regression of the probabilities on which units an input leaves in the text; it asks the classifier
         nothing. Before the first call of `values` all are worth 0.
         """
-        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
-        asked = self._asked.get(encoding.key, {})
+        units = self._units(encoding)
+        asked = self._asked.get((encoding.key, target), {})
         kept = np.zeros((len(asked), units))
         for row, left in enumerate(asked.values()):
             kept[row, left] = 1.0
@@ -155,12 +160,12 @@ class Monitor:
     def chain(self, encoding: Encoding, target: int) -> list[frozenset[int]]:
         """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
 
-        They are sought among all tops of this text so far, whatever maps they came from, by dynamic programming; the
+        They are sought among the tops of all maps of this text for the target so far, by dynamic programming; the
         classifier is asked nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
         """
         cuts = self.cuts(encoding)
-        units = len(encoding.positions) if self.by_sub_token else len(encoding.words)
-        known = self._tops.get(encoding.key, {})
+        units = self._units(encoding)
+        known = self._tops.get((encoding.key, target), {})
         if not cuts or not known:
             return []
         sizes = sorted(set(cuts))
@@ -198,12 +203,12 @@ class Monitor:
         signs = [-1.0 if name in SMALLER_IS_BETTER else 1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
-    def _request(self, encoding: Encoding, scores: NDArray[np.float32]) -> _Rows:
+    def _request(self, encoding: Encoding, scores: NDArray[np.float32], target: int) -> _Rows:
         pool, options = self._pool, self.options
         text = as_sub_tokens(encoding) if self.by_sub_token else encoding
         order = self._ranked(encoding, scores)
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
-        asked = self._asked.setdefault(encoding.key, {})
+        asked = self._asked.setdefault((encoding.key, target), {})
         without, only = {}, {}
         for share in self._shares:
             count = self._count(len(order), share)
@@ -224,7 +229,7 @@ class Monitor:
             count = self._count(len(order), options.headline_percent)
             masked = pool.request(text.mask(order[:count], mask))
             asked[masked] = order[count:]
-        tops = self._tops.setdefault(encoding.key, {})
+        tops = self._tops.setdefault((encoding.key, target), {})
         for size in self.cuts(encoding):
             pair = self._pair(size, len(order), without, only, masked)
             tops.setdefault(size, {})[frozenset(order[:size])] = pair

@@ -23,13 +23,12 @@ from explearn.explainer import BatchExplainer, BatchScores, LearnedExplainer, re
 from explearn.explainers.aml.bridge import Bridge, Merge
 from explearn.explainers.aml.loss import Weights
 from explearn.explainers.aml.masks import LearnedMasking, Masking, make_masking
-from explearn.explainers.aml.model import AttributionModel, load_backbone, trimmed
+from explearn.explainers.aml.model import AttributionModel, load_backbone, load_tokenizer, trimmed
 from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor
 from explearn.explainers.aml.reading import attribution_logits, read
 from explearn.explainers.aml.study import Trial, search
 from explearn.explainers.aml.training import Epoch, TrainingTexts, train
-from explearn.models.classifier import Classifier
-from explearn.models.encoder import resolve_encoder
+from explearn.models.classifier import Classifier, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.question_answering import QuestionAnswerer
 from explearn.params import PAMLParams, Params, check_section
@@ -43,6 +42,9 @@ MaskingName = Literal["soft", "hard", "random", "mlm", "learned"]
 WEIGHTS_FILE = "aml.safetensors"
 CONFIG_FILE = "config.json"
 BACKBONE_FOLDER = "backbone"
+QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
+TRAINING = 1
+"""Raised by one where training changes what it comes to: trials of a search made before no longer count then."""
 
 
 class PAML(LearnedExplainer, BatchExplainer):
@@ -62,7 +64,8 @@ class PAML(LearnedExplainer, BatchExplainer):
         layers: lowest blocks of it that are kept (None: all).
         merge: what a sub-token of the classifier gets of several of the backbone's: their `max` or `mean`.
         masking: what stands in for masked tokens; see `explearn.explainers.aml.masks`.
-        masked_lm: masked language model of masking `mlm`; None: the classifier's pretrained encoder.
+        masked_lm: masked language model of masking `mlm`, a hub name or a folder; None: the classifier's pretrained
+            encoder.
         prediction_weight, size_weight, inverse_weight: lambda_p, lambda_a, lambda_inv; 0 leaves a term out.
         max_texts, validation_texts: most texts to train on, and to watch the metric on.
         epochs, batch_size, weight_decay: AdamW; batches are of texts.
@@ -130,6 +133,8 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.model: AttributionModel | None = None
         self.bridge: Bridge | None = None
         self.strategy: Masking = Masking()
+        self.language_model: tuple[str | None, str | None] = (None, None)
+        self.classifier = ""
         self.labels: list[str] = []
         self.vocabulary = 0
         self.weights = self.given_weights
@@ -164,17 +169,17 @@ class PAML(LearnedExplainer, BatchExplainer):
                 `validation_texts` of them, drawn by `seed`.
             encoder: pretrained encoder that the classifier comes from; needed for backbone `encoder` and for masking
                 `mlm` without a `masked_lm`.
-            encoder_revision: git revision of it.
+            encoder_revision: git revision of it, of its masked language model, too.
             study_file: where the search for the weights keeps its trials; needed where `trials` is not 0.
 
         Raises:
             DataError: no text to train or to watch the metric on.
             ParamsError: an encoder, or a file for the search, is needed and none is given.
-            ModelError: the backbone or the masked language model cannot be loaded.
+            ModelError: the backbone or the masked language model cannot be loaded, or the backbone cannot be G's.
             UnsupportedError: its vocabulary is not the classifier's, or the model answers questions.
         """
         if isinstance(classifier, QuestionAnswerer):
-            raise UnsupportedError("AML masks texts for classes; a model that answers questions has none")
+            raise UnsupportedError(QUESTIONS)
         for rows, what in ((texts, "train on"), (validation, "watch the metric on")):
             if not rows:
                 raise DataError(f"there is no text to {what}; expected at least one")
@@ -182,7 +187,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             raise ParamsError(f"trials: got {self.trials} without a file for the search; give study_file, or trials=0")
         self._start(classifier, encoder, encoder_revision)
         chosen = (_draw(texts, self.max_texts, self.seed), _draw(validation, self.validation_texts, self.seed))
-        train_texts, watched = (TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen)
+        split_texts = [TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen]
+        train_texts, watched = split_texts
 
         def run(weights: Weights, model: AttributionModel, after: Callable[[Epoch], None] | None) -> list[Epoch]:
             if isinstance(self.strategy, LearnedMasking):
@@ -228,9 +234,13 @@ class PAML(LearnedExplainer, BatchExplainer):
                 file=Path(study_file),
                 identity={
                     "options": {name: value for name, value in self.options().items() if name != "trials"},
+                    "training": TRAINING,
                     "classifier": classifier.fingerprint,
                     "encoder": [encoder, encoder_revision],
-                    "texts": [[row.id for row in rows] for rows in chosen],
+                    "start": fingerprint(untrained),
+                    "texts": [
+                        [[encoding.example_id, *encoding.words] for encoding in t.encodings] for t in split_texts
+                    ],
                 },
             )
         self.history = run(self.weights, self.model, None)
@@ -252,32 +262,36 @@ class PAML(LearnedExplainer, BatchExplainer):
             raise ParamsError("backbone 'encoder' needs the name of the classifier's pretrained encoder; got none")
         if self.masking == "mlm" and (self.masked_lm or encoder) is None:
             raise ParamsError("masking 'mlm' needs a masked language model; name one as masked_lm")
-        self.bridge = None
+        self.bridge, name = None, self.backbone
         if self.backbone == "classifier":
             own: Any = classifier.model
             backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.layers)
         elif self.backbone == "encoder":
             assert encoder is not None
-            backbone = load_backbone(encoder, self.layers, revision)
+            backbone, name = load_backbone(encoder, self.layers, revision), encoder
         else:
             backbone = load_backbone(self.backbone, self.layers)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                resolve_encoder(self.backbone), trust_remote_code=False
-            )
-            if not tokenizer.is_fast or tokenizer.pad_token_id is None:
-                raise ModelError(
-                    f"backbone {self.backbone!r}: expected a fast tokenizer with a padding token, which alignment needs"
-                )
+            tokenizer = load_tokenizer(self.backbone)
             if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
                 self.bridge = Bridge(tokenizer, backbone.config, self.merge)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.model = AttributionModel(backbone, len(classifier.labels))
-        self.strategy = make_masking(self.masking, self.masked_lm or encoder)
+        self.model.to(classifier.device)
+        self.model.verify(name, read(classifier, self.bridge, classifier.encode(["one text"])).source)
+        longest = max_length(backbone.config, classifier.tokenizer)
+        if self.bridge is None and longest < classifier.max_length:
+            raise ModelError(
+                f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
+                "expected one that reads as many"
+            )
+        # A model that was named is not the encoder, and the encoder's revision says nothing of it.
+        self.language_model = (self.masked_lm, None) if self.masked_lm else (encoder, revision)
+        self.strategy = make_masking(self.masking, *self.language_model)
         if isinstance(self.strategy, LearnedMasking):
             self.model.mask_embedding = self.strategy.begin(classifier)
-        self.model.to(classifier.device).requires_grad_(True)
-        self.masked_lm = self.masked_lm or (encoder if self.masking == "mlm" else None)
+        self.model.requires_grad_(True)
+        self.classifier = classifier.fingerprint
         self.labels = list(classifier.labels)
         self.vocabulary = len(classifier.tokenizer)
 
@@ -294,13 +308,26 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"this pAML was trained for a classifier of {len(self.labels)} classes and {self.vocabulary:,} "
                 f"sub-tokens, this one has {len(classifier.labels)} and {len(classifier.tokenizer):,}; train one for it"
             )
+        if isinstance(classifier, QuestionAnswerer):
+            raise UnsupportedError(QUESTIONS)
+        if not self.any_classifier and classifier.fingerprint != self.classifier:
+            raise UnsupportedError(
+                "this pAML has learned what another classifier looks at; train one for the classifier given"
+            )
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         scores = self.attribute(classifier, batch.encodings, prediction_information(logits, chosen))
-        return BatchScores(scores.sigmoid(), logits, chosen)
+        return BatchScores(scores.sigmoid(), logits, chosen, unread=self.unread(batch.encodings))
+
+    def unread(self, encodings: Sequence[Encoding]) -> tuple[int, ...]:
+        """Of each text how many words the classifier reads and a backbone with another tokenizer does not."""
+        if self.bridge is None:
+            return (0,) * len(encodings)
+        sources = self.bridge.read(encodings)
+        return tuple(len(set(e.word_ids) - set(s.word_ids)) for e, s in zip(encodings, sources, strict=True))
 
     def attribute(
         self, classifier: Classifier, encodings: Sequence[Encoding], predictions: torch.Tensor
@@ -336,6 +363,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             config = {
                 "explainer": "PAML",
                 "options": self.options(),
+                "language_model": self.language_model,
+                "classifier": self.classifier,
                 "labels": self.labels,
                 "vocabulary": self.vocabulary,
                 "own_tokenizer": self.bridge is not None,
@@ -354,6 +383,9 @@ class PAML(LearnedExplainer, BatchExplainer):
                 raise ModelError(f"its config names explainer {config['explainer']!r}; expected PAML")
             tensors = load_file(folder / WEIGHTS_FILE)
             explainer = cls(**config["options"])
+            explainer.classifier = str(config["classifier"])
+            name, revision = config["language_model"]
+            explainer.language_model = (name, revision)
             explainer.labels = [str(label) for label in config["labels"]]
             explainer.vocabulary = int(config["vocabulary"])
             explainer.weights = Weights(**config["weights"])
@@ -363,7 +395,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             untrained = transformers.AutoModel.from_config(settings)  # type: ignore[no-untyped-call]
             backbone = trimmed(untrained, None)
             model = AttributionModel(backbone, len(explainer.labels))
-            explainer.strategy = make_masking(explainer.masking, explainer.masked_lm)
+            explainer.strategy = make_masking(explainer.masking, name, revision)
             if isinstance(explainer.strategy, LearnedMasking):
                 model.mask_embedding = nn.Parameter(tensors["mask_embedding"])
                 explainer.strategy.embedding = model.mask_embedding

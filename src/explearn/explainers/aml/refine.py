@@ -22,6 +22,7 @@ from explearn.explainers.aml.tuning import (
     RestrictedTuning,
     Scope,
     Tuning,
+    bytes_per_text,
     make_optimizer,
     narrowed_optimizer,
 )
@@ -30,6 +31,8 @@ from explearn.models.encoding import Encoding, text_seed
 
 MARGIN = 1e-5
 """A map counts as better where the metric gains more than this: less is rounding."""
+CHANGES_BYTES = 2 << 30
+"""Memory that the changes of a batch's texts may take; the batch itself is bounded by the classifier's budget."""
 DRAWS = 4
 """Exchanges drawn for each that is wanted: most around a good map have been looked at before."""
 
@@ -108,9 +111,9 @@ def refine(
     far by an exchange of two words; see `explearn.explainers.aml.exchange`. Then for the map whose tops, at the
     metric's cuts, are the best of all that were measured in any map.
 
-    With scope `full` one text after the other; else all of them in one batch, from which a text goes as soon as
-    `options.patience` steps have not bettered its map. A text's result does not depend on the others of the batch, but
-    for rounding.
+    With scope `full` one text after the other; else in batches as large as `CHANGES_BYTES` allows, from which a text
+    goes as soon as `options.patience` steps have not bettered its map. A text's result does not depend on the others of
+    the batch, but for rounding.
 
     Args:
         predictions: y, (b, C). targets: indices of the classes explained.
@@ -118,23 +121,25 @@ def refine(
 
     Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`.
     """
-    if options.scope == "full":
-        return [
-            _descend(
-                model,
-                classifier,
-                bridge,
-                [encoding],
-                predictions[i : i + 1],
-                [target],
-                masking,
-                weights,
-                monitor,
-                options,
-            )[0]
-            for i, (encoding, target) in enumerate(zip(encodings, targets, strict=True))
-        ]
-    return _descend(model, classifier, bridge, encodings, predictions, targets, masking, weights, monitor, options)
+    size = 1
+    if options.scope != "full":
+        size = max(1, CHANGES_BYTES // bytes_per_text(model, options.scope, options.rank, options.blocks))
+    found = []
+    for first in range(0, len(encodings), size):
+        part = slice(first, first + size)
+        found += _descend(
+            model,
+            classifier,
+            bridge,
+            encodings[part],
+            predictions[part],
+            targets[part],
+            masking,
+            weights,
+            monitor,
+            options,
+        )
+    return found
 
 
 def _descend(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explearn.errors import DataError, first_line
 from explearn.explainers.aml.loss import Weights
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Trial:
     """One setting of the weights.
 
     state: complete, pruned or failed. metric: best value of the metric of interest on the validation texts, over the
-    epochs run; None for failed ones. by_epoch: its value after each epoch.
+    epochs run; None for failed trials. by_epoch: its value after each epoch.
     """
 
     number: int
@@ -60,26 +61,34 @@ def search(
         file: the study's journal, made where there is none.
         identity: what the result depends on besides the weights; JSON values.
 
-    Returns the best weights of all complete trials, and all trials.
+    Returns the best weights of all complete trials, and all trials. Raises DataError for a damaged journal.
     """
     import optuna
     from optuna.storages.journal import JournalFileBackend
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # What ends a trial ends the search, and is told there: a warning would add its traceback.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     file.parent.mkdir(parents=True, exist_ok=True)
+    _drop_unfinished_line(file)
     name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(file)))
-    study = optuna.create_study(
-        study_name=name,
-        storage=storage,
-        direction="maximize" if larger_is_better else "minimize",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
-    )
+    try:
+        study = optuna.create_study(
+            study_name=name,
+            storage=optuna.storages.JournalStorage(JournalFileBackend(str(file))),
+            direction="maximize" if larger_is_better else "minimize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{file}: not a journal of trials ({first_line(error)}); expected a JSON object a line as Optuna writes. "
+            "Move it away to start the search anew"
+        ) from error
     # A trial that a killed process left unfinished would count for ever.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    if not study.trials:
+    begun = [trial for trial in study.trials if trial.state.name != "FAIL"]
+    if not begun:
         study.enqueue_trial(asdict_weights(first))
 
     def run(trial: optuna.Trial) -> float:
@@ -98,7 +107,9 @@ def search(
         study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
         study.optimize(run, n_trials=1)
     found = study.best_params
-    return Weights(*(found[name] for name in NAMES)), [_trial(trial) for trial in study.trials if trial.params]
+    return Weights(*(found[name] for name in NAMES)), [
+        _trial(trial, larger_is_better) for trial in study.trials if trial.params
+    ]
 
 
 def asdict_weights(weights: Weights) -> dict[str, float]:
@@ -106,14 +117,23 @@ def asdict_weights(weights: Weights) -> dict[str, float]:
     return dict(zip(NAMES, asdict(weights).values(), strict=True))
 
 
-def _trial(trial: optuna.trial.FrozenTrial) -> Trial:
-    value = trial.value if trial.value is not None else None
-    if value is None and trial.intermediate_values:
-        value = trial.intermediate_values[max(trial.intermediate_values)]
+def _drop_unfinished_line(file: Path) -> None:
+    """Cut off what a process that was killed while it wrote left of a line: the trial it speaks of was not done."""
+    if file.exists() and not (content := file.read_bytes()).endswith(b"\n"):
+        with file.open("r+b") as journal:
+            journal.truncate(content.rfind(b"\n") + 1)
+
+
+def _trial(trial: optuna.trial.FrozenTrial, larger_is_better: bool) -> Trial:
+    state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
+    by_epoch = tuple(trial.intermediate_values[step] for step in sorted(trial.intermediate_values))
+    value = trial.value
+    if state == "pruned" and by_epoch:
+        value = max(by_epoch) if larger_is_better else min(by_epoch)
     return Trial(
         number=trial.number,
         **{name: float(trial.params[name]) for name in NAMES},
-        state={"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed"),
+        state=state,
         metric=value,
-        by_epoch=tuple(trial.intermediate_values[step] for step in sorted(trial.intermediate_values)),
+        by_epoch=by_epoch,
     )

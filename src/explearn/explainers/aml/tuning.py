@@ -19,7 +19,7 @@ from torch import nn
 
 from explearn.explainers.aml.model import AttributionModel
 from explearn.explainers.aml.reading import Reading, attribution_logits
-from explearn.models.anatomy import Block, dissect_encoder, trace_block
+from explearn.models.anatomy import Block, Encoder, dissect_encoder, trace_block
 from explearn.models.classifier import Classifier
 
 Scope = Literal["full", "last_block", "low_rank"]
@@ -80,6 +80,30 @@ class Change:
         return narrow @ self.up.to(inputs.dtype) + self.bias.to(inputs.dtype)[:, None]
 
 
+def changed_layers(
+    model: AttributionModel, scope: Literal["last_block", "low_rank"], blocks: int
+) -> tuple[list[nn.Linear], Encoder, int]:
+    """The linear maps that change but the head's last, the backbone's parts, and how many of its blocks change.
+
+    Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_encoder`).
+    """
+    parts = dissect_encoder(model.backbone)
+    count = min(1 if scope == "last_block" else blocks, len(parts.blocks))
+    upper = parts.blocks[len(parts.blocks) - count :]
+    maps = dict.fromkeys(layer for block in upper for layer in _linear_maps(block))
+    return [*maps, model.dense], parts, count
+
+
+def bytes_per_text(model: AttributionModel, scope: Literal["last_block", "low_rank"], rank: int, blocks: int) -> int:
+    """Memory that a text's changes take: the weights, their gradients and AdamW's two moments, float32."""
+    layers, _, _ = changed_layers(model, scope, blocks)
+    numbers = model.output.in_features + 1
+    for layer in layers:
+        height, width = layer.in_features, layer.out_features
+        numbers += width + (height * width if scope == "last_block" else rank * (height + width))
+    return 4 * 4 * numbers
+
+
 class RestrictedTuning(Tuning):
     """Changes to the linear maps of G's uppermost blocks and head, a set for each text of a batch.
 
@@ -104,8 +128,7 @@ class RestrictedTuning(Tuning):
         blocks: int,
         seed: int,
     ) -> None:
-        parts = dissect_encoder(model.backbone)
-        count = min(1 if scope == "last_block" else blocks, len(parts.blocks))
+        layers, parts, count = changed_layers(model, scope, blocks)
         self._model, self._classifier, self._reading = model, classifier, reading
         self._upper = parts.blocks[len(parts.blocks) - count :]
         inputs = model.inputs(reading.source, predictions)
@@ -119,10 +142,9 @@ class RestrictedTuning(Tuning):
                 hidden = trace_block(block, hidden, self._mask).result
         self._hidden = hidden.detach()
         generator = torch.Generator().manual_seed(seed)
-        layers = list(dict.fromkeys(layer for block in self._upper for layer in _linear_maps(block)))
         narrow = rank if scope == "low_rank" else None
         texts = len(reading.target)
-        self._changes = [_change(layer, texts, narrow, generator) for layer in (*layers, model.dense)]
+        self._changes = [_change(layer, texts, narrow, generator) for layer in layers]
         self._changes.append(_change(model.output, texts, None, generator))
 
     def parameters(self) -> list[nn.Parameter]:
