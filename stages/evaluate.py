@@ -11,6 +11,7 @@ from explearn.compute import ComputeOptions
 from explearn.data.records import Example
 from explearn.data.storage import read_attributions, read_json, write_json
 from explearn.errors import DataError
+from explearn.explainers.ivra.explainer import best_epoch
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
@@ -54,6 +55,8 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
         trained = read_json(workspace.explainer(task, name) / "config.json")
         others[name] = {
             "criteria": trained["options"]["criteria"],
+            "epochs": len(trained["history"]) - 1,
+            "best_epoch": best_epoch(trained["history"]),
             "coefficients": trained["coefficients"],
             "classifier": {split: evaluate_classifier(own[name], texts) for split, texts in rows.items() if texts},
             "methods": found.metrics,

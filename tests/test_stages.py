@@ -311,7 +311,9 @@ class TestOutputs:
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
             # Asked in other batches, so up to rounding.
             assert found["methods"]["ivra"][name] == pytest.approx(main[name], abs=1e-6)
-        assert found["criteria"] == ["cons"]
+        history = json.loads((finished / "data/explainers/films/ivra/config.json").read_text())["history"]
+        assert found["criteria"] == ["cons"] and history[found["best_epoch"]]["best"]
+        assert found["epochs"] == len(history) - 1 == 16
         assert np.shape(found["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert 0 <= found["classifier"]["test"]["accuracy"] <= 1
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")

@@ -357,6 +357,14 @@ class SMaTParams(Section):
             raise ValueError(
                 "criterion 'cons' compares the texts of a batch; expected schedule.batch_size of 2 or more"
             )
+        if "cons" in self.criteria and self.schedule.max_texts == 1:
+            raise ValueError("criterion 'cons' compares the texts of a batch; expected schedule.max_texts of 2 or more")
+        for name, least in (("sim", 2), ("cons", 3)):
+            if name in self.criteria and self.schedule.validation_texts < least:
+                raise ValueError(
+                    f"criterion {name!r} is measured over texts together; "
+                    f"expected schedule.validation_texts of {least} or more"
+                )
         return self
 
 

@@ -17,16 +17,22 @@ import explearn
 import tiny
 from explearn.data.records import Example
 from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.explainer import aggregate
 from explearn.explainers.ivra import IvRA, SMaT, objectives
 from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention, normalise
+from explearn.explainers.ivra.explainer import best_epoch
 from explearn.explainers.ivra.student import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
 from explearn.metrics.faithfulness import faithfulness, top_count
+from explearn.metrics.plausibility import ranking
 from explearn.models.anatomy import dissect, trace
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.gradients import content_mask
 from explearn.params import EvaluateParams, SMaTParams
+
+EMPTY = "\u200b"
+"""A word of which the tokenizer leaves no piece."""
 
 MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
 NORMS = ("softmax", "sparsemax")
@@ -155,21 +161,75 @@ class TestModule:
         expected = normalise(logits.clone().requires_grad_(), "sparsemax").detach()
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
+    @pytest.mark.parametrize(
+        "row",
+        [
+            [0.8577470779418945, 2.6931474208831787, 3.1029787063598633, 2.504890203475952, 3.138871192932129,
+             3.1993513107299805, 2.4410085678100586, 4.068042755126953, 3.149219036102295, -7.153243064880371],
+            [0.14246203005313873, 0.8020213842391968, 0.0011279770405963063, -0.2086496204137802, 0.37682822346687317,
+             0.10336829721927643, 0.2485363632440567, -0.02287004142999649],
+        ],
+    )  # fmt: skip
+    def test_sparsemax_comes_to_an_end(self, monkeypatch: pytest.MonkeyPatch, row: list[float]) -> None:
+        """Newton's steps, each rounded to float32, went round in a circle: on the one row as it is, on the other with
+        its maximum taken off."""
+        steps = []
+        counting = torch.count_nonzero
+
+        def counted(*arguments: Any) -> torch.Tensor:
+            steps.append(1)
+            assert len(steps) <= 20
+            return counting(*arguments)
+
+        monkeypatch.setattr(torch, "count_nonzero", counted)
+        found = normalise(torch.tensor([row]), "sparsemax")
+        np.testing.assert_allclose(found[0].numpy(), sparsemax(np.array(row)), atol=1e-6)
+
+    def test_sparsemax_is_on_the_simplex_where_numbers_are_large(self) -> None:
+        found = normalise(1e8 + torch.randn(5, 7, generator=torch.Generator().manual_seed(2)), "sparsemax")
+        torch.testing.assert_close(found.sum(-1), torch.ones(5))
+
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    def test_a_text_without_tokens_has_nothing_and_spoils_nothing(self, name: str, norm: str) -> None:
+        classifier = tiny.make_classifier()
+        classifier.model.requires_grad_(True)
+        module = module_of(classifier, name, norm)
+        batch = batch_of(classifier, [EMPTY, tiny.TEXTS[0]])
+        assert not content_mask(batch)[0].any()
+        r = explain_batch(classifier, module, batch).r
+        assert r[0].tolist() == [0.0] * batch.input_ids.shape[1]
+        (r**2).sum().backward()
+        for parameter in (*module.parameters(), *classifier.model.parameters()):
+            assert parameter.grad is None or parameter.grad.isfinite().all()
+        (found,) = explain_batch(classifier, module, batch_of(classifier, [tiny.TEXTS[0]])).r.detach()
+        torch.testing.assert_close(r[1].detach(), found)
+
+    def test_sparsemax_of_nan_is_nan(self) -> None:
+        logits = torch.tensor([[math.nan, 1.0], [2.0, 1.0]])
+        for found in (normalise(logits, "sparsemax"), normalise(logits.requires_grad_(), "sparsemax")):
+            assert found[0].isnan().all() and found[1].tolist() == [1.0, 0.0]
+
 
 class TestTopWords:
-    def test_takes_the_words_that_the_metric_takes(self) -> None:
-        classifier = tiny.classifier()
-        encodings = classifier.encode(list(tiny.TEXTS))
+    @pytest.mark.parametrize("what", ["whole", "cut", "answers"])
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_takes_the_words_that_the_metric_takes(self, what: str, sparse: bool) -> None:
+        """Of texts that were cut, and with answers that stay, too: words without tokens count as words."""
+        classifier: Classifier = tiny.make_answerer()
+        if what != "answers":
+            tokenizer = tiny.tokenizer("bert", 8) if what == "cut" else tiny.tokenizer("bert")
+            classifier = Classifier(tiny.model("bert"), tokenizer)
+        encodings = classifier.encode(list(tiny.PAIRS if what == "answers" else tiny.TEXTS))
         batch = classifier.batch(encodings)
+        assert what == "whole" or any(set(range(len(e.words))) - set(e.word_ids) for e in encodings)
         r = torch.rand(batch.input_ids.shape, generator=torch.Generator().manual_seed(1)) * content_mask(batch)
+        r = (r - 0.5).relu() if sparse else r
         for percent in (1, 20, 50):
             top = objectives.top_words(r, objectives.Words.of(batch), [percent] * len(encodings))
             for row, encoding in enumerate(encodings):
-                pooled = np.zeros(len(encoding.words))
-                for position, word in enumerate(encoding.word_ids):
-                    if word >= 0:
-                        pooled[word] += float(r[row, position])
-                words = set(np.argsort(-pooled, kind="stable")[: top_count(len(pooled), percent)].tolist())
+                pooled, _ = aggregate(r[row].numpy(), encoding.word_ids, len(encoding.words), "sum")
+                words = set(ranking(pooled)[: top_count(len(pooled), percent)].tolist())
                 expected = [float(word in words) for word in encoding.word_ids]
                 assert top[row, : len(encoding)].tolist() == expected
 
@@ -342,8 +402,9 @@ class TestLosses:
         assert float(objectives.clustering_loss(r, torch.tensor([0, 0, 0]))) == pytest.approx((2 + 1 + 1) / 3)
 
     def test_a_loss_that_is_not_finite_names_step_term_and_texts(self) -> None:
-        with pytest.raises(ModelError, match=r"step 7: the loss 'comp' is nan; .*: a1, a2$"):
-            objectives.check_finite({"task": torch.tensor(1.0), "comp": torch.tensor(math.nan)}, 7, ["a1", "a2"])
+        texts = {"task": ["a1", "a2"], "comp": ["b1", "b2"]}
+        with pytest.raises(ModelError, match=r"step 7: the loss 'comp' is nan; .*: b1, b2$"):
+            objectives.check_finite({"task": torch.tensor(1.0), "comp": torch.tensor(math.nan)}, 7, texts)
 
 
 class TestPilotUpdate:
@@ -386,17 +447,6 @@ class TestPilotUpdate:
             assert float(gradient[row, position]) == pytest.approx(float(slope.detach()), rel=1e-3, abs=1e-9)
             assert float(gradient[row, position]) != 0
 
-    def test_the_student_never_sees_the_explanations_it_is_tested_on(self) -> None:
-        """What it answers depends on text and parameters alone."""
-        classifier = tiny.classifier()
-        batch = batch_of(classifier)
-        student = BagStudent(
-            classifier.model.get_input_embeddings().weight.detach(), batch.input_ids.flatten(), 2, 4, 0
-        )
-        logits, attention = student(batch, content_mask(batch))
-        assert logits.shape == (len(batch), 2)
-        torch.testing.assert_close(attention.exp().sum(1), torch.ones(len(batch)))
-
 
 def examples(split: Any, count: int, seed: int = 0) -> list[Example]:
     """The word 'beautiful' or 'lazy', somewhere among others, decides."""
@@ -421,20 +471,104 @@ def learned() -> IvRA:
     )
 
 
+def trainer_of(settings: SMaTParams, train: Labelled, pool: Labelled, classifier: Classifier) -> JointTrainer:
+    """Of a classifier and a module whose weights all learn, with validation that says nothing."""
+    classifier.model.requires_grad_(True)
+    module = module_of(classifier)
+    return JointTrainer(classifier, module, train, pool, None, settings, None, lambda: (0.0, {"a": 0.0}), seed=0)
+
+
+def labelled(classifier: Classifier, rows: list[Example]) -> Labelled:
+    return Labelled(*classifier.encode_labelled(rows), rows)
+
+
+class TestStudent:
+    def run(self, monkeypatch: pytest.MonkeyPatch, count: int) -> list[list[tuple[set[str], set[str]]]]:
+        """Texts that the student was shown and asked about, by epoch and step."""
+        calls: list[list[str]] = []
+        epochs: list[list[tuple[set[str], set[str]]]] = []
+        explained, renewed = JointTrainer._explained, JointTrainer._new_student
+
+        def noting(trainer: JointTrainer, data: Labelled) -> Any:
+            calls.append([e.example_id for e in data.encodings])
+            if len(calls) % 2 == 0:
+                epochs[-1].append((set(calls[-2]), set(calls[-1])))
+            return explained(trainer, data)
+
+        def starting(trainer: JointTrainer) -> None:
+            epochs.append([])
+            renewed(trainer)
+
+        monkeypatch.setattr(JointTrainer, "_explained", noting)
+        monkeypatch.setattr(JointTrainer, "_new_student", starting)
+        classifier = tiny.make_classifier()
+        settings = SMaTParams(criteria=["sim"], schedule={**QUICK, "epochs": 2, "batch_size": 4})
+        rows = labelled(classifier, examples("train", 40))
+        trainer_of(settings, rows, labelled(classifier, examples("validation", count)), classifier).run()
+        return epochs
+
+    @pytest.mark.parametrize("count", [2, 13])
+    def test_it_never_sees_the_explanations_it_is_tested_on(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        epochs = self.run(monkeypatch, count)
+        assert [len(steps) for steps in epochs] == [10, 10]
+        halves = []
+        for steps in epochs:
+            shown, asked = (set[str]().union(*texts) for texts in zip(*steps, strict=True))
+            assert not shown & asked and shown | asked == {f"validation{n}" for n in range(count)}
+            halves.append(shown)
+        assert count == 2 or halves[0] != halves[1]
+
+    def test_what_it_answers_depends_on_text_and_parameters_alone(self) -> None:
+        """The explanations of the texts that it is asked about have no gradient of its answers."""
+        classifier = tiny.make_classifier()
+        pool = labelled(classifier, examples("validation", 8))
+        settings = SMaTParams(criteria=["sim"], student={"asked_weight": 0.0})
+        trainer = trainer_of(settings, pool, pool, classifier)
+        found: list[torch.Tensor] = []
+        explained = trainer._explained
+
+        def noting(data: Labelled) -> Any:
+            batch, predicted, r = explained(data)
+            found.append(r.detach().requires_grad_())
+            return batch, predicted, found[-1]
+
+        trainer._explained = noting  # type: ignore[method-assign]
+        trainer._new_student()
+        shown, asked = torch.autograd.grad(trainer._simulatability(), found, allow_unused=True, materialize_grads=True)
+        assert shown.abs().sum() > 0 and not asked.any()
+
+    @pytest.mark.parametrize("texts", [0, 1])
+    def test_too_few_texts_are_said_before_training(self, texts: int) -> None:
+        """A text without pieces is none to learn from."""
+        classifier = tiny.make_classifier()
+        empty = replace(examples("validation", 1)[0], words=(EMPTY,))
+        pool = labelled(classifier, [*examples("validation", texts), empty, empty])
+        with pytest.raises(DataError, match=rf"criterion 'sim': .* from {texts} texts; .* student.share"):
+            trainer_of(SMaTParams(criteria=["sim"]), pool, pool, classifier)
+
+
 class TestTraining:
     @pytest.mark.parametrize("cls", [IvRA, SMaT])
-    @pytest.mark.parametrize("criterion", ["sim", "comp", "cons"])
+    @pytest.mark.parametrize("criterion", ["sim", "comp", "suff", "cons"])
     def test_each_criterion_s_gradient_lowers_its_loss(self, cls: Any, criterion: str) -> None:
         classifier = tiny.make_classifier()
         classifier.model.requires_grad_(True)
         rows = examples("train", 8)
         data = Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
-        explainer = cls(criteria=[criterion], faithfulness={"each_step": None})
+        explainer = cls(criteria=[criterion], faithfulness={"each_step": None, "choice_weight": 0.6})
         module = explainer._module(classifier)
         trainer = JointTrainer(
             classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
         )
         optimiser = torch.optim.AdamW([*classifier.model.parameters(), *module.parameters()], lr=2e-3)
+        if criterion == "suff":
+            # A classifier that knows nothing is as sure of a few words as of the text, and there is nothing to lower.
+            learning = torch.optim.AdamW(classifier.model.parameters(), lr=2e-3)
+            for _ in range(30):
+                learning.zero_grad()
+                trainer.losses(data)["task"].backward()
+                learning.step()
+            assert trainer.losses(data)["suff"] > 2 * explainer.settings.faithfulness.suff_margin
         curve = []
         for _ in range(30):
             if criterion == "sim":
@@ -541,6 +675,66 @@ class TestTraining:
         # The whole text, two shares of two criteria, and the slopes of each criterion.
         assert len(calls) == 1 + 2 * 2 + 2
 
+    @pytest.mark.parametrize("each_step", [1, 2, 5])
+    def test_the_choice_s_weight_is_that_of_the_parameter(
+        self, monkeypatch: pytest.MonkeyPatch, each_step: int
+    ) -> None:
+        classifier = tiny.make_classifier()
+        data = labelled(classifier, examples("train", 8))
+        settings = SMaTParams(criteria=["comp"], faithfulness={"each_step": each_step, "choice_weight": 3.0})
+        trainer = trainer_of(settings, data, data, classifier)
+        weight = torch.zeros((), requires_grad=True)
+        monkeypatch.setattr(objectives, "choice_loss", lambda *_: weight.expand(len(data)))
+        (slope,) = torch.autograd.grad(trainer.losses(data)["comp"], weight)
+        assert float(slope) == pytest.approx(3.0)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"criteria": ["suff"], "faithfulness": {"suff_loss": "mae"}},
+            {"criteria": ["suff"], "faithfulness": {"suff_loss": "kl"}},
+            *({"criteria": ["cons"], "consistency": {"loss": loss}} for loss in ("kl", "clustering", "correlation")),
+        ],
+        ids=["suff mae", "suff kl", "cons kl", "cons clustering", "cons correlation"],
+    )
+    def test_each_variant_of_a_loss_trains(self, options: dict[str, Any]) -> None:
+        classifier = tiny.make_classifier()
+        data = labelled(classifier, examples("train", 8))
+        settings = SMaTParams(schedule={**QUICK, "epochs": 2}, **options)
+        trainer = trainer_of(settings, data, data, classifier)
+        before = {name: p.detach().clone() for name, p in trainer.module.named_parameters()}
+        measured = iter([(1.0, {"a": 0.0}), (1.0, {"a": 1.0}), (1.0, {"a": 2.0})])
+        trainer.measure = lambda: next(measured)
+        history = trainer.run()
+        (criterion,) = options["criteria"]
+        assert all(math.isfinite(entry["losses"][criterion]) for entry in history[1:])
+        assert any(not torch.equal(p, before[name]) for name, p in trainer.module.named_parameters())
+
+    @pytest.mark.parametrize("norm", NORMS)
+    @pytest.mark.parametrize("criterion", ["sim", "comp", "suff", "cons"])
+    def test_a_text_without_pieces_may_be_among_them(self, criterion: str, norm: str) -> None:
+        empty = {split: replace(examples(split, 1)[0], words=(EMPTY,)) for split in ("train", "validation")}
+        explainer = IvRA(criteria=[criterion], norm=norm, schedule={**QUICK, "epochs": 2})
+        explainer.fit(
+            tiny.make_classifier(),
+            [*examples("train", 15), empty["train"]],
+            [*examples("validation", 15), empty["validation"]],
+        )
+        assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
+
+    def test_that_nothing_was_learned_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        explainer = IvRA(criteria=["comp"], schedule={**QUICK, "epochs": 2, "accuracy_tolerance": 0.0})
+        classifier = tiny.make_classifier()
+        # What it is taught to call "yes", it had always rightly called something else.
+        right = [replace(e, label=classifier.predict([e])[0]) for e in examples("validation", 8)]
+        other = {"yes": "no", "no": "yes"}
+        wrong = [replace(e, label=other[classifier.predict([e])[0]]) for e in examples("train", 24)]
+        explainer.fit(classifier, wrong, right, description="toy: train ivra")
+        assert best_epoch(explainer.history) == 0 and explainer.trained_classifier == classifier.fingerprint
+        (record,) = caplog.records
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith("toy: train ivra: none of 2 epochs was better than the start")
+
     @pytest.mark.parametrize(("criteria", "alike"), [(["comp"], True), (["comp", "cons"], False)])
     def test_texts_of_all_lengths_meet_where_a_batch_s_texts_are_compared(
         self, criteria: list[str], alike: bool
@@ -567,6 +761,9 @@ class TestBadInput:
             ({"norm": "entmax"}, "norm: got 'entmax'; expected"),
             ({"levels": ["word"]}, "levels.0: got 'word'; expected"),
             ({"criteria": ["cons"], "schedule": {"batch_size": 1}}, "schedule.batch_size of 2 or more"),
+            ({"criteria": ["cons"], "schedule": {"max_texts": 1}}, "'cons' .* schedule.max_texts of 2 or more"),
+            ({"criteria": ["sim"], "schedule": {"validation_texts": 1}}, "'sim' .* schedule.validation_texts of 2 or"),
+            ({"criteria": ["cons"], "schedule": {"validation_texts": 2}}, "'cons' .* schedule.validation_texts of 3"),
             ({"student": {"share": 1.5}}, "student.share: got 1.5; expected"),
         ],
     )
@@ -577,7 +774,12 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "counts", "error", "message"),
         [
-            ({"criteria": ["sim"]}, (8, 3), DataError, "criterion 'sim': of 3 validation texts .* at least 2 each"),
+            (
+                {"criteria": ["sim"]},
+                (8, 3),
+                DataError,
+                "criterion 'sim': of 3 validation texts .* at least 2 each .student.share",
+            ),
             ({"criteria": ["cons"]}, (1, 4), DataError, "criterion 'cons' compares texts"),
             ({"criteria": ["cons"]}, (8, 2), DataError, "criterion 'cons': 2 validation texts"),
             ({}, (0, 4), DataError, "split 'train' has no text"),
@@ -599,13 +801,33 @@ class TestBadInput:
         with pytest.raises(UnknownNameError, match="unknown label 'maybe'"):
             IvRA().fit(tiny.classifier(), rows, examples("validation", 4))
 
-    def test_training_that_runs_away_stops_with_step_term_and_texts(self) -> None:
+    @pytest.mark.parametrize("norm", NORMS)
+    def test_training_that_runs_away_stops_with_step_term_and_texts(self, norm: str) -> None:
         classifier = tiny.make_classifier()
-        explainer = IvRA(schedule={**QUICK, "learning_rate": 1e30})
+        explainer = IvRA(norm=norm, schedule={**QUICK, "learning_rate": 1e30})
         with pytest.raises(ModelError, match=r"step \d+: the loss '\w+' is (nan|inf); .*: train\d+"):
             explainer.fit(classifier, examples("train", 32), examples("validation", 4))
         assert explainer.classifier is None
         assert tiny.hooks(classifier.model) == 0
+
+    def test_also_at_the_last_step(self) -> None:
+        explainer = IvRA(criteria=["comp"], schedule={**QUICK, "epochs": 1, "learning_rate": 1e30})
+        with pytest.raises(
+            ModelError, match=r"step 1, losses task, comp: .* cannot be measured .*not finite.*: train\d"
+        ):
+            explainer.fit(tiny.make_classifier(), examples("train", 8), examples("validation", 4))
+
+    def test_also_in_the_module_s_gradient(self) -> None:
+        schedule = {**QUICK, "epochs": 1, "learning_rate": 0.0, "module_learning_rate": 1e30}
+        with pytest.raises(ModelError, match=r"step 2, losses task, comp: the gradient is not finite; .*: train\d+"):
+            IvRA(criteria=["comp"], schedule=schedule).fit(
+                tiny.make_classifier(), examples("train", 32), examples("validation", 4)
+            )
+
+    def test_a_student_that_runs_away_names_its_own_texts(self) -> None:
+        explainer = IvRA(criteria=["sim"], schedule=QUICK, student={"learning_rate": 1e38})
+        with pytest.raises(ModelError, match=r"the loss 'sim' is (nan|inf); .*: validation\d+(, validation\d+)*$"):
+            explainer.fit(tiny.make_classifier(), examples("train", 32), examples("validation", 16))
 
     def test_an_untrained_one_explains_nothing(self) -> None:
         with pytest.raises(ModelError, match="this IvRA is not trained"):

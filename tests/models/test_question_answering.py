@@ -21,12 +21,16 @@ from explearn.data.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.errors import DataError, UnsupportedError
 from explearn.explainers.aml.pretrained import PAML
 from explearn.explainers.ivra import IvRA
+from explearn.explainers.ivra.attention import HeadAttention
 from explearn.explainers.ivra.objectives import gated_inputs
+from explearn.explainers.ivra.training import JointTrainer, Labelled
+from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
 from explearn.models.features import batch_features
 from explearn.models.finetune import evaluate_classifier, finetune
 from explearn.models.question_answering import QuestionAnswerer, mark_answer
-from explearn.params import FinetuneParams
+from explearn.params import EvaluateParams, FinetuneParams, SMaTParams
 from explearn.registry import get_info, list_explainers
 
 QUESTIONS = (
@@ -205,6 +209,53 @@ class TestIvRA:
         spans = by_hand(answerer, *QUESTIONS[1])
         loss = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
         assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
+
+    def test_criteria_are_of_the_answer_that_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The model's own; the task's loss is of the true one."""
+        answerer = tiny.make_answerer()
+        rows = examples()
+        encodings, labels = answerer.encode_labelled(rows)
+        own = answerer.encode(rows)
+        assert any(a.answer != b.answer for a, b in zip(encodings, own, strict=True))
+        settings = SMaTParams(criteria=["comp"])
+        module = HeadAttention.of(answerer.model)
+        data = Labelled(encodings, labels, rows)
+        trainer = JointTrainer(answerer, module, data, data.take([]), None, settings, None, lambda: (0.0, {}), seed=0)
+        seen: list[Batch] = []
+        inner = trainer._faithfulness
+
+        def noting(batch: Batch, *others: Any) -> Any:
+            seen.append(batch)
+            return inner(batch, *others)
+
+        monkeypatch.setattr(trainer, "_faithfulness", noting)
+        terms = trainer.losses(data)
+        assert [e.answer for e in seen[0].encodings] == [e.answer for e in own]
+        expected = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
+        assert float(terms["task"]) == pytest.approx(float(expected), abs=1e-5)
+
+    def test_what_chooses_the_epoch_is_of_the_answer_that_is_explained(self) -> None:
+        answerer = tiny.make_answerer()
+        options = settings(["comp"])
+        ivra = IvRA(**{**options, "schedule": {**options["schedule"], "epochs": 1}})
+        ivra.fit(answerer, examples(), examples("validation"))
+        (best,) = [entry for entry in ivra.history if entry["best"]]
+        rows = examples("validation")
+        assert ivra.classifier is not None
+        encodings = {e.example_id: e for e in ivra.classifier.encode(rows)}
+        found = faithfulness(
+            ivra.classifier, encodings, {"": list(ivra.explain(ivra.classifier, rows))}, EvaluateParams()
+        )
+        assert best["criteria"]["comp"] == pytest.approx(found[""].means()["aopc_comprehensiveness"], abs=1e-6)
+
+    def test_answers_out_of_reach_are_not_trained_on(self) -> None:
+        cut = [example(10 + i, "who sleeps ?", " ".join(["sea"] * 60 + ["fox"]), "fox") for i in range(4)]
+        ivra = IvRA(**settings(("comp", "cons"))).fit(tiny.make_answerer(), [*examples(), *cut], examples("validation"))
+        assert all(entry["losses"]["task"] < 20 for entry in ivra.history[1:])
+        with pytest.raises(DataError, match=r"split 'train': no answer is within \d+ sub-tokens"):
+            IvRA(**settings(["comp"])).fit(tiny.make_answerer(), cut, examples("validation"))
+        with pytest.raises(DataError, match="criterion 'cons' compares texts"):
+            IvRA(**settings(["cons"])).fit(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
 
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):

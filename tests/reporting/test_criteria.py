@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ def figures(sim: float, comp: float, suff: float, cons: float) -> dict[str, Any]
     return {"important_words": 0.2, **dict(zip(names, (sim, comp, suff, cons), strict=True))}
 
 
-def run(criteria: list[str], *of_tasks: dict[str, Any], norm: str = "softmax") -> OwnModelRun:
+def run(
+    criteria: list[str], *of_tasks: dict[str, Any], norm: str = "softmax", best: int = 1, **others: Any
+) -> OwnModelRun:
     tasks = {
-        f"task{number}": {"methods": {"ivra": found}, "classifier": {"test": {"accuracy": 0.875}}}
+        f"task{number}": {"methods": {"ivra": found}, "classifier": {"test": {"accuracy": 0.875}}, "best_epoch": best}
         for number, found in enumerate(of_tasks)
     }
-    return OwnModelRun("+".join(criteria), "ivra", tuple(criteria), norm, tasks, dict.fromkeys(tasks, 0.9))
+    return OwnModelRun("+".join(criteria), "ivra", tuple(criteria), norm, tasks, dict.fromkeys(tasks, 0.9), others)
 
 
 RUNS = [
@@ -35,6 +38,38 @@ def test_relative_gains_by_hand() -> None:
     # comp: -25 % and -50 %; suff, where less is better, 0.15 for 0.1 is -50 %, and the other task's base is too near 0.
     expected = [[np.nan] * 3, [0, -62.5, -37.5], [-100, 0, -50], [np.nan] * 3]
     np.testing.assert_allclose(gains, expected)
+
+
+def test_of_repetitions_the_mean_is_compared_whatever_their_order() -> None:
+    alike = {name: figures(0.1, value, 0.1, 0.3) for name, value in (("a", 0.5), ("b", 0.3), ("c", 0.4), ("d", 0.1))}
+    unknown = {**alike["a"], "aopc_comprehensiveness": None}
+    runs = [
+        run(["comp"], alike["a"]), run(["comp"], alike["b"]), run(["comp"], unknown), run(["suff", "comp"], alike["c"]),
+        run(["comp", "suff"], alike["d"]), run(["cons"], alike["b"]), run(["sim"], alike["b"]),
+    ]  # fmt: skip
+    for given in (runs, runs[::-1], runs[3:] + runs[:3]):
+        sets, gains = relative_gains(given)
+        assert sets == ["sim", "comp", "cons", "comp+suff"]
+        # comp alone: 0.4 in the mean; with suff 0.25.
+        np.testing.assert_allclose(gains[1], [-25, 0, -25, -37.5])
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_not_mixed(tmp_path: Path) -> None:
+    pair = [run(list(of), figures(0.1, value, 0.1, 0.3)) for of, value in ((["comp"], 0.4), (["comp", "cons"], 0.2))]
+    longer = [replace(of, name=f"long {of.name}", others={"ivra.schedule.epochs": 9}) for of in pair]
+    for given in (pair + longer, (pair + longer)[::-1]):
+        panels = [panel for panel in own_model_panels(tmp_path, given) if "gains" in panel.title]
+        assert [panel.figure for panel in panels] == ["gains-ivra-softmax-2.svg", "gains-ivra-softmax.svg"][::-1]
+        assert all(("long comp" in panel.sentence) == (number == 0) for number, panel in enumerate(panels))
+    (panel,) = [panel for panel in own_model_panels(tmp_path, [pair[0], longer[1]]) if "gains" in panel.title]
+    assert not panel.figure and "differ from the others in further parameters" in panel.sentence
+    (panel,) = [panel for panel in own_model_panels(tmp_path, [*pair, pair[0]]) if "gains" in panel.title]
+    assert "differ in the seed alone, the mean is taken" in panel.sentence
+
+
+def test_a_run_that_came_out_untrained_is_marked(tmp_path: Path) -> None:
+    (panel,) = own_model_panels(tmp_path, [run(["comp"], figures(0.1, 0.4, 0.2, 0.3), best=0)])
+    assert panel.rows[0][1] == "comp (not trained: no epoch was better than the start)"
 
 
 def test_a_table_has_a_row_a_run_and_a_map_shows_the_gains(tmp_path: Path) -> None:
@@ -66,9 +101,11 @@ def test_both_pages_of_the_comparison_show_them(tmp_path: Path) -> None:
 
 def test_a_run_s_files_become_one_with_the_criteria_of_its_parameters() -> None:
     entry = {"methods": {"smat": figures(0.1, 0.2, 0.3, 0.4)}, "classifier": {"test": {"accuracy": 0.8}}}
-    experiment = Experiment("exp", "exp", {"smat.criteria": ["sim"], "smat.norm": "sparsemax"}, {})
+    params = {"smat.criteria": ["sim"], "smat.norm": "sparsemax", "ivra.criteria": ["comp"], "seed": 13}
+    experiment = Experiment("exp", "exp", params, {})
     classifiers = {"a": {"test": {"accuracy": 0.9}}, "b": {"test": None}}
     (found,) = own_model_runs(experiment, {"a": {"smat": entry}, "b": {}}, classifiers)
     assert (found.name, found.explainer, found.criteria, found.norm) == ("exp", "smat", ("sim",), "sparsemax")
     assert found.tasks == {"a": entry}
     assert found.before == {"a": 0.9, "b": None}
+    assert found.others == {"smat.norm": "sparsemax", "ivra.criteria": ["comp"]}

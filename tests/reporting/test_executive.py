@@ -242,6 +242,8 @@ def test_on_another_classifier_too_ties_are_those_of_the_tests():
     own = {
         "ivra": {
             "criteria": ["comp"],
+            "epochs": 4,
+            "best_epoch": 3,
             "classifier": {},
             "methods": {name: {"aopc_comprehensiveness": value} for name, value in figures.items()},
             "tied": {"aopc_comprehensiveness": ["ivra", "cam"]},
@@ -249,6 +251,19 @@ def test_on_another_classifier_too_ties_are_those_of_the_tests():
     }
     (panel,) = own_model_panels(task(own_models=own))
     assert {row[0]: row[2] for row in panel.rows} == {"ivra": "**0.500**", "cam": "<u>0.450</u>", "rollout": "0.100"}
+    assert panel.sentence.startswith("Trained for comp: epoch 3 of 4 was the best. ")
+    assert not any("Not trained" in sentence for sentence in caveats(params(), [task(own_models=own)]))
+
+
+def test_an_explainer_that_came_out_untrained_is_named():
+    own = {"ivra": {"criteria": ["comp", "suff"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
+    (panel,) = own_model_panels(task(own_models={"ivra": {**own["ivra"], "tied": {}}}))
+    assert panel.sentence.startswith("**Not trained:** it was to be for comp, suff, but of 4 epochs none was better")
+    assert "Trained for" not in panel.sentence and "the untrained module on the task's own classifier" in panel.sentence
+    trained = {"ivra": {**own["ivra"], "best_epoch": 1}}
+    said = caveats(params(), [task("films", own_models=own), task("meals", own_models=trained)])
+    (found,) = (sentence for sentence in said if sentence.startswith("**Not trained:**"))
+    assert found.startswith("**Not trained:** ivra on films. No epoch")
 
 
 def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():

@@ -22,7 +22,7 @@ from explearn.data.storage import atomic_folder
 from explearn.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.models.classifier import Classifier, max_length, quiet_transformers
 from explearn.models.encoder import resolve_encoder
-from explearn.models.question_answering import QuestionAnswerer, has_answer
+from explearn.models.question_answering import QuestionAnswerer, reached
 from explearn.params import FinetuneParams
 
 
@@ -155,10 +155,6 @@ def finetune(
     questions = tuple(labels) == ANSWER_LABELS
     classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
     datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
-    if not datasets["train"]:
-        raise DataError(
-            f"split 'train': no answer is within {classifier.max_length} sub-tokens; raise finetune.max_length"
-        )
     classifier.model.requires_grad_(True)
     weights = None
     if params.class_weights == "balanced" and not questions:
@@ -192,10 +188,10 @@ def finetune(
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
     """Rows for the Trainer. There is nothing to learn from a passage that was cut before its answer."""
+    encodings, labels = classifier.encode_labelled(examples)
     rows = []
-    for encoding, label in zip(*classifier.encode_labelled(examples), strict=True):
-        if training and encoding.answer is not None and not has_answer(encoding):
-            continue
+    for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
+        encoding, label = encodings[index], labels[index]
         row: dict[str, Any] = {
             "input_ids": list(encoding.input_ids),
             "attention_mask": [1] * len(encoding),

@@ -244,6 +244,17 @@ def has_answer(encoding: Encoding) -> bool:
     return any(bits & ANSWER for bits in encoding.token_type_ids)
 
 
+def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
+    """Which training texts to learn from: not those that were cut, to `limit` sub-tokens, before their answer.
+
+    Texts without a marked answer, of classifiers, all stay. Raises DataError where no answer is left.
+    """
+    kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or has_answer(encoding)]
+    if not kept:
+        raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
+    return kept
+
+
 def answers_questions(config: transformers.PreTrainedConfig) -> bool:
     """Whether a model's configuration names a head for extractive question answering."""
     return any(str(name).endswith("ForQuestionAnswering") for name in getattr(config, "architectures", None) or ())

@@ -72,6 +72,12 @@ def _own_classifiers(tasks: Sequence[TaskReport]) -> list[str]:
             "Its figures that ask the classifier do not compare with the others' and take no part in who is ahead; "
             f"the tables headed On the classifier of {shown} compare like with like."
         )
+        untrained = [task.task for task in tasks if task.own_models.get(name, {}).get("best_epoch") == 0]
+        if untrained:
+            found.append(
+                f"**Not trained:** {shown} on {_names(untrained)}. No epoch was better than the start, so its figures "
+                "there are those of the untrained module on the task's own classifier."
+            )
     return found
 
 

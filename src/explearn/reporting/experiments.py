@@ -21,7 +21,7 @@ from explearn.reporting.criteria import OwnModelRun, own_model_panels
 from explearn.reporting.html import asset, data_uri, page_environment, source_hash
 from explearn.reporting.markdown import Markdown, escape_markdown, table
 from explearn.reporting.panels import Panel
-from explearn.reporting.seeds import seed_panels
+from explearn.reporting.seeds import SEED, seed_panels
 from explearn.reporting.tables import leaderboard_order
 
 HEADLINE_FILE, METRICS_FILE = "reports/headline.json", "reports/metrics.json"
@@ -163,10 +163,15 @@ def own_model_runs(
     experiment: Experiment, own: Mapping[str, Mapping[str, Any]], classifiers: Mapping[str, Mapping[str, Any]]
 ) -> list[OwnModelRun]:
     """Explainers with a classifier of their own. own, classifiers: by task, what evaluate and finetune wrote of it."""
+
+    def others(explainer: str) -> dict[str, Any]:
+        return {key: value for key, value in experiment.params.items() if key not in (SEED, f"{explainer}.criteria")}
+
     return [
         OwnModelRun(
             name=experiment.name,
             explainer=explainer,
+            others=others(explainer),
             criteria=tuple(experiment.params[f"{explainer}.criteria"]),
             norm=experiment.params[f"{explainer}.norm"],
             tasks={task: found[explainer] for task, found in own.items() if explainer in found},

@@ -55,7 +55,13 @@ def own_model_panels(task: TaskReport) -> list[Panel]:
     """For each explainer with a classifier of its own, what that cost, and the methods compared on it."""
     shown = []
     for name, found in task.own_models.items():
-        sentence = f"Trained for {escape_markdown(', '.join(found['criteria']))}."
+        criteria = escape_markdown(", ".join(found["criteria"]))
+        sentence = f"Trained for {criteria}: epoch {found['best_epoch']} of {found['epochs']} was the best."
+        if not found["best_epoch"]:
+            sentence = (
+                f"**Not trained:** it was to be for {criteria}, but of {found['epochs']} epochs none was better than "
+                "the start. What is shown is the untrained module on the task's own classifier."
+            )
         accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
         if accuracy is not None and before is not None:
             points = round(100 * (accuracy - before), 1) + 0.0

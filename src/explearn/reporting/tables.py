@@ -85,6 +85,7 @@ class TaskReport:
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
         heatmaps: texts to show with all methods' scores.
         own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
+            epochs (how many were run), best_epoch (the one that was kept, 0 where none was better than the start),
             coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
         notes: method -> what it noted while it explained (`explearn.explainer.Explainer.notes`), for those with notes.
     """

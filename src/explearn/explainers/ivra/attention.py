@@ -22,7 +22,10 @@ def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
     if norm == "softmax":
         return logits.softmax(-1)
     if torch.is_grad_enabled() and logits.requires_grad:
-        return cast(torch.Tensor, entmax.sparsemax(logits, dim=-1))
+        # NaN stays NaN, for which entmax has but an index error: the losses' check says where it came from.
+        lost = ~logits.amax(-1, keepdim=True).isfinite()
+        found = cast(torch.Tensor, entmax.sparsemax(logits.masked_fill(lost, 0.0), dim=-1))
+        return found.masked_fill(lost, float("nan"))
     return _sparsemax(logits)
 
 
@@ -30,24 +33,35 @@ def _sparsemax(logits: torch.Tensor) -> torch.Tensor:
     """Sparsemax without sorting, which is most of its cost where there is no gradient to take.
 
     Newton's method on sum(max(0, x - t)) = 1, convex and falling in t, from a t that is too small: it stays below the
-    solution and is there once no more entries fall out.
+    solution and is there once no more entries fall out. Rounding may carry t past the solution; it is never lowered, so
+    that entries only ever fall out, and the steps end.
     """
-    threshold = logits.amax(-1, keepdim=True) - 1
+    logits = logits - logits.amax(-1, keepdim=True)
+    threshold = torch.full_like(logits[..., :1], -1.0)
     left = -1
     while True:
         above = (logits - threshold).relu_()
         count = torch.count_nonzero(above, -1).unsqueeze(-1)
-        threshold = threshold + (above.sum(-1, keepdim=True) - 1) / count
+        threshold = torch.maximum(threshold, threshold + (above.sum(-1, keepdim=True) - 1) / count)
         if (total := int(count.sum())) == left:
             return (logits - threshold).relu_()
         left = total
+
+
+def over_text(logits: torch.Tensor, content: torch.Tensor, norm: Norm) -> torch.Tensor:
+    """NORM over each text's own tokens, (..., b, n); all others have exactly 0, and so has a text without any.
+
+    The gradient of a text without tokens is 0, too, where NORM over nothing would have NaN.
+    """
+    without = ~content.any(1, keepdim=True)
+    return normalise(logits.masked_fill(~(content | without), float("-inf")), norm) * content
 
 
 class AttentionModule(nn.Module, ABC):
     """Base of the two modules: what a layer adds to the explanation, and the explanation r from what all layers add.
 
     l layers, h heads, d head size, b texts, n tokens. `content` is bool, (b, n): True at tokens of the text. r is on
-    the simplex over these; special tokens and padding have exactly 0.
+    the simplex over these; special tokens and padding have exactly 0, and so has a text without tokens of its own.
     """
 
     def __init__(self, layers: int, heads: int, head_size: int, norm: Norm) -> None:
@@ -127,13 +141,13 @@ class InterpretableAttention(AttentionModule):
         share = real.to(queries.dtype) / real.sum(1, keepdim=True)
         mean = torch.einsum("bn,bnhd->bhd", share, queries)
         pooled = self.head_size * torch.einsum("bhd,h,bnhd->bn", mean, self.head_weights[index], keys)
-        return normalise(pooled.masked_fill(~content, float("-inf")), self.norm)
+        return over_text(pooled, content, self.norm)
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
         maps = torch.stack(parts)
         scale = content.sum(1, keepdim=True) if self.norm == "softmax" else 1
         logits = self.layer_weights[:, None, None] * scale * maps
-        return normalise(logits.masked_fill(~content, float("-inf")), self.norm).mean(0)
+        return over_text(logits, content, self.norm).mean(0)
 
     def coefficients(self) -> dict[str, list[Any]]:
         return {"heads": self.head_weights.tolist(), "layers": self.layer_weights.tolist()}
@@ -166,7 +180,7 @@ class HeadAttention(AttentionModule):
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
         total = torch.stack(parts).sum(0)
-        return normalise(total.masked_fill(~content, float("-inf")), self.norm)
+        return over_text(total, content, self.norm)
 
     def coefficients(self) -> dict[str, list[Any]]:
         return {"heads": self.mixture.tolist()}

@@ -7,6 +7,7 @@ with Interpretability-Driven Training"; Attention-SMaT: Fernandes et al. (2022),
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights, load_encoder
-from explearn.models.question_answering import QuestionAnswerer
+from explearn.models.question_answering import QuestionAnswerer, reached
 from explearn.models.representations import aggregate_states, word_embeddings
 from explearn.params import (
     AttentionScheduleParams,
@@ -48,10 +49,17 @@ from explearn.params import (
 )
 from explearn.workspace import Workspace
 
+logger = logging.getLogger(__name__)
+
 CONFIG = "config.json"
 WEIGHTS = "attention.safetensors"
 CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
+
+
+def best_epoch(history: Sequence[Mapping[str, Any]]) -> int:
+    """Which epoch of a training was kept, 0 being its start."""
+    return [entry["best"] for entry in history].index(True)
 
 
 class _Regularised(LearnedExplainer, BatchExplainer):
@@ -98,7 +106,9 @@ class _Regularised(LearnedExplainer, BatchExplainer):
 
         Raises, before training starts: DataError where there are too few texts for the criteria, UnknownNameError for
         a label that the classifier has not, UnsupportedError for an architecture whose attention cannot be captured,
-        ParamsError for a precision or student that training has not. ModelError where a loss is not finite.
+        ParamsError for a precision or student that training has not. ModelError where a loss or gradient is not finite.
+
+        Warns where no epoch was better than the start, so that nothing was learned.
         """
         if classifier.dtype is torch.float16:
             raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
@@ -107,8 +117,6 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         for split, rows in parts.items():
             if not rows:
                 raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
-        if "cons" in settings.criteria and len(train) < 2:
-            raise DataError("criterion 'cons' compares texts with each other, and there is one; expected more")
         if "sim" in settings.criteria and isinstance(classifier, QuestionAnswerer):
             raise DataError(
                 "criterion 'sim': a student foretells classes, and the answers to questions are none; "
@@ -116,7 +124,10 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             )
         copied = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._module(copied).to(classifier.device)
-        data = {split: Labelled(*classifier.encode_labelled(rows)) for split, rows in parts.items()}
+        data = {split: Labelled(*classifier.encode_labelled(rows), rows) for split, rows in parts.items()}
+        data["train"] = data["train"].take(reached(data["train"].encodings, classifier.max_length))
+        if "cons" in settings.criteria and len(data["train"]) < 2:
+            raise DataError("criterion 'cons' compares texts with each other, and there is one; expected more")
         order = np.random.default_rng(self.seed).permutation(len(validation)).tolist()
         learning = 0
         if "sim" in settings.criteria:
@@ -124,7 +135,7 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             if learning < 2 or len(order) - learning < 2:
                 raise DataError(
                     f"criterion 'sim': of {len(order)} validation texts the student would learn from {learning} and be "
-                    f"judged on {len(order) - learning}; expected spare texts for both, at least 2 each"
+                    f"judged on {len(order) - learning}; expected spare texts for both, at least 2 each (student.share)"
                 )
             if settings.student.kind == "encoder" and untrained is None:
                 raise ParamsError("student.kind: got 'encoder'; expected the encoder before fine-tuning as `untrained`")
@@ -139,7 +150,6 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         if balanced:
             found = class_weights(data["train"].labels, len(classifier.labels))
             weights = torch.tensor(found, device=classifier.device)
-        self.attention, self.classifier = module, copied
         trainer = JointTrainer(
             copied,
             module,
@@ -148,9 +158,10 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             untrained() if untrained is not None and learning and settings.student.kind == "encoder" else None,
             settings,
             weights,
-            lambda: self._measure(data["validation"].take(judged), [validation[i] for i in judged]),
+            lambda: self._measure(data["validation"].take(judged)),
             self.seed,
         )
+        self.attention, self.classifier = module, copied
         try:
             self.history = trainer.run(description)
         except BaseException:
@@ -158,15 +169,23 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             raise
         copied.__dict__.pop("fingerprint", None)
         self.trained_classifier = copied.fingerprint
+        if best_epoch(self.history) == 0:
+            logger.warning(
+                "%s: none of %d epochs was better than the start: this is the untrained module on the classifier as it "
+                "came; lower learning rates or a larger schedule.accuracy_tolerance may help",
+                description or type(self).__name__,
+                len(self.history) - 1,
+            )
         return self
 
-    def _measure(self, data: Labelled, examples: Sequence[Example]) -> tuple[float, dict[str, float]]:
+    def _measure(self, data: Labelled) -> tuple[float, dict[str, float]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them."""
         assert self.classifier is not None
         classifier, criteria = self.classifier, self.settings.criteria
         predicted = classifier.predict_proba(data.encodings).argmax(-1)
         accuracy = float(np.mean(predicted == np.array(data.labels)))
-        few = list(data.encodings[: self.settings.schedule.validation_texts])
+        # Of questions, those with the model's own answer, as they are explained.
+        few = classifier.encode(data.examples[: self.settings.schedule.validation_texts])
         scored = self.score_texts(classifier, few, None)
         found = [self._attribution(classifier, e, s) for e, s in zip(few, scored, strict=True)]
         keyed = [f"{number}" for number in range(len(few))]

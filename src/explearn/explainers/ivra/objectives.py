@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,12 +27,13 @@ GATE_FLOOR = 1e-12
 class Words:
     """Which word each token of a batch belongs to.
 
-    owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. most: words
-    of the longest text.
+    owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: words
+    of each text, those without a token (cut off, or of an answer) with them, (b,). most: words of the longest text.
     """
 
     owner: torch.Tensor
     present: torch.Tensor
+    totals: tuple[int, ...]
     most: int
 
     @classmethod
@@ -43,7 +44,7 @@ class Words:
         owner = torch.tensor(rows, device=batch.input_ids.device)
         owner = owner.masked_fill(owner == NO_WORD, most)
         present = torch.zeros(len(rows), most + 1, dtype=torch.bool, device=owner.device).scatter_(1, owner, True)
-        return cls(owner, present[:, :most], most)
+        return cls(owner, present[:, :most], tuple(len(e.words) for e in batch.encodings), most)
 
     def pool(self, r: torch.Tensor) -> torch.Tensor:
         """Sum over each word's tokens, (b, most) from (b, n)."""
@@ -57,16 +58,19 @@ class Words:
 def top_words(r: torch.Tensor, words: Words, percents: Sequence[int]) -> torch.Tensor:
     """t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k for each text.
 
-    As many words as the metric takes (`top_count`), by the sum of r over a word's tokens, then by position. The choice
-    has no gradient; `choice_loss` stands in for it.
+    The words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's tokens, then by
+    position; a word without tokens has the least score of the text (`aggregate`). The choice has no gradient;
+    `choice_loss` stands in for it.
     """
-    scores = words.pool(r.detach()).masked_fill(~words.present, -1.0)
+    pooled = words.pool(r.detach())
+    least = pooled.masked_fill(~words.present, float("inf")).amin(1, keepdim=True)
+    beyond = torch.arange(words.most, device=r.device) >= torch.tensor(words.totals, device=r.device)[:, None]
+    scores = torch.where(words.present, pooled, least).masked_fill(beyond, -1.0)
     rank = torch.empty_like(scores, dtype=torch.int64)
     order = scores.argsort(dim=1, descending=True, stable=True)
     rank.scatter_(1, order, torch.arange(words.most, device=r.device).expand_as(order))
-    totals = words.present.sum(1).tolist()
-    counts = [top_count(max(1, total), percent) for total, percent in zip(totals, percents, strict=True)]
-    hard = (rank < torch.tensor(counts, device=r.device)[:, None]) & words.present
+    counts = [top_count(total, percent) for total, percent in zip(words.totals, percents, strict=True)]
+    hard = rank < torch.tensor(counts, device=r.device)[:, None]
     return words.spread(hard.to(scores.dtype), 0.0)
 
 
@@ -224,12 +228,14 @@ def clustering_loss(r: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
     return (mean(same & off) - mean(~same)).mean()
 
 
-def check_finite(terms: dict[str, torch.Tensor], step: int, ids: Sequence[str]) -> None:
-    """Raise ModelError naming step, term and texts where a loss is not finite."""
+def check_finite(terms: Mapping[str, torch.Tensor], step: int, texts: Mapping[str, Sequence[str]]) -> None:
+    """Raise ModelError naming step, term and the ids of the term's texts where a loss is not finite."""
     for name, value in terms.items():
         number = float(value.detach())
         if not math.isfinite(number):
-            raise ModelError(
-                f"step {step}: the loss {name!r} is {number}; lower the learning rates. Texts of the batch: "
-                f"{', '.join(ids)}"
-            )
+            raise ModelError(f"step {step}: the loss {name!r} is {number}; {runaway(texts[name])}")
+
+
+def runaway(texts: Sequence[str]) -> str:
+    """What to do about numbers that are not finite, and the ids of the texts that they come from."""
+    return f"lower the learning rates. Texts of the batch: {', '.join(texts)}"

@@ -15,6 +15,8 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.data.alignment import NO_WORD
+from explearn.data.records import Example
+from explearn.errors import DataError, ExplearnError, ModelError
 from explearn.explainers.ivra import objectives
 from explearn.explainers.ivra.attention import AttentionModule
 from explearn.explainers.ivra.student import (
@@ -30,6 +32,7 @@ from explearn.models.capture import capture_attention
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.gradients import content_mask
+from explearn.models.question_answering import QuestionAnswerer
 from explearn.params import SMaTParams
 
 MAX_GRADIENT_NORM = 1.0
@@ -41,16 +44,21 @@ SORTED_BATCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Encoded texts with the indices of their true classes."""
+    """Encoded texts with the indices of their true classes.
+
+    examples: what was encoded; needed of questions, which are explained for the model's own answer, not the true one.
+    """
 
     encodings: Sequence[Encoding]
     labels: Sequence[int]
+    examples: Sequence[Example] = ()
 
     def __len__(self) -> int:
         return len(self.encodings)
 
     def take(self, rows: Sequence[int]) -> Labelled:
-        return Labelled([self.encodings[i] for i in rows], [self.labels[i] for i in rows])
+        examples = [self.examples[i] for i in rows] if self.examples else ()
+        return Labelled([self.encodings[i] for i in rows], [self.labels[i] for i in rows], examples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +100,15 @@ class JointTrainer:
         classifier: the copy to train.
         module: its attention module.
         train: texts of the task loss and of comp, suff and cons.
-        pool: texts that the student learns from; empty without criterion sim.
+        pool: texts that the student learns from; empty without criterion sim. In each epoch it is shown the
+            explanations of one half, and asked about the other.
         untrained: for the student of kind encoder, the encoder before fine-tuning.
         params: of the explainer.
         class_weights: of the task loss, (C,), or None.
         measure: called before training and after each epoch, with both in evaluation mode.
         seed: of the order of texts, dropout, shares and student.
+
+    Raises DataError where the pool has too few texts for criterion sim.
     """
 
     def __init__(
@@ -112,24 +123,34 @@ class JointTrainer:
         measure: Measure,
         seed: int,
     ) -> None:
-        self.classifier, self.module, self.train, self.pool, self.params = classifier, module, train, pool, params
+        self.classifier, self.module, self.train, self.params = classifier, module, train, params
+        # A student has nothing to read in a text without pieces.
+        self.pool = pool.take([i for i, encoding in enumerate(pool.encodings) if encoding.positions])
+        if "sim" in params.criteria and len(self.pool) < 2:
+            raise DataError(
+                f"criterion 'sim': the student would learn from {len(self.pool)} texts; expected 2 or more, half to be "
+                "shown and half to be asked about: raise student.share, or add validation texts"
+            )
         self.class_weights, self.measure, self.seed = class_weights, measure, seed
         self.model = classifier.model
         self.device = classifier.device
         self.generator = torch.Generator().manual_seed(seed)
         self.history: list[dict[str, Any]] = []
         self.step = 0
+        self.last: tuple[list[str], list[str]] = [], []
         self.untrained = untrained
         self.student: Student | None = None
         self.learned: Parameters = {}
-        self.pool_order: Iterator[list[int]] = iter(())
+        self.shown: Iterator[Labelled] = iter(())
+        self.asked: Iterator[Labelled] = iter(())
+        self.met: list[str] = []
 
     # ---- the course of training ----------------------------------------------------------------------------------
 
     def run(self, description: str | None = None) -> list[dict[str, Any]]:
         """Train; returns one entry an epoch, the first before training: losses by term, accuracy, criteria, best.
 
-        Raises ModelError where a loss is not finite.
+        Raises ModelError where a loss or a gradient is not finite, or training leaves what cannot be measured.
         """
         schedule = self.params.schedule
         embeddings: Any = self.model
@@ -173,19 +194,29 @@ class JointTrainer:
             self._new_student()
         totals: dict[str, list[float]] = defaultdict(list)
         for rows in self._batches(self.train, self.params.schedule.max_texts):
-            terms = self.losses(self.train.take(rows))
             self.step += 1
+            terms = self.losses(self.train.take(rows))
             ids = [self.train.encodings[i].example_id for i in rows]
-            objectives.check_finite(terms, self.step, ids)
+            texts = {name: self.met if name == "sim" else ids for name in terms}
+            objectives.check_finite(terms, self.step, texts)
+            self.last = list(terms), [*ids, *texts.get("sim", ())]
             weights = {"task": 1.0, **self.params.weights.model_dump()}
             loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(learned, MAX_GRADIENT_NORM)
+            slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
+            norms = nn.utils.clip_grad_norm_(learned, MAX_GRADIENT_NORM), nn.utils.get_total_norm(slopes)
+            if not all(norm.isfinite() for norm in norms):
+                raise self._stopped("the gradient is not finite")
             optimiser.step()
             for name, term in terms.items():
                 totals[name].append(float(term.detach()))
         return {name: fmean(values) for name, values in totals.items()}
+
+    def _stopped(self, why: str) -> ModelError:
+        """The error of a training that ran away at this step."""
+        terms, texts = self.last
+        return ModelError(f"step {self.step}, losses {', '.join(terms)}: {why}; {objectives.runaway(texts)}")
 
     def _batches(self, data: Labelled, most: int | None = None) -> Iterator[list[int]]:
         """Random batches; neighbours in length together, unless the criteria compare a batch's texts."""
@@ -203,8 +234,14 @@ class JointTrainer:
         """Measure, add to the history, and return the better of this epoch and the best so far."""
         self.model.eval()
         self.module.eval()
-        with torch.no_grad():
-            accuracy, criteria = self.measure()
+        try:
+            with torch.no_grad():
+                accuracy, criteria = self.measure()
+        except ExplearnError as error:
+            # Before the first step it is no matter of training.
+            if not self.step:
+                raise
+            raise self._stopped(f"what it left cannot be measured ({error})") from error
         self.history.append({"losses": dict(losses), "accuracy": accuracy, "criteria": dict(criteria), "best": False})
         floor = self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance
         score = (1.0, fmean(criteria.values())) if accuracy >= floor else (0.0, accuracy)
@@ -227,9 +264,13 @@ class JointTrainer:
         criteria, classifier = self.params.criteria, self.classifier
         batch = classifier.batch(data.encodings)
         labels = torch.tensor(data.labels, device=self.device)
+        logits = None
+        if isinstance(classifier, QuestionAnswerer):
+            logits = self._logits(batch.model_inputs())
+            batch = classifier.batch(self._answered(data.examples))
         found = explain_batch(classifier, self.module, batch, states="cons" in criteria)
         predicted = found.logits.detach().argmax(-1)
-        terms = {"task": classifier.loss(found.logits, labels, self.class_weights)}
+        terms = {"task": classifier.loss(found.logits if logits is None else logits, labels, self.class_weights)}
         if "comp" in criteria or "suff" in criteria:
             terms |= self._faithfulness(batch, found, predicted)
         if "cons" in criteria and len(data) > 1:
@@ -249,6 +290,14 @@ class JointTrainer:
             terms["sim"] = self._simulatability()
         return terms
 
+    def _answered(self, examples: Sequence[Example]) -> list[Encoding]:
+        """Questions as they are explained, with the model's own answer marked, which it gives without dropout."""
+        training = self.model.training
+        self.model.eval()
+        encodings = self.classifier.encode(examples)
+        self.model.train(training)
+        return encodings
+
     def _faithfulness(self, batch: Batch, found: Explained, predicted: torch.Tensor) -> dict[str, torch.Tensor]:
         params = self.params.faithfulness
         # Each text draws its own shares: a batch sees them all, whatever the number of passes.
@@ -259,6 +308,7 @@ class JointTrainer:
         reference = functional.cross_entropy(whole, predicted, reduction="none")
         words = objectives.Words.of(batch)
         losses: dict[str, list[torch.Tensor]] = defaultdict(list)
+        choices: dict[str, torch.Tensor] = {}
         for turn, shares in enumerate(zip(*drawn, strict=True)):
             top = objectives.top_words(found.r, words, [params.percents[i] for i in shares])
             for criterion in ("comp", "suff"):
@@ -273,10 +323,8 @@ class JointTrainer:
                     loss = objectives.sufficiency_loss(logits, whole, predicted, params.suff_margin, params.suff_loss)
                 losses[criterion].append(loss.mean())
                 if turn == 0:
-                    losses[criterion][0] = losses[criterion][0] + self._choice(
-                        batch, words, found.r, closed, predicted, loss
-                    )
-        return {name: torch.stack(values).mean() for name, values in losses.items()}
+                    choices[criterion] = self._choice(batch, words, found.r, closed, predicted, loss)
+        return {name: torch.stack(values).mean() + choices[name] for name, values in losses.items()}
 
     def _choice(
         self,
@@ -300,15 +348,23 @@ class JointTrainer:
         return self.params.faithfulness.choice_weight * (term - term.detach())
 
     def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
+        return self._logits(objectives.gated_inputs(self.model, batch, gate, recount))
+
+    def _logits(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         with self.classifier.autocast():
-            output: Any = self.model(**objectives.gated_inputs(self.model, batch, gate, recount))
+            output: Any = self.model(**inputs)
         logits: torch.Tensor = output.logits.float()
         return logits
 
     # ---- simulatability ------------------------------------------------------------------------------------------
 
     def _new_student(self) -> None:
-        """A student that knows nothing: what explanations are worth shows while there is much to learn."""
+        """A student that knows nothing, since what explanations are worth shows while there is much to learn.
+
+        It is asked about one half of its texts, drawn anew, and never shown their explanations.
+        """
+        order = torch.randperm(len(self.pool), generator=self.generator).tolist()
+        self.asked, self.shown = (self._rounds(self.pool.take(order[part::2])) for part in (1, 0))
         params = self.params.student
         if params.kind == "bag":
             embeddings: Any = self.model
@@ -325,10 +381,12 @@ class JointTrainer:
         self.learned = trainable(self.student)
 
     def _simulatability(self) -> torch.Tensor:
-        """Loss of a student after a pilot update on one batch, on the next one. The student keeps the update."""
+        """Loss of a student after a pilot update on a batch, on another one. The student keeps the update."""
         assert self.student is not None
         student, params = self.student, self.params.student
-        shown, asked = self._pool_batch(), self._pool_batch()
+        texts = next(self.shown), next(self.asked)
+        self.met = [e.example_id for data in texts for e in data.encodings]
+        shown, asked = (self._explained(data) for data in texts)
 
         ahead = pilot(
             lambda parameters: simulation_loss(student, parameters, *shown, params.weight),
@@ -340,12 +398,13 @@ class JointTrainer:
         self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
         return term
 
-    def _pool_batch(self) -> tuple[Batch, torch.Tensor, torch.Tensor]:
+    def _rounds(self, data: Labelled) -> Iterator[Labelled]:
+        """Batches, round after round."""
+        while True:
+            yield from (data.take(rows) for rows in self._batches(data))
+
+    def _explained(self, data: Labelled) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """A batch of the student's texts, the classes given and the explanations, with their graph."""
-        rows = next(self.pool_order, None)
-        if rows is None:
-            self.pool_order = self._batches(self.pool)
-            rows = next(self.pool_order)
-        batch = self.classifier.batch([self.pool.encodings[i] for i in rows])
+        batch = self.classifier.batch(data.encodings)
         found = explain_batch(self.classifier, self.module, batch)
         return batch, found.logits.detach().argmax(-1), found.r
