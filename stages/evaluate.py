@@ -11,7 +11,6 @@ from explearn.compute import ComputeOptions
 from explearn.data.records import Example
 from explearn.data.storage import read_attributions, read_json, write_json
 from explearn.errors import DataError
-from explearn.explainers.ivra.explainer import best_epoch
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
@@ -56,7 +55,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
         others[name] = {
             "criteria": trained["options"]["criteria"],
             "epochs": len(trained["history"]) - 1,
-            "best_epoch": best_epoch(trained["history"]),
+            "best_epoch": [entry["best"] for entry in trained["history"]].index(True),
             "coefficients": trained["coefficients"],
             "classifier": {split: evaluate_classifier(own[name], texts) for split, texts in rows.items() if texts},
             "methods": found.metrics,
