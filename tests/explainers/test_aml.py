@@ -435,6 +435,15 @@ class TestFineTuning:
             (alone,) = faml.explain(of, [text], [target])
             np.testing.assert_allclose(found.token_scores, alone.token_scores, atol=1e-3)
 
+    def test_a_text_s_map_does_not_depend_on_another_target_of_it(self) -> None:
+        of = tiny.make_classifier("bert", seed=3)
+        faml = refiner(untrained(of), samples=6, steps=10)
+        for text in tiny.TEXTS:
+            together = list(faml.explain(of, [text, text], [0, 1]))
+            for target, found in enumerate(together):
+                (alone,) = faml.explain(of, [text], [target])
+                np.testing.assert_allclose(found.token_scores, alone.token_scores, atol=1e-3)
+
     def test_batches_are_bounded_by_the_memory_of_their_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         of, paml = one_word_classifier(), trained()
         assert paml.model is not None
