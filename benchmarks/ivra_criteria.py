@@ -144,10 +144,9 @@ def main() -> None:
             classifier = explainer.classifier
             assert classifier is not None
             after = accuracy(classifier, test)
-            best = next(number for number, entry in enumerate(explainer.history) if entry["best"])
             print(
-                f"{criterion}: {name} ({explainer.settings.norm}) trained in {spent:.0f} s, best epoch {best}, "
-                f"accuracy {after - before:+.3f}"
+                f"{criterion}: {name} ({explainer.settings.norm}) trained in {spent:.0f} s, "
+                f"best epoch {explainer.best_epoch}, accuracy {after - before:+.3f}"
             )
             for number, entry in enumerate(explainer.history):
                 shown = {**entry["losses"], "accuracy": entry["accuracy"], "metric": entry["criteria"][criterion]}

@@ -55,7 +55,7 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
         others[name] = {
             "criteria": trained["options"]["criteria"],
             "epochs": len(trained["history"]) - 1,
-            "best_epoch": [entry["best"] for entry in trained["history"]].index(True),
+            "best_epoch": trained["best_epoch"],
             "coefficients": trained["coefficients"],
             "classifier": {split: evaluate_classifier(own[name], texts) for split, texts in rows.items() if texts},
             "methods": found.metrics,

@@ -330,6 +330,11 @@ class StudentParams(Section):
     pilot_steps: PositiveInt = 10
     """Steps of SGD on one batch, through which the explanations learn (the paper takes 1); an encoder's graph grows
     with each."""
+    batch_size: PositiveInt = 64
+    """Texts whose explanations it is shown in a step, and as many that it is asked about."""
+    restart: Literal["step", "epoch"] = "step"
+    """When a student that knows nothing takes the place of the one that has learned: for every step, as the metric's
+    students begin, or every epoch, within which it goes on learning as in the paper."""
     dimensions: PositiveInt = 32
     """bag: principal components of the embeddings."""
 

@@ -740,11 +740,28 @@ class TestSearch:
             self.run(tmp_path, trials, calls)
         assert len(calls) == 6
 
-    def test_a_file_that_is_no_journal(self, tmp_path: Path) -> None:
-        (tmp_path / "study.log").write_text("trials, in my own words\nand more\n")
+    @pytest.mark.parametrize("left", ["", "{", '{"op_code":0,"wor'])
+    def test_a_first_line_that_was_cut_off(self, tmp_path: Path, left: str) -> None:
+        (tmp_path / "study.log").write_text(left)
+        calls: list[Weights] = []
+        self.run(tmp_path, 2, calls)
+        assert len(calls) == 2
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "trials, in my own words\nand more\n",
+            "trials, in my own words",
+            "trials, in my own words\n{",
+            '{"mine": 1}',
+            '{"mine": 1}\n{"mine": 2}',
+        ],
+    )
+    def test_a_file_that_is_no_journal(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "study.log").write_text(content)
         with pytest.raises(DataError, match=r"study\.log: not a journal of trials"):
             self.run(tmp_path, 1, [])
-        assert (tmp_path / "study.log").read_text().startswith("trials")
+        assert (tmp_path / "study.log").read_text() == content
 
     def test_other_words_start_another_search(self, tmp_path: Path) -> None:
         of, file = one_word_classifier(), tmp_path / "study.log"

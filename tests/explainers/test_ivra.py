@@ -20,7 +20,6 @@ from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.explainer import aggregate
 from explearn.explainers.ivra import IvRA, SMaT, objectives
 from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention, normalise
-from explearn.explainers.ivra.explainer import best_epoch
 from explearn.explainers.ivra.student import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
 from explearn.metrics.faithfulness import faithfulness, top_count
@@ -502,7 +501,9 @@ class TestStudent:
         monkeypatch.setattr(JointTrainer, "_explained", noting)
         monkeypatch.setattr(JointTrainer, "_new_student", starting)
         classifier = tiny.make_classifier()
-        settings = SMaTParams(criteria=["sim"], schedule={**QUICK, "epochs": 2, "batch_size": 4})
+        settings = SMaTParams(
+            criteria=["sim"], schedule={**QUICK, "epochs": 2, "batch_size": 4}, student={"batch_size": 4}
+        )
         rows = labelled(classifier, examples("train", 40))
         trainer_of(settings, rows, labelled(classifier, examples("validation", count)), classifier).run()
         return epochs
@@ -515,6 +516,8 @@ class TestStudent:
         for steps in epochs:
             shown, asked = (set[str]().union(*texts) for texts in zip(*steps, strict=True))
             assert not shown & asked and shown | asked == {f"validation{n}" for n in range(count)}
+            # Halves of 7 and 6 texts: of at most 4 each, and none with a text or two.
+            assert count == 2 or all({len(shown), len(asked)} <= {3, 4} for shown, asked in steps)
             halves.append(shown)
         assert count == 2 or halves[0] != halves[1]
 
@@ -536,6 +539,19 @@ class TestStudent:
         trainer._new_student()
         shown, asked = torch.autograd.grad(trainer._simulatability(), found, allow_unused=True, materialize_grads=True)
         assert shown.abs().sum() > 0 and not asked.any()
+
+    @pytest.mark.parametrize("restart", ["step", "epoch"])
+    def test_it_learns_on_within_an_epoch_or_starts_anew(self, restart: str) -> None:
+        classifier = tiny.make_classifier()
+        pool = labelled(classifier, examples("validation", 8))
+        trainer = trainer_of(SMaTParams(criteria=["sim"], student={"restart": restart}), pool, pool, classifier)
+        trainer._new_student()
+        first = trainer.learned["query"]
+        assert not trainer.learned["weight"].any()
+        trainer._simulatability()
+        assert trainer.learned["weight"].any() == (restart == "epoch")
+        assert not torch.equal(trainer.learned["query"], first)
+        assert all(p.is_leaf and p.requires_grad for p in trainer.learned.values())
 
     @pytest.mark.parametrize("texts", [0, 1])
     def test_too_few_texts_are_said_before_training(self, texts: int) -> None:
@@ -561,17 +577,23 @@ class TestTraining:
             classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
         )
         optimiser = torch.optim.AdamW([*classifier.model.parameters(), *module.parameters()], lr=2e-3)
-        if criterion == "suff":
-            # A classifier that knows nothing is as sure of a few words as of the text, and there is nothing to lower.
+        if criterion == "sim":
+            trainer._new_student()
+        if criterion in ("sim", "suff"):
+            # A classifier that knows nothing gives one class, and is as sure of a few words as of the text: there is
+            # nothing to foretell, or to lower.
             learning = torch.optim.AdamW(classifier.model.parameters(), lr=2e-3)
             for _ in range(30):
                 learning.zero_grad()
                 trainer.losses(data)["task"].backward()
                 learning.step()
-            assert trainer.losses(data)["suff"] > 2 * explainer.settings.faithfulness.suff_margin
+            loss = trainer.losses(data)[criterion]
+            assert criterion == "sim" or loss > 2 * explainer.settings.faithfulness.suff_margin
         curve = []
         for _ in range(30):
             if criterion == "sim":
+                # The same student and the same texts to learn from in every step.
+                trainer.generator.manual_seed(0)
                 trainer._new_student()
             term = trainer.losses(data)[criterion]
             optimiser.zero_grad()
@@ -730,7 +752,7 @@ class TestTraining:
         other = {"yes": "no", "no": "yes"}
         wrong = [replace(e, label=other[classifier.predict([e])[0]]) for e in examples("train", 24)]
         explainer.fit(classifier, wrong, right, description="toy: train ivra")
-        assert best_epoch(explainer.history) == 0 and explainer.trained_classifier == classifier.fingerprint
+        assert explainer.best_epoch == 0 and explainer.trained_classifier == classifier.fingerprint
         (record,) = caplog.records
         assert record.levelname == "WARNING"
         assert record.getMessage().startswith("toy: train ivra: none of 2 epochs was better than the start")
@@ -746,7 +768,7 @@ class TestTraining:
         trainer = JointTrainer(
             classifier, module_of(classifier), data, data, None, settings, None, lambda: (0.0, {}), seed=0
         )
-        batches = list(trainer._batches(data))
+        batches = list(trainer._training_batches())
         assert sorted(row for rows in batches for row in rows) == list(range(64))
         assert all((len({len(data.encodings[row]) for row in rows}) == 1) == alike for rows in batches)
 
@@ -857,6 +879,7 @@ class TestFiles:
             assert after.method == "ivra"
         config = json.loads((tmp_path / "ivra" / "config.json").read_text(encoding="utf-8"))
         assert config["history"] == learned.history
+        assert config["history"][config["best_epoch"]]["best"]
         assert IvRA(**config["options"]).settings == learned.settings
 
     def test_damaged_files(self, learned: IvRA, tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import optuna
 
 NAMES = ("prediction_weight", "size_weight", "inverse_weight")
+RECORD = b'{"op_code":'
+"""How every line of a journal begins."""
+
 STARTUP_TRIALS = 5
 """Random trials before TPE models anything, and trials before any is pruned."""
 
@@ -80,10 +83,7 @@ def search(
             pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{file}: not a journal of trials ({first_line(error)}); expected a JSON object a line as Optuna writes. "
-            "Move it away to start the search anew"
-        ) from error
+        raise _no_journal(file, first_line(error)) from error
     # A trial that a killed process left unfinished would count for ever.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
@@ -118,10 +118,25 @@ def asdict_weights(weights: Weights) -> dict[str, float]:
 
 
 def _drop_unfinished_line(file: Path) -> None:
-    """Cut off what a process that was killed while it wrote left of a line: the trial it speaks of was not done."""
-    if file.exists() and not (content := file.read_bytes()).endswith(b"\n"):
-        with file.open("r+b") as journal:
-            journal.truncate(content.rfind(b"\n") + 1)
+    """Cut off what a process that was killed while it wrote left of a line: the trial it speaks of was not done.
+
+    Raises DataError where a file's last line was not left by that: it stays as it is.
+    """
+    if not file.exists() or (content := file.read_bytes()).endswith(b"\n"):
+        return
+    end = content.rfind(b"\n") + 1
+    unfinished = content[end : end + len(RECORD)]
+    if not (content.startswith(RECORD[: len(content)]) and RECORD.startswith(unfinished)):
+        raise _no_journal(file, "its last line does not end")
+    with file.open("r+b") as journal:
+        journal.truncate(end)
+
+
+def _no_journal(file: Path, why: str) -> DataError:
+    return DataError(
+        f"{file}: not a journal of trials ({why}); expected a JSON object a line as Optuna writes. "
+        "Move it away to start the search anew"
+    )
 
 
 def _trial(trial: optuna.trial.FrozenTrial, larger_is_better: bool) -> Trial:

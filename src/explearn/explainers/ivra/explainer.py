@@ -57,11 +57,6 @@ CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 
-def best_epoch(history: Sequence[Mapping[str, Any]]) -> int:
-    """Which epoch of a training was kept, 0 being its start."""
-    return [entry["best"] for entry in history].index(True)
-
-
 class _Regularised(LearnedExplainer, BatchExplainer):
     """What IvRA and SMaT share: joint training, explaining, files."""
 
@@ -169,7 +164,7 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             raise
         copied.__dict__.pop("fingerprint", None)
         self.trained_classifier = copied.fingerprint
-        if best_epoch(self.history) == 0:
+        if self.best_epoch == 0:
             logger.warning(
                 "%s: none of %d epochs was better than the start: this is the untrained module on the classifier as it "
                 "came; lower learning rates or a larger schedule.accuracy_tolerance may help",
@@ -177,6 +172,11 @@ class _Regularised(LearnedExplainer, BatchExplainer):
                 len(self.history) - 1,
             )
         return self
+
+    @property
+    def best_epoch(self) -> int:
+        """Which epoch of the training was kept, 0 being its start."""
+        return [entry["best"] for entry in self.history].index(True)
 
     def _measure(self, data: Labelled) -> tuple[float, dict[str, float]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them."""
@@ -275,6 +275,7 @@ class _Regularised(LearnedExplainer, BatchExplainer):
                 "classifier": self.trained_classifier,
                 "coefficients": self.attention.coefficients(),
                 "history": self.history,
+                "best_epoch": self.best_epoch,
             }
             write_json(partial / CONFIG, config)
 

@@ -44,11 +44,20 @@ class BagStudent(nn.Module):
         scale = variances.flip(0)[:dimensions].mean().clamp_min(1e-12).sqrt()
         reduced = ((table.double() - seen.mean(0)) @ kept / scale).float()
         self.register_buffer("table", reduced, persistent=False)
-        generator = torch.Generator().manual_seed(seed)
         width = reduced.shape[1]
-        self.query = nn.Parameter(torch.randn(width, generator=generator) / width**0.5)
+        self.query = nn.Parameter(self._query(torch.Generator().manual_seed(seed), width))
         self.weight = nn.Parameter(torch.zeros(classes, width))
         self.bias = nn.Parameter(torch.zeros(classes))
+
+    @staticmethod
+    def _query(generator: torch.Generator, width: int) -> torch.Tensor:
+        drawn: torch.Tensor = torch.randn(width, generator=generator) / width**0.5
+        return drawn
+
+    def beginning(self, generator: torch.Generator) -> Parameters:
+        """Parameters of a student that knows nothing, with a u drawn anew."""
+        query = self._query(generator, len(self.query)).to(self.query)
+        return {**trainable(self), "query": query.requires_grad_()}
 
     def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (b, C) and log-attention (b, n), -inf outside the text."""
@@ -68,6 +77,10 @@ class EncoderStudent(nn.Module):
         self.attention = copy.deepcopy(attention)
         embeddings: Any = self.model
         embeddings.get_input_embeddings().weight.requires_grad_(False)
+
+    def beginning(self, generator: torch.Generator) -> Parameters:
+        """Parameters of a student that knows nothing: the encoder's before fine-tuning, and its head's first ones."""
+        return trainable(self)
 
     def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (b, C) and log r of the student (b, n), -inf outside the text, its zeros raised to 1e-4."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ from explearn.explainers.ivra.student import (
     Student,
     pilot,
     simulation_loss,
-    trainable,
 )
 from explearn.models.capture import capture_attention
 from explearn.models.classifier import Classifier
@@ -39,7 +39,7 @@ MAX_GRADIENT_NORM = 1.0
 """Gradients of a step are scaled down to this length, as in transformers' Trainer."""
 
 SORTED_BATCHES = 8
-"""Batches drawn together and sorted by length, so that little is padding; one where a batch's texts are compared."""
+"""Batches drawn together and sorted by length, so that little is padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class JointTrainer:
         if "sim" in self.params.criteria:
             self._new_student()
         totals: dict[str, list[float]] = defaultdict(list)
-        for rows in self._batches(self.train, self.params.schedule.max_texts):
+        for rows in self._training_batches():
             self.step += 1
             terms = self.losses(self.train.take(rows))
             ids = [self.train.encodings[i].example_id for i in rows]
@@ -218,12 +218,16 @@ class JointTrainer:
         terms, texts = self.last
         return ModelError(f"step {self.step}, losses {', '.join(terms)}: {why}; {objectives.runaway(texts)}")
 
-    def _batches(self, data: Labelled, most: int | None = None) -> Iterator[list[int]]:
-        """Random batches; neighbours in length together, unless the criteria compare a batch's texts."""
-        order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
-        size = self.params.schedule.batch_size
+    def _training_batches(self) -> Iterator[list[int]]:
+        schedule = self.params.schedule
         # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
-        together = size * (1 if "cons" in self.params.criteria else SORTED_BATCHES)
+        together = 1 if "cons" in self.params.criteria else SORTED_BATCHES
+        return self._batches(self.train, schedule.batch_size, schedule.max_texts, together)
+
+    def _batches(self, data: Labelled, size: int, most: int | None = None, together: int = 1) -> Iterator[list[int]]:
+        """Random batches; `together` of them are drawn at once, and neighbours in length among these go together."""
+        order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
+        together *= size
         for start in range(0, len(order), together):
             part = sorted(order[start : start + together], key=lambda i: len(data.encodings[i]))
             batches = [part[i : i + size] for i in range(0, len(part), size)]
@@ -361,7 +365,7 @@ class JointTrainer:
     def _new_student(self) -> None:
         """A student that knows nothing, since what explanations are worth shows while there is much to learn.
 
-        It is asked about one half of its texts, drawn anew, and never shown their explanations.
+        In this epoch it is asked about one half of its texts, drawn anew, and never shown their explanations.
         """
         order = torch.randperm(len(self.pool), generator=self.generator).tolist()
         self.asked, self.shown = (self._rounds(self.pool.take(order[part::2])) for part in (1, 0))
@@ -378,10 +382,13 @@ class JointTrainer:
             for parameter in self.student.attention.parameters():
                 parameter.requires_grad_(True)
         self.student.to(self.device)
-        self.learned = trainable(self.student)
+        self.learned = self.student.beginning(self.generator)
 
     def _simulatability(self) -> torch.Tensor:
-        """Loss of a student after a pilot update on a batch, on another one. The student keeps the update."""
+        """Loss of a student after a pilot update on a batch, on another one.
+
+        The student keeps the update for the epoch, or is forgotten after the step.
+        """
         assert self.student is not None
         student, params = self.student, self.params.student
         texts = next(self.shown), next(self.asked)
@@ -395,13 +402,20 @@ class JointTrainer:
             params.pilot_steps,
         )
         term = simulation_loss(student, ahead, *asked, params.asked_weight)
-        self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
+        if params.restart == "step":
+            self.learned = student.beginning(self.generator)
+        else:
+            self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
         return term
 
     def _rounds(self, data: Labelled) -> Iterator[Labelled]:
-        """Batches, round after round."""
+        """Batches of like numbers of texts, round after round.
+
+        They are not sorted by length: what was learned from short texts is asked about long ones, too.
+        """
+        batches = math.ceil(len(data) / self.params.student.batch_size)
         while True:
-            yield from (data.take(rows) for rows in self._batches(data))
+            yield from (data.take(rows) for rows in self._batches(data, math.ceil(len(data) / batches)))
 
     def _explained(self, data: Labelled) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """A batch of the student's texts, the classes given and the explanations, with their graph."""
