@@ -43,6 +43,7 @@ from explearn.params import (
     FaithfulnessLossParams,
     IvRAParams,
     Params,
+    SimulatabilityParams,
     SMaTParams,
     StudentParams,
     check_section,
@@ -53,6 +54,9 @@ logger = logging.getLogger(__name__)
 
 CONFIG = "config.json"
 WEIGHTS = "attention.safetensors"
+CHOOSING_REPEATS = 20
+"""Partitions of the validation texts where simulatability chooses the epoch: over few, it differs more by them."""
+
 CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
@@ -202,8 +206,9 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             measured["cons"] = rho or 0.0
         if "sim" in criteria:
             classes = [classifier.labels.index(a.predicted) for a in found]
-            gain = simulatability(word_embeddings(classifier, few), classes, {"": scores}, seed=self.seed)[""].gain
-            measured["sim"] = float(gain.mean())
+            students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
+            taught = simulatability(word_embeddings(classifier, few), classes, {"": scores}, students, self.seed)
+            measured["sim"] = float(taught[""].gain.mean())
         return accuracy, {name: measured[name] for name in criteria}
 
     def fit_task(
