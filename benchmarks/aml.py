@@ -12,13 +12,15 @@ copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.0
 by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
 in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which
 is how the paper reports.
-ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv).
+ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
+of the terms that stay are searched for anew in each, as in the paper.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -131,9 +133,19 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     explainers: dict[str, Explainer] = {}
+    searches = Path(tempfile.mkdtemp())
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**learned_options("paml", params), "seed": params.seed, **change})
-        paml.fit(classifier, *splits, params.encoder, params.encoder_revision, description=f"paml{name}")
+        paml.fit(
+            classifier,
+            *splits,
+            params.encoder,
+            params.encoder_revision,
+            searches / f"paml{name}.log",
+            description=f"paml{name}",
+        )
+        searched = "searched" if paml.trials else "given"
+        print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
         faml = FAML(**learned_options("faml", params))
         faml.start = paml
         explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml

@@ -435,7 +435,8 @@ class PAMLParams(MetricOfInterest):
     warmup: Fraction = 0.1
     """Fraction of all steps."""
     trials: Annotated[int, Field(ge=0)] = 0
-    """Trials of a search for the three weights on the validation split; 0 takes those given."""
+    """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
+    0 stays 0."""
 
     @model_validator(mode="after")
     def _something_to_learn(self) -> Self:

@@ -779,6 +779,29 @@ class TestSearch:
         self.run(tmp_path, 2, calls, epochs=3)
         assert len(calls) == 4
 
+    def test_a_term_that_was_left_out_stays_out(self, tmp_path: Path) -> None:
+        calls: list[Weights] = []
+
+        def objective(weights: Weights, report: Any) -> float:
+            calls.append(weights)
+            return weights.prediction - weights.size
+
+        best, trials = search(
+            objective,
+            8,
+            larger_is_better=True,
+            first=Weights(0.5, 0.5, 0.0),
+            seed=1,
+            file=tmp_path / "study.log",
+            identity={"of": "a test"},
+        )
+        assert calls[0] == Weights(0.5, 0.5, 0.0)
+        assert len({weights.size for weights in calls}) == 8
+        assert {weights.inverse for weights in calls} == {best.inverse} == {0.0}
+        assert {trial.inverse_weight for trial in trials} == {0.0}
+        self.run(tmp_path, 9, calls := [])
+        assert len(calls) == 9 and all(weights.inverse for weights in calls)
+
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
         of = one_word_classifier()
         paml = PAML(**QUICK, trials=2)

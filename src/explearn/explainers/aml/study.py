@@ -60,7 +60,7 @@ def search(
         objective: trains with some weights and returns the metric of interest. It calls its second argument with each
             epoch and the metric after it; that call ends it where the trial is hopeless (median of the earlier trials
             at that epoch).
-        first: weights that the first trial takes.
+        first: weights that the first trial takes. A term whose weight is 0 there stays out of all trials.
         file: the study's journal, made where there is none.
         identity: what the result depends on besides the weights; JSON values.
 
@@ -73,7 +73,10 @@ def search(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     file.parent.mkdir(parents=True, exist_ok=True)
     _drop_unfinished_line(file)
-    name = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
+    given = asdict_weights(first)
+    searched = {term: weight for term, weight in given.items() if weight}
+    identified = json.dumps({**identity, "searched": list(searched)}, sort_keys=True)
+    name = hashlib.sha256(identified.encode()).hexdigest()[:16]
     try:
         study = optuna.create_study(
             study_name=name,
@@ -89,32 +92,33 @@ def search(
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     begun = [trial for trial in study.trials if trial.state.name != "FAIL"]
     if not begun:
-        study.enqueue_trial(asdict_weights(first))
+        study.enqueue_trial(searched)
 
     def run(trial: optuna.Trial) -> float:
-        prediction, size, inverse = (trial.suggest_float(name, 0.0, 1.0) for name in NAMES)
+        drawn = {term: trial.suggest_float(term, 0.0, 1.0) if term in searched else 0.0 for term in NAMES}
 
         def report(epoch: int, value: float) -> None:
             trial.report(value, epoch)
             if trial.should_prune():
                 raise optuna.TrialPruned
 
-        return objective(Weights(prediction, size, inverse), report)
+        return objective(_weights(drawn), report)
 
     done = [trial for trial in study.trials if trial.state.is_finished() and trial.state.name != "FAIL"]
     for number in range(len(done), trials):
         # A sampler of its own for every trial: what it draws does not depend on where a search was broken off.
         study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
         study.optimize(run, n_trials=1)
-    found = study.best_params
-    return Weights(*(found[name] for name in NAMES)), [
-        _trial(trial, larger_is_better) for trial in study.trials if trial.params
-    ]
+    return _weights(study.best_params), [_trial(trial, larger_is_better) for trial in study.trials if trial.params]
 
 
 def asdict_weights(weights: Weights) -> dict[str, float]:
     """The weights under the names of the parameters."""
     return dict(zip(NAMES, asdict(weights).values(), strict=True))
+
+
+def _weights(by_name: Mapping[str, float]) -> Weights:
+    return Weights(*(float(by_name.get(name, 0.0)) for name in NAMES))
 
 
 def _drop_unfinished_line(file: Path) -> None:
@@ -147,7 +151,7 @@ def _trial(trial: optuna.trial.FrozenTrial, larger_is_better: bool) -> Trial:
         value = max(by_epoch) if larger_is_better else min(by_epoch)
     return Trial(
         number=trial.number,
-        **{name: float(trial.params[name]) for name in NAMES},
+        **asdict_weights(_weights(trial.params)),
         state=state,
         metric=value,
         by_epoch=by_epoch,
