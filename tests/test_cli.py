@@ -59,6 +59,8 @@ class TestMethods:
         assert result.exit_code == 0
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
+        # Options that stand for parts of a section have its defaults.
+        assert "Defaults: criteria=['comp', 'suff'], weights={'sim': 1.0" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_torch(self, run_python: Any) -> None:
@@ -178,6 +180,7 @@ class TestBadInput:
             (["--method", "raw_attention", "-o", "layer=last", "a"], "layer: got 'last'; expected a whole number"),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
+            (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
             (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
             (["--explainer", "nowhere", "a"], "method 'rollout' is not trained; it has nothing to load"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),

@@ -182,7 +182,7 @@ class TestMethodsAndTasks:
             ({"own_model": ["expnet"]}, "own_model: 'expnet' trains no classifier"),
             ({"explainers": ["ivra"]}, "explainer 'ivra' trains a classifier of its own; name it under own_model"),
             ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),
-            ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 2 or more"),
+            ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 3 or more"),
             ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),
             ({"rationales": {"aa": {}}}, "unknown task under 'rationales' 'aa'"),
             ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "task '../a': expected letters"),

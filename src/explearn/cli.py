@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 import yaml
+from pydantic import BaseModel
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -62,9 +63,12 @@ def _describe(console: Console, name: str) -> None:
     info = get_info(name)
     console.print(f"[bold cyan]{name}[/bold cyan] ({info.family}; {info.cost})\n")
     console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
-    options = inspect.signature(explainer_class(name)).parameters.values()
-    defaults = [f"{option.name}={info.defaults.get(option.name, option.default)}" for option in options]
-    console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"))
+    found = {option.name: option.default for option in inspect.signature(explainer_class(name)).parameters.values()}
+    # Options that are None there stand for those of the section.
+    section: type[BaseModel] | None = getattr(explainer_class(name), "section", None)
+    found |= ({} if section is None else section().model_dump()) | dict(info.defaults)
+    defaults = [f"{option}={value}" for option, value in found.items()]
+    console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"), soft_wrap=True)
 
 
 @app.command()
@@ -104,15 +108,15 @@ def explain(
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
-        if not classifier and explainer is not None and get_info(method).own_model:
-            classifier = str(explainer / "classifier")
-        if not classifier:
-            raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-        compute = compute_options(device, precision, max_tokens, compile)
         # Names and options are checked before torch is loaded for the classifier.
         info = get_info(method)
         if info.learned and explainer is None:
             raise ParamsError(f"--explainer: got none; {method!r} is trained, expected the folder of a trained one")
+        if not classifier and explainer is not None and info.own_model:
+            classifier = str(explainer / "classifier")
+        if not classifier:
+            raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+        compute = compute_options(device, precision, max_tokens, compile)
         options = _options(option or [])
         if seed is not None and (explainer is None or info.base is not None) and "seed" in accepted_options(method):
             options.setdefault("seed", seed)

@@ -314,6 +314,11 @@ class ConsistencyLossParams(Section):
     epsilon: Annotated[float, Field(gt=0)] = 0.1
     """Added to the distance of two texts' states."""
 
+    @property
+    def least_texts(self) -> int:
+        """Texts a batch that the loss takes: a correlation is of pairs, and over a single one there is none."""
+        return 3 if self.loss in ("rank", "correlation") else 2
+
 
 class StudentParams(Section):
     kind: Literal["bag", "encoder"] = "bag"
@@ -358,12 +363,23 @@ class SMaTParams(Section):
     def _criteria_once(self) -> Self:
         if len(set(self.criteria)) != len(self.criteria):
             raise ValueError(f"criteria {self.criteria} repeat a name; expected each once")
-        if "cons" in self.criteria and self.schedule.batch_size < 2:
+        least = self.consistency.least_texts
+        for name in ("batch_size", "max_texts"):
+            given = getattr(self.schedule, name)
+            if "cons" in self.criteria and given is not None and given < least:
+                raise ValueError(
+                    f"criterion 'cons' compares the texts of a batch, and its loss {self.consistency.loss!r} takes "
+                    f"{least}; expected schedule.{name} of {least} or more, got {given}"
+                )
+        if (
+            not self.schedule.learning_rate
+            and not self.faithfulness.choice_weight
+            and not {"sim", "cons"} & set(self.criteria)
+        ):
             raise ValueError(
-                "criterion 'cons' compares the texts of a batch; expected schedule.batch_size of 2 or more"
+                "with schedule.learning_rate 0 the classifier stays as it is, and with faithfulness.choice_weight 0 "
+                "the explanations have no gradient; expected one of them above 0"
             )
-        if "cons" in self.criteria and self.schedule.max_texts == 1:
-            raise ValueError("criterion 'cons' compares the texts of a batch; expected schedule.max_texts of 2 or more")
         for name, least in (("sim", 2), ("cons", 3)):
             if name in self.criteria and self.schedule.validation_texts < least:
                 raise ValueError(
@@ -742,7 +758,7 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
-        raise ParamsError("; ".join(f"{path}, {_sentence(problem)}" for problem in error.errors())) from error
+        raise ParamsError("; ".join(f"{path}, {_sentence(problem, Params)}" for problem in error.errors())) from error
 
 
 def check_section(section: type[Section], values: Mapping[str, Any]) -> None:
@@ -750,13 +766,13 @@ def check_section(section: type[Section], values: Mapping[str, Any]) -> None:
     try:
         section.model_validate(dict(values))
     except ValidationError as error:
-        raise ParamsError("; ".join(_sentence(problem) for problem in error.errors())) from error
+        raise ParamsError("; ".join(_sentence(problem, section) for problem in error.errors())) from error
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: Any, root: type[Section]) -> str:
     where = ".".join(str(part) for part in problem["loc"]) or "parameters"
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"]), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"], root), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
         return f"{where}: no such parameter; {hint}"
     if problem["type"] == "value_error":
@@ -764,9 +780,9 @@ def _sentence(problem: Any) -> str:
     return f"{where}: got {problem['input']!r}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _names_beside(location: tuple[int | str, ...]) -> list[str]:
+def _names_beside(location: tuple[int | str, ...], root: type[Section]) -> list[str]:
     """Names of the parameters of the section that a location, which may lead through lists and mappings, ends in."""
-    found: Any = Params
+    found: Any = root
     for part in location[:-1]:
         is_section = isinstance(found, type) and issubclass(found, Section)
         found = found.model_fields[part].annotation if is_section else get_args(found)[-1]

@@ -477,6 +477,16 @@ def trainer_of(settings: SMaTParams, train: Labelled, pool: Labelled, classifier
     return JointTrainer(classifier, module, train, pool, None, settings, None, lambda: (0.0, {"a": 0.0}), seed=0)
 
 
+def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:
+    """A classifier that gives these texts more than one class: its logits are 0 in the mean over them."""
+    found = tiny.make_classifier(kind, classes)
+    (*_, head) = (m for m in found.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)
+    with torch.no_grad():
+        head.bias -= found.logits(batch_of(found, texts)).mean(0)
+    assert len(set(found.predict(texts))) > 1
+    return found
+
+
 def labelled(classifier: Classifier, rows: list[Example]) -> Labelled:
     return Labelled(*classifier.encode_labelled(rows), rows)
 
@@ -647,7 +657,7 @@ class TestTraining:
         train, validation = examples("train", 16), examples("validation", 8)
         found = [
             IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).fit(
-                tiny.classifier(), train, validation
+                undecided(validation), train, validation
             )
             for seed in (1, 1, 2)
         ]
@@ -656,8 +666,9 @@ class TestTraining:
 
     def test_a_classifier_may_be_left_as_it_is(self) -> None:
         explainer = IvRA(criteria=["sim"], schedule={**QUICK, "learning_rate": 0.0})
-        explainer.fit(tiny.classifier(), examples("train", 16), examples("validation", 16))
-        assert explainer.trained_classifier == tiny.classifier().fingerprint
+        classifier = undecided(validation := examples("validation", 16))
+        explainer.fit(classifier, examples("train", 16), validation)
+        assert explainer.trained_classifier == classifier.fingerprint
         assert len({entry["accuracy"] for entry in explainer.history}) == 1
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
@@ -676,7 +687,10 @@ class TestTraining:
             student={"kind": "encoder", "learning_rate": 0.01},
         )
         explainer.fit(
-            tiny.classifier(kind, 3), rows["train"], rows["validation"], untrained=lambda: tiny.model(kind, 3, 9)
+            undecided(rows["validation"], kind, 3),
+            rows["train"],
+            rows["validation"],
+            untrained=lambda: tiny.model(kind, 3, 9),
         )
         assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
         assert explainer.classifier is not None
@@ -737,12 +751,48 @@ class TestTraining:
     def test_a_text_without_pieces_may_be_among_them(self, criterion: str, norm: str) -> None:
         empty = {split: replace(examples(split, 1)[0], words=(EMPTY,)) for split in ("train", "validation")}
         explainer = IvRA(criteria=[criterion], norm=norm, schedule={**QUICK, "epochs": 2})
-        explainer.fit(
-            tiny.make_classifier(),
-            [*examples("train", 15), empty["train"]],
-            [*examples("validation", 15), empty["validation"]],
-        )
+        validation = [*examples("validation", 15), empty["validation"]]
+        explainer.fit(undecided(validation), [*examples("train", 15), empty["train"]], validation)
         assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
+
+    @pytest.mark.parametrize("loss", ["rank", "correlation", "kl", "clustering"])
+    @pytest.mark.parametrize("count", [9, 10])
+    def test_texts_left_over_are_compared_with_those_of_the_batch_before(self, loss: str, count: int) -> None:
+        classifier = tiny.make_classifier()
+        data = labelled(classifier, examples("train", count))
+        settings = SMaTParams(
+            criteria=["cons"], schedule={"batch_size": 4, "learning_rate": 0.0, "epochs": 1}, consistency={"loss": loss}
+        )
+        trainer = trainer_of(settings, data, data, classifier)
+        batches = list(trainer._training_batches())
+        assert sorted(row for rows in batches for row in rows) == list(range(count))
+        assert min(map(len, batches)) >= settings.consistency.least_texts
+        assert len(batches) == (3 if count % 4 >= settings.consistency.least_texts else 2)
+        measured = iter([(1.0, {"cons": 0.0}), (1.0, {"cons": 1.0})])
+        trainer.measure = lambda: next(measured)
+        assert math.isfinite(trainer.run()[1]["losses"]["cons"])
+
+    @pytest.mark.parametrize(("right", "kept"), [(59, 1), (58, 0)])
+    def test_an_epoch_may_lose_just_the_tolerance(self, right: int, kept: int) -> None:
+        """62 - 59 = 3 texts of 120 are 0.025, which floats make a little more."""
+        classifier = tiny.make_classifier()
+        data = labelled(classifier, examples("train", 8))
+        settings = SMaTParams(criteria=["comp"], schedule={**QUICK, "epochs": 1, "accuracy_tolerance": 0.025})
+        trainer = trainer_of(settings, data, data, classifier)
+        measured = iter([(62 / 120, {"comp": 0.0}), (right / 120, {"comp": 1.0})])
+        trainer.measure = lambda: next(measured)
+        assert [entry["best"] for entry in trainer.run()].index(True) == kept
+
+    def test_an_epoch_that_leaves_a_metric_undefined_is_not_the_best(self) -> None:
+        classifier = tiny.make_classifier()
+        data = labelled(classifier, examples("train", 8))
+        settings = SMaTParams(criteria=["sim"], schedule={**QUICK, "epochs": 2})
+        trainer = trainer_of(settings, data, data, classifier)
+        measured = iter([(1.0, {"sim": -0.5}), (1.0, {"sim": None}), (1.0, {"sim": -0.4})])
+        trainer.measure = lambda: next(measured)
+        history = trainer.run()
+        assert [entry["best"] for entry in history] == [False, False, True]
+        assert history[1]["criteria"] == {"sim": None}
 
     def test_that_nothing_was_learned_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
         explainer = IvRA(criteria=["comp"], schedule={**QUICK, "epochs": 2, "accuracy_tolerance": 0.0})
@@ -782,8 +832,21 @@ class TestBadInput:
             ({"criteria": ["comp", "comp"]}, "repeat a name"),
             ({"norm": "entmax"}, "norm: got 'entmax'; expected"),
             ({"levels": ["word"]}, "levels.0: got 'word'; expected"),
-            ({"criteria": ["cons"], "schedule": {"batch_size": 1}}, "schedule.batch_size of 2 or more"),
-            ({"criteria": ["cons"], "schedule": {"max_texts": 1}}, "'cons' .* schedule.max_texts of 2 or more"),
+            (
+                {"criteria": ["cons"], "schedule": {"batch_size": 2}},
+                "'rank' takes 3; .* schedule.batch_size of 3 or more",
+            ),
+            ({"criteria": ["cons"], "schedule": {"max_texts": 2}}, "'cons' .* schedule.max_texts of 3 or more"),
+            (
+                {"criteria": ["cons"], "schedule": {"batch_size": 1}, "consistency": {"loss": "kl"}},
+                "'kl' takes 2; .* schedule.batch_size of 2 or more",
+            ),
+            (
+                {"criteria": ["comp"], "schedule": {"learning_rate": 0}, "faithfulness": {"choice_weight": 0}},
+                "the explanations have no gradient; expected one of them above 0",
+            ),
+            ({"schedule": {"epoch": 3}}, r"schedule.epoch: no such parameter; did you mean epochs\?"),
+            ({"weights": {"compr": 3}}, r"weights.compr: no such parameter; did you mean comp\?"),
             ({"criteria": ["sim"], "schedule": {"validation_texts": 1}}, "'sim' .* schedule.validation_texts of 2 or"),
             ({"criteria": ["cons"], "schedule": {"validation_texts": 2}}, "'cons' .* schedule.validation_texts of 3"),
             ({"student": {"share": 1.5}}, "student.share: got 1.5; expected"),
@@ -802,7 +865,7 @@ class TestBadInput:
                 DataError,
                 "criterion 'sim': of 3 validation texts .* at least 2 each .student.share",
             ),
-            ({"criteria": ["cons"]}, (1, 4), DataError, "criterion 'cons' compares texts"),
+            ({"criteria": ["cons"]}, (2, 4), DataError, "criterion 'cons' compares texts .* 'rank' takes 3 or more"),
             ({"criteria": ["cons"]}, (8, 2), DataError, "criterion 'cons': 2 validation texts"),
             ({}, (0, 4), DataError, "split 'train' has no text"),
             ({}, (8, 0), DataError, "split 'validation' has no text"),
@@ -817,6 +880,22 @@ class TestBadInput:
             explainer.fit(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
         assert explainer.history == []
         assert explainer.classifier is None
+
+    @pytest.mark.parametrize(
+        ("criterion", "word", "message"),
+        [("cons", "fox", "'cons' is undefined .* do not differ"), ("sim", None, "'sim' is undefined .* one class")],
+    )
+    def test_a_metric_that_is_undefined_on_the_validation_texts(
+        self, criterion: str, word: str | None, message: str
+    ) -> None:
+        classifier = tiny.make_classifier()
+        with torch.no_grad():
+            classifier.model.classifier.bias[0] += 100.0
+        texts = [e if word is None else replace(e, words=(word,)) for e in examples("validation", 8)]
+        explainer = IvRA(criteria=[criterion], schedule=QUICK)
+        with pytest.raises(DataError, match=message):
+            explainer.fit(classifier, examples("train", 8), texts)
+        assert explainer.history == [] and explainer.classifier is None
 
     def test_a_label_the_classifier_has_not(self) -> None:
         rows = [replace(e, label="maybe") for e in examples("train", 4)]
@@ -849,13 +928,15 @@ class TestBadInput:
     def test_a_student_that_runs_away_names_its_own_texts(self) -> None:
         explainer = IvRA(criteria=["sim"], schedule=QUICK, student={"learning_rate": 1e38})
         with pytest.raises(ModelError, match=r"the loss 'sim' is (nan|inf); .*: validation\d+(, validation\d+)*$"):
-            explainer.fit(tiny.make_classifier(), examples("train", 32), examples("validation", 16))
+            explainer.fit(undecided(validation := examples("validation", 16)), examples("train", 32), validation)
 
     def test_an_untrained_one_explains_nothing(self) -> None:
         with pytest.raises(ModelError, match="this IvRA is not trained"):
             list(IvRA().explain(tiny.classifier(), ["the fox"]))
         with pytest.raises(ModelError, match="nothing to save"):
             IvRA().save("nowhere")
+        with pytest.raises(ModelError, match="this IvRA is not trained"):
+            print(IvRA().best_epoch)
 
     def test_another_classifier_is_refused(self, learned: IvRA) -> None:
         with pytest.raises(UnsupportedError, match="explains the classifier that was trained with it"):
@@ -889,6 +970,11 @@ class TestFiles:
         with pytest.raises(ModelError, match="not a trained IvRA"):
             IvRA.load(tmp_path)
         weights = load_file(tmp_path / "ivra" / "attention.safetensors")
+        save_file(
+            weights | {"head_weights": weights["head_weights"] * math.nan}, tmp_path / "ivra/attention.safetensors"
+        )
+        with pytest.raises(ModelError, match=r"attention\.safetensors: head_weights holds a value that is not finite"):
+            IvRA.load(tmp_path / "ivra")
         del weights["layer_weights"]
         save_file(weights, tmp_path / "ivra" / "attention.safetensors")
         with pytest.raises(ModelError, match="not a trained IvRA"):

@@ -103,7 +103,8 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             untrained: makes the encoder before fine-tuning with a new head, for a student of kind encoder.
             description: what a progress bar should say (default: no bar).
 
-        Raises, before training starts: DataError where there are too few texts for the criteria, UnknownNameError for
+        Raises, before training starts: DataError where there are too few texts for the criteria, or these are
+        undefined on the validation texts, UnknownNameError for
         a label that the classifier has not, UnsupportedError for an architecture whose attention cannot be captured,
         ParamsError for a precision or student that training has not. ModelError where a loss or gradient is not finite.
 
@@ -125,8 +126,12 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         module = self._module(copied).to(classifier.device)
         data = {split: Labelled(*classifier.encode_labelled(rows), rows) for split, rows in parts.items()}
         data["train"] = data["train"].take(reached(data["train"].encodings, classifier.max_length))
-        if "cons" in settings.criteria and len(data["train"]) < 2:
-            raise DataError("criterion 'cons' compares texts with each other, and there is one; expected more")
+        least = settings.consistency.least_texts
+        if "cons" in settings.criteria and len(data["train"]) < least:
+            raise DataError(
+                f"criterion 'cons' compares texts with each other, and there are {len(data['train'])} to train on; "
+                f"its loss {settings.consistency.loss!r} takes {least} or more"
+            )
         order = np.random.default_rng(self.seed).permutation(len(validation)).tolist()
         learning = 0
         if "sim" in settings.criteria:
@@ -179,11 +184,13 @@ class _Regularised(LearnedExplainer, BatchExplainer):
 
     @property
     def best_epoch(self) -> int:
-        """Which epoch of the training was kept, 0 being its start."""
+        """Which epoch of the training was kept, 0 being its start. Raises ModelError before training."""
+        if not self.history:
+            raise ModelError(f"this {type(self).__name__} is not trained; fit it, or load a trained one")
         return [entry["best"] for entry in self.history].index(True)
 
-    def _measure(self, data: Labelled) -> tuple[float, dict[str, float]]:
-        """Accuracy on the validation texts, and each criterion's metric on the first of them."""
+    def _measure(self, data: Labelled) -> tuple[float, dict[str, float | None]]:
+        """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
         assert self.classifier is not None
         classifier, criteria = self.classifier, self.settings.criteria
         predicted = classifier.predict_proba(data.encodings).argmax(-1)
@@ -193,22 +200,22 @@ class _Regularised(LearnedExplainer, BatchExplainer):
         scored = self.score_texts(classifier, few, None)
         found = [self._attribution(classifier, e, s) for e, s in zip(few, scored, strict=True)]
         keyed = [f"{number}" for number in range(len(few))]
-        measured: dict[str, float] = {}
+        measured: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
             named = [replace(a, example_id=key) for a, key in zip(found, keyed, strict=True)]
             percents = EvaluateParams(percents=self.settings.faithfulness.percents)
             result = faithfulness(classifier, dict(zip(keyed, few, strict=True)), {"": named}, percents)[""].means()
-            measured["comp"] = result["aopc_comprehensiveness"] or 0.0
-            measured["suff"] = -(result["aopc_sufficiency"] or 0.0)
+            suff = result["aopc_sufficiency"]
+            measured["comp"], measured["suff"] = result["aopc_comprehensiveness"], None if suff is None else -suff
         scores = [a.scores for a in found]
         if "cons" in criteria:
-            rho = consistency(aggregate_states(classifier, few), scores, bootstrap_samples=100).value
-            measured["cons"] = rho or 0.0
+            measured["cons"] = consistency(aggregate_states(classifier, few), scores, bootstrap_samples=100).value
         if "sim" in criteria:
             classes = [classifier.labels.index(a.predicted) for a in found]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
             taught = simulatability(word_embeddings(classifier, few), classes, {"": scores}, students, self.seed)
-            measured["sim"] = float(taught[""].gain.mean())
+            # One class is foretold by a student that has seen nothing else, whatever it was shown.
+            measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
         return accuracy, {name: measured[name] for name in criteria}
 
     def fit_task(
@@ -295,7 +302,11 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             explainer = cls(**config["options"])
             sizes = config["encoder"]
             module = explainer._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
-            module.load_state_dict(load_file(folder / WEIGHTS))
+            weights = load_file(folder / WEIGHTS)
+            for name, tensor in weights.items():
+                if not tensor.isfinite().all():
+                    raise ModelError(f"{WEIGHTS}: {name} holds a value that is not finite")
+            module.load_state_dict(weights)
             explainer.trained_classifier = str(config["classifier"])
             explainer.history = list(config["history"])
         except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:

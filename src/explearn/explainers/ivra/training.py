@@ -36,7 +36,7 @@ from explearn.models.question_answering import QuestionAnswerer
 from explearn.params import SMaTParams
 
 MAX_GRADIENT_NORM = 1.0
-"""Gradients of a step are scaled down to this length, as in transformers' Trainer."""
+"""The classifier's gradients of a step are scaled down to this length, as in transformers' Trainer."""
 
 SORTED_BATCHES = 8
 """Batches drawn together and sorted by length, so that little is padding."""
@@ -89,8 +89,19 @@ def explain_batch(
     return Explained(output.logits.float(), module.combine(parts, content), mean)
 
 
-Measure = Callable[[], tuple[float, Mapping[str, float]]]
-"""Validation: accuracy, and each criterion's metric, larger being better."""
+Measure = Callable[[], tuple[float, Mapping[str, float | None]]]
+"""Validation: accuracy, and each criterion's metric, larger being better; None where it is undefined on the texts."""
+
+UNDEFINED = {
+    "sim": "the classifier gives all of them one class, which needs no explanation to be foretold",
+    "cons": "the distances of their explanations, or of the model's states, do not differ",
+    "comp": "none of them has a word",
+    "suff": "none of them has a word",
+}
+"""Why a criterion's metric is so."""
+
+ROUNDING = 1e-9
+"""Shares of texts that differ by less are equal."""
 
 
 class JointTrainer:
@@ -107,6 +118,8 @@ class JointTrainer:
         class_weights: of the task loss, (C,), or None.
         measure: called before training and after each epoch, with both in evaluation mode.
         seed: of the order of texts, dropout, shares and student.
+
+    An epoch that leaves a criterion's metric undefined is never the best.
 
     Raises DataError where the pool has too few texts for criterion sim.
     """
@@ -150,7 +163,8 @@ class JointTrainer:
     def run(self, description: str | None = None) -> list[dict[str, Any]]:
         """Train; returns one entry an epoch, the first before training: losses by term, accuracy, criteria, best.
 
-        Raises ModelError where a loss or a gradient is not finite, or training leaves what cannot be measured.
+        Raises DataError where a criterion's metric is undefined before the first step, ModelError where a loss or a
+        gradient is not finite, or training leaves what cannot be measured.
         """
         schedule = self.params.schedule
         embeddings: Any = self.model
@@ -221,16 +235,20 @@ class JointTrainer:
     def _training_batches(self) -> Iterator[list[int]]:
         schedule = self.params.schedule
         # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
-        together = 1 if "cons" in self.params.criteria else SORTED_BATCHES
-        return self._batches(self.train, schedule.batch_size, schedule.max_texts, together)
+        cons = "cons" in self.params.criteria
+        together, least = (1, self.params.consistency.least_texts) if cons else (SORTED_BATCHES, 1)
+        return self._batches(self.train, schedule.batch_size, schedule.max_texts, together, least)
 
-    def _batches(self, data: Labelled, size: int, most: int | None = None, together: int = 1) -> Iterator[list[int]]:
-        """Random batches; `together` of them are drawn at once, and neighbours in length among these go together."""
+    def _batches(
+        self, data: Labelled, size: int, most: int | None = None, together: int = 1, least: int = 1
+    ) -> Iterator[list[int]]:
+        """Random batches; `together` of them are drawn at once, and neighbours in length among these go together.
+
+        Fewer than `least` texts that are left over go into the batch before.
+        """
         order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
-        together *= size
-        for start in range(0, len(order), together):
-            part = sorted(order[start : start + together], key=lambda i: len(data.encodings[i]))
-            batches = [part[i : i + size] for i in range(0, len(part), size)]
+        for drawn in _cut(order, together * size, least):
+            batches = _cut(sorted(drawn, key=lambda i: len(data.encodings[i])), size, least)
             for index in torch.randperm(len(batches), generator=self.generator).tolist():
                 yield batches[index]
 
@@ -246,9 +264,18 @@ class JointTrainer:
             if not self.step:
                 raise
             raise self._stopped(f"what it left cannot be measured ({error})") from error
+        undefined = [name for name, value in criteria.items() if value is None]
+        if undefined and not self.history:
+            raise DataError(
+                f"criterion {undefined[0]!r} is undefined on the validation texts that would choose the best epoch: "
+                f"{UNDEFINED[undefined[0]]}"
+            )
         self.history.append({"losses": dict(losses), "accuracy": accuracy, "criteria": dict(criteria), "best": False})
-        floor = self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance
-        score = (1.0, fmean(criteria.values())) if accuracy >= floor else (0.0, accuracy)
+        floor = self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance - ROUNDING
+        if accuracy >= floor:
+            score = (1.0, fmean(-math.inf if value is None else value for value in criteria.values()))
+        else:
+            score = (0.0, accuracy)
         if best is not None and best[0] >= score:
             return best
         for entry in self.history:
@@ -277,7 +304,7 @@ class JointTrainer:
         terms = {"task": classifier.loss(found.logits if logits is None else logits, labels, self.class_weights)}
         if "comp" in criteria or "suff" in criteria:
             terms |= self._faithfulness(batch, found, predicted)
-        if "cons" in criteria and len(data) > 1:
+        if "cons" in criteria:
             assert found.states is not None
             consistency = self.params.consistency
             # Explanations are compared word by word, as in the metric.
@@ -422,3 +449,11 @@ class JointTrainer:
         batch = self.classifier.batch(data.encodings)
         found = explain_batch(self.classifier, self.module, batch)
         return batch, found.logits.detach().argmax(-1), found.r
+
+
+def _cut(rows: Sequence[int], size: int, least: int) -> list[list[int]]:
+    """In pieces of `size`; fewer than `least` rows that are left over go into the piece before."""
+    pieces = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
+    if len(pieces) > 1 and len(pieces[-1]) < least:
+        pieces[-2:] = [pieces[-2] + pieces[-1]]
+    return pieces
