@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 import explearn
+from explearn.params import Params
 from explearn.registry import explainer_class
 
 BASELINES = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
@@ -25,3 +31,34 @@ def test_the_complete_roster_is_complete(repository: Path) -> None:
     quick, _, costly = text.partition("  costly:")
     for name in BASELINES:
         assert f"\n    {name}: " in (costly if explearn.get_info(name).costly else quick), name
+
+
+def commands(repository: Path) -> list[str]:
+    """The overrides of every `dvc exp run` that the documentation and the profiles name."""
+    found = []
+    for path in (repository / "README.md", *sorted((repository / "docs").glob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        found += re.findall(r"^ *(dvc exp run(?:\\\n|[^#\n])*)", text, re.M)
+        found += re.findall(r"`(dvc exp run[^`]*)`", text)
+    for path in sorted((repository / "conf" / "profile").glob("*.yaml")):
+        found += re.findall(r"^# +(dvc exp run.*)$", path.read_text(encoding="utf-8"), re.M)
+    words = [shlex.split(command.replace("\\\n", " ")) for command in found]
+    overrides = [[after for word, after in pairwise(command) if word == "-S"] for command in words]
+    # A variable of the shell, or a profile of one's own.
+    open_ended = re.compile(r"\$|profile=mine")
+    return sorted({shlex.join(names) for names in overrides if names and not open_ended.search(" ".join(names))})
+
+
+def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repository: Path) -> None:
+    sys.path.insert(0, str(repository / "scripts"))
+    try:
+        from compose_params import compose
+    finally:
+        sys.path.pop(0)
+    found = commands(repository)
+    assert len(found) > 10
+    for overrides in found:
+        try:
+            Params.model_validate(yaml.safe_load(compose(shlex.split(overrides))))
+        except (Exception, SystemExit) as error:
+            raise AssertionError(f"dvc exp run with {overrides}") from error

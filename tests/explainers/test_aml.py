@@ -7,13 +7,14 @@ import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from aml_cases import CPU, DECISIVE, LEARNING, examples, one_word_classifier, trained
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -27,8 +28,15 @@ from explearn.explainers.aml.monitor import MetricOptions, Monitor
 from explearn.explainers.aml.pretrained import PAML
 from explearn.explainers.aml.reading import attribution_logits, read
 from explearn.explainers.aml.study import search
-from explearn.explainers.aml.training import Epoch
-from explearn.explainers.aml.tuning import ADAM_EPSILON, FullTuning, RestrictedTuning, bytes_per_text, make_optimizer
+from explearn.explainers.aml.training import DivergedError, Epoch
+from explearn.explainers.aml.tuning import (
+    ADAM_EPSILON,
+    FullTuning,
+    RestrictedTuning,
+    Scope,
+    bytes_per_text,
+    make_optimizer,
+)
 from explearn.models.classifier import Classifier
 from explearn.models.passes import count_passes
 from explearn.params import Params
@@ -126,6 +134,18 @@ class TestLearning:
     def test_without_texts(self) -> None:
         with pytest.raises(DataError, match="no text to watch the metric on"):
             PAML().fit(tiny.classifier("bert"), examples(2, seed=1), [])
+
+    def test_texts_without_an_id(self) -> None:
+        with pytest.raises(DataError, match=r"text 1 to train on: got str; expected explearn\.Example"):
+            PAML().fit(tiny.classifier("bert"), ["the warm fox"], examples(2, seed=1))
+
+    @pytest.mark.parametrize("protocol", ["default", "aml"])
+    def test_training_that_diverges_is_said_to(self, protocol: Any) -> None:
+        paml = PAML(**{**QUICK, "learning_rate": 1e30, "protocol": protocol})
+        with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
+            paml.fit(one_word_classifier(), examples(32, seed=1), examples(4, seed=2))
+        with pytest.raises(ModelError, match="not trained"):
+            list(paml.explain(one_word_classifier(), tiny.TEXTS))
 
     @pytest.mark.parametrize(
         ("option", "value"),
@@ -444,6 +464,32 @@ class TestFineTuning:
                 (alone,) = faml.explain(of, [text], [target])
                 np.testing.assert_allclose(found.token_scores, alone.token_scores, atol=1e-3)
 
+    @pytest.mark.parametrize("scope", ["low_rank", "full"])
+    @pytest.mark.parametrize(
+        "texts",
+        [
+            ["warm! the dog sleeps", "warm ! the dog sleeps", "warm !the dog sleeps"],
+            ["fox dog " * 60 + "fox " * 40, "fox dog " * 60],
+            ["the warm fox sleeps", "the warm fox sleeps"],
+        ],
+        ids=["other words", "cut alike", "the same"],
+    )
+    def test_nor_on_one_that_has_the_same_sub_tokens(self, texts: list[str], scope: Any) -> None:
+        of, faml = one_word_classifier(), refiner(trained(), samples=4, scope=scope, steps=4)
+        assert len({encoding.key for encoding in of.encode(texts)}) == 1
+        together = [a.scores for a in faml.explain(of, texts)]
+        for text, found in zip(texts, together, strict=True):
+            (alone,) = faml.explain(of, [text])
+            np.testing.assert_allclose(found, alone.scores, atol=1e-5)
+
+    @pytest.mark.parametrize("scope", get_args(Scope))
+    def test_a_text_whose_g_diverges_keeps_its_best_map(self, scope: Any) -> None:
+        of = one_word_classifier()
+        faml = refiner(trained(), learning_rate=1e30, scope=scope, samples=2)
+        found = list(faml.explain(of, tiny.TEXTS))
+        assert all(np.isfinite(a.scores).all() for a in found)
+        assert faml.notes()["steps"] < faml.steps
+
     def test_batches_are_bounded_by_the_memory_of_their_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         of, paml = one_word_classifier(), trained()
         assert paml.model is not None
@@ -626,6 +672,26 @@ class TestFiles:
                 load(tmp_path / "it")
             assert "\n" not in str(caught.value)
 
+    def test_a_tokenizer_that_is_missing(self, tmp_path: Path) -> None:
+        tiny.tokenizer("roberta").save_pretrained(tmp_path / "roberta")
+        tiny.model("roberta").save_pretrained(tmp_path / "roberta")
+        paml = PAML(**QUICK, backbone=str(tmp_path / "roberta"))
+        paml.fit(one_word_classifier(), examples(8, seed=1), examples(4, seed=2)).save(tmp_path / "it")
+        assert PAML.load(tmp_path / "it").bridge is not None
+        for file in (tmp_path / "it" / "backbone").glob("*token*"):
+            file.unlink()
+        with pytest.raises(ModelError, match="not a trained pAML"):
+            PAML.load(tmp_path / "it")
+
+    def test_weights_that_are_not_finite(self, tmp_path: Path) -> None:
+        trained().save(tmp_path / "it")
+        file = tmp_path / "it" / "aml.safetensors"
+        tensors = load_file(file)
+        name = next(iter(tensors))
+        save_file(tensors | {name: torch.full_like(tensors[name], torch.nan)}, file)
+        with pytest.raises(ModelError, match=f"aml.safetensors: {re.escape(name)} holds a value that is not finite"):
+            PAML.load(tmp_path / "it")
+
     @pytest.mark.parametrize(
         "change", [{"options": {"epoch": 1}}, {"explainer": "ExpNet"}, {"history": [1]}, {"labels": None}]
     )
@@ -801,6 +867,22 @@ class TestSearch:
         assert {trial.inverse_weight for trial in trials} == {0.0}
         self.run(tmp_path, 9, calls := [])
         assert len(calls) == 9 and all(weights.inverse for weights in calls)
+
+    def test_a_trial_that_diverges_is_pruned_and_the_search_goes_on(self, tmp_path: Path) -> None:
+        def objective(weights: Weights, report: Any) -> float:
+            if weights.prediction > limit:
+                raise DivergedError("too much")
+            return weights.prediction
+
+        options: dict[str, Any] = {"larger_is_better": True, "first": Weights(0.5, 0.5, 0.5), "seed": 1, "identity": {}}
+        limit = 0.6
+        best, trials = search(objective, 12, file=tmp_path / "study.log", **options)
+        states = {trial.state: trial for trial in trials}
+        assert len(trials) == 12 and set(states) == {"complete", "pruned"}
+        assert 0.5 <= best.prediction <= 0.6 and states["pruned"].metric is None
+        limit = -1.0
+        with pytest.raises(DivergedError, match="none of 3 trials came to its end"):
+            search(objective, 3, file=tmp_path / "other.log", **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
         of = one_word_classifier()

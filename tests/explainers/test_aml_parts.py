@@ -20,7 +20,7 @@ from explearn.explainers.aml.bridge import Bridge, link, link_batch
 from explearn.explainers.aml.exchange import _draw, arranged, exchanged
 from explearn.explainers.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.explainers.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, as_sub_tokens
+from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, Trail, as_sub_tokens
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
@@ -370,17 +370,18 @@ class TestExchanges:
 
         monkeypatch.setattr(of, "predict_proba", additive)
         units = as_sub_tokens(encoding).word_ids if protocol == "aml" else encoding.word_ids
-        assert not monitor.worth(encoding, 1).any()
+        trails = {target: Trail() for target in (0, 1)}
+        assert not monitor.worth(encoding, 1, trails[1]).any()
         generator = np.random.default_rng(4)
         maps = [generator.random(len(encoding)).astype(np.float32) for _ in range(60)]
         for target in (0, 1):
-            monitor.values([encoding] * 60, maps, [target] * 60)
+            monitor.values([encoding] * 60, maps, [target] * 60, [trails[target]] * 60)
         expected = np.zeros(max(units) + 1)
         for position in encoding.positions:
             expected[units[position]] += adds[encoding.input_ids[position]]
-        found = monitor.worth(encoding, 1)
+        found = monitor.worth(encoding, 1, trails[1])
         assert found == pytest.approx(expected, abs=0.06)
-        assert monitor.worth(encoding, 0) == pytest.approx(-found)
+        assert monitor.worth(encoding, 0, trails[0]) == pytest.approx(-found)
 
 
 class TestChains:
@@ -394,15 +395,16 @@ class TestChains:
         # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
         options = MetricOptions(protocol, removal, (1, 10, 35, 60), 35)
         monitor = Monitor(of, [metric, "log_odds"] if metric != "log_odds" else [metric], options)
-        assert monitor.chain(encodings[0], 0) == []
+        trails = [Trail() for _ in encodings]
+        assert monitor.chain(encodings[0], 0, trails[0]) == []
         draws = np.random.default_rng(5)
         maps = [[draws.random(len(e)).astype(np.float32) for e in encodings] for _ in range(25)]
-        values = np.array([monitor.better(monitor.values(encodings, row, targets))[:, 0] for row in maps])
+        values = np.array([monitor.better(monitor.values(encodings, row, targets, trails))[:, 0] for row in maps])
         asked, bettered = monitor.passes, 0
         for column, (encoding, target) in enumerate(zip(encodings, targets, strict=True)):
             tops = [monitor.tops(encoding, row[column]) for row in maps]
             sizes = [sorted({found[cut] for found in tops}, key=sorted) for cut in range(len(tops[0]))]
-            chain = monitor.chain(encoding, target)
+            chain = monitor.chain(encoding, target, trails[column])
             assert [len(top) for top in chain] == sorted(set(monitor.cuts(encoding)))
             assert monitor.passes == asked
             # Any map that has these tops, and each other chain, is measured as it is by a monitor that knows nothing.

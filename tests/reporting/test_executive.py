@@ -266,6 +266,20 @@ def test_an_explainer_that_came_out_untrained_is_named():
     assert found.startswith("**Not trained:** ivra on films. No epoch")
 
 
+def test_a_masking_model_that_came_out_untrained_is_named():
+    epochs = [{"metric": value} for value in (0.5, 0.25, 0.375)]
+    notes = {"paml": {"metric": "comprehensiveness", "weights": {}, "trials": [], "epochs": epochs}}
+    methods = {name: metrics() for name in ("paml", "faml", "rollout")}
+    better = {"paml": {**notes["paml"], "epochs": epochs[1:]}}
+    said = caveats(params(), [task("films", methods, notes=notes), task("meals", methods, notes=better)])
+    found = [sentence for sentence in said if sentence.startswith("**Not trained:**")]
+    assert [sentence.partition(".")[0] for sentence in found] == [
+        "**Not trained:** paml on films",
+        "**Not trained:** faml on films",
+    ]
+    assert "a model that begins with one that is as it was before training" in found[1]
+
+
 def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():
     names = ("sst2", "cola", "hx")
     tasks = [task(name, {"expnet": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, name in enumerate(names, 1)]

@@ -31,7 +31,7 @@ def test_training_names_the_weights_and_the_epoch_that_was_kept() -> None:
     assert "was -0.500 before training and -1.500 after epoch 1 of 2" in found.sentence
     assert not found.rows and not found.figure
     (found,) = remarks(task(notes={"paml": trained("comprehensiveness")}))
-    assert "-0.500 after epoch 0 of 2" in found.sentence
+    assert "was -0.500 before training and no better after any of 2 epochs. **Not trained:** paml" in found.sentence
 
 
 def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from explearn.registry import get_info
 from explearn.reporting.columns import comparable
 from explearn.reporting.executive import QUESTIONS, counted_tasks, means, near_chance
 from explearn.reporting.markdown import Markdown, escape_markdown
+from explearn.reporting.masks import is_untrained
 from explearn.reporting.tables import Number, TaskReport, leaderboard_order
 
 NOTICED = 0.5
@@ -48,7 +49,13 @@ def caveats(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
     """What not to trust, each as a sentence or two that the numbers of this run bear out."""
     counted = counted_tasks(params, tasks)
     level = params.evaluate.significance
-    found = [*_own_classifiers(tasks), *_watching(tasks), *_like_the_metric(tasks), *_one_training(params, tasks)]
+    found = [
+        *_own_classifiers(tasks),
+        *_untrained(tasks),
+        *_watching(tasks),
+        *_like_the_metric(tasks),
+        *_one_training(params, tasks),
+    ]
     found += [*_disagreeing_annotators(tasks), *_noise(counted, level), *_chance(counted, level)]
     found += [*_unmoved(tasks), *_unchecked(tasks), *_uninformative(counted, level), *_unsure(tasks)]
     found += [*_out_of_distribution(tasks), *_rankings(counted)]
@@ -79,6 +86,22 @@ def _own_classifiers(tasks: Sequence[TaskReport]) -> list[str]:
                 "there are those of the untrained module on the task's own classifier."
             )
     return found
+
+
+def _untrained(tasks: Sequence[TaskReport]) -> list[str]:
+    """Learned methods on the task's own classifier that are what they were before training."""
+    where: dict[str, list[str]] = {}
+    for task in tasks:
+        idle = {name for name, notes in task.notes.items() if is_untrained(notes)}
+        for name in task.methods:
+            if name in idle or get_info(name).base in idle:
+                where.setdefault(name, []).append(task.task)
+    return [
+        f"**Not trained:** {escape_markdown(name)} on {_names(found)}. No epoch was better than the start, so its "
+        f"figures there are those of a model {'that begins with one that is' if get_info(name).base else 'that is'} "
+        "as it was before training."
+        for name, found in where.items()
+    ]
 
 
 def _watching(tasks: Sequence[TaskReport]) -> list[str]:

@@ -57,10 +57,17 @@ def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[P
     trials = notes["trials"]
     told = sum(trial["state"] != "failed" for trial in trials)
     source = f"the best of {told} trials" if trials else "given"
+    begun = f"was {values[0]:.3f} before training and"
+    if best:
+        outcome = f"{begun} {values[best]:.3f} after epoch {best} of {len(values) - 1}, which is the one that was kept."
+    else:
+        outcome = (
+            f"{begun} no better after any of {len(values) - 1} epochs. **Not trained:** {name} is the model as it was "
+            "before training."
+        )
     sentence = Markdown(
         f"**{name}** was trained with the loss weights {weights} ({source}). On the validation texts its "
-        f"{_named(metric)} was {values[0]:.3f} before training and {values[best]:.3f} after epoch {best} of "
-        f"{len(values) - 1}, which is the one that was kept."
+        f"{_named(metric)} {outcome}"
     )
     if not trials:
         return [Panel(f"How {method} was trained: {task.task}", sentence)]
@@ -122,6 +129,11 @@ def _arrow(metric: str) -> str:
 def _named(metric: str) -> Markdown:
     name, described = escape_markdown(metric), _DIFFERENCES.get(metric)
     return Markdown(name if described is None else f"{name} ({escape_markdown(described)})")
+
+
+def is_untrained(notes: Mapping[str, Any]) -> bool:
+    """Whether these notes are of a training of which no epoch was better than the start."""
+    return "epochs" in notes and _best([epoch["metric"] for epoch in notes["epochs"]], notes["metric"]) == 0
 
 
 def _best(values: Sequence[float], metric: str) -> int:

@@ -178,14 +178,14 @@ def load_backbone(name: str, layers: int | None, revision: str | None = None) ->
     return trimmed(model, layers)
 
 
-def load_tokenizer(name: str) -> transformers.PreTrainedTokenizerBase:
+def load_tokenizer(name: str, revision: str | None = None) -> transformers.PreTrainedTokenizerBase:
     """The tokenizer of an encoder, `embedded`, a hub name or a local folder.
 
     Raises ModelError where there is none, or none that tells which characters a sub-token comes from and can pad.
     """
     try:
         tokenizer: transformers.PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
-            resolve_encoder(name), trust_remote_code=False
+            resolve_encoder(name), revision=revision or "main", trust_remote_code=False
         )
     except ModelError:
         raise

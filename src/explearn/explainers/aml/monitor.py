@@ -60,6 +60,18 @@ _Pair = tuple[int | None, int | None]
 """Rows of the predictions: of a text without a top (or with it masked), and of the top alone; None where not asked."""
 
 
+class Trail:
+    """What the maps of one text, for one target, led to so far: it belongs to whoever looks for a map of the text.
+
+    asked: by row of the predictions, the words (or sub-tokens) that the input left in the text. tops: by size, the tops
+    asked about, and the rows that the first metric reads for each.
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[int, list[int]] = {}
+        self.tops: dict[int, dict[frozenset[int], _Pair]] = {}
+
+
 class Monitor:
     """Values of some metrics for maps of texts; what the classifier was asked once is not asked again.
 
@@ -72,10 +84,6 @@ class Monitor:
         self.metrics = tuple(metrics)
         self.options = options
         self._pool = Predictions(classifier)
-        # By text and target: rows of the predictions, and the words (or sub-tokens) that each left in the text.
-        self._asked: dict[object, dict[int, list[int]]] = {}
-        # By text and target, and size: the tops asked about, and the rows that the first metric reads for each.
-        self._tops: dict[object, dict[int, dict[frozenset[int], _Pair]]] = {}
         shares = set()
         if any(name.startswith("aopc") for name in metrics):
             shares |= set(options.percents)
@@ -125,29 +133,35 @@ class Monitor:
         return [int(unit) for unit in ranking(scores[positions])] if positions else []
 
     def values(
-        self, encodings: Sequence[Encoding], scores: Sequence[NDArray[np.float32]], targets: Sequence[int]
+        self,
+        encodings: Sequence[Encoding],
+        scores: Sequence[NDArray[np.float32]],
+        targets: Sequence[int],
+        trails: Sequence[Trail] | None = None,
     ) -> NDArray[np.float64]:
         """Each text's metrics, (texts, metrics).
 
         Args:
             scores: of every position of each text, (tokens,) or longer by padding.
             targets: indices of the classes explained.
+            trails: of each text; what is asked is added to them.
         """
-        rows = [self._request(e, s, t) for e, s, t in zip(encodings, scores, targets, strict=True)]
+        kept = [Trail() for _ in encodings] if trails is None else trails
+        rows = [self._request(e, s, trail) for e, s, trail in zip(encodings, scores, kept, strict=True)]
         self._pool.evaluate("metric of interest")
         found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
         return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
 
-    def worth(self, encoding: Encoding, target: int) -> NDArray[np.float64]:
+    def worth(self, encoding: Encoding, target: int, trail: Trail) -> NDArray[np.float64]:
         """What each word (or sub-token) adds to the target's probability, (units,).
 
-        Told from the inputs that this text's maps for the target led to so far.
+        Told from the inputs that the maps of the text's trail led to.
 
         A ridge regression of the probabilities on which units an input leaves in the text; it asks the classifier
         nothing. Before the first call of `values` all are worth 0.
         """
         units = self._units(encoding)
-        asked = self._asked.get((encoding.key, target), {})
+        asked = trail.asked
         kept = np.zeros((len(asked), units))
         for row, left in enumerate(asked.values()):
             kept[row, left] = 1.0
@@ -157,15 +171,15 @@ class Monitor:
         kept -= kept.mean(axis=0)
         return np.asarray(np.linalg.solve(kept.T @ kept + RIDGE * np.eye(units), kept.T @ (p - p.mean())))
 
-    def chain(self, encoding: Encoding, target: int) -> list[frozenset[int]]:
+    def chain(self, encoding: Encoding, target: int, trail: Trail) -> list[frozenset[int]]:
         """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
 
-        They are sought among the tops of all maps of this text for the target so far, by dynamic programming; the
-        classifier is asked nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
+        They are sought among the tops of all maps of the text's trail, by dynamic programming; the classifier is asked
+        nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
         """
         cuts = self.cuts(encoding)
         units = self._units(encoding)
-        known = self._tops.get((encoding.key, target), {})
+        known = trail.tops
         if not cuts or not known:
             return []
         sizes = sorted(set(cuts))
@@ -203,12 +217,12 @@ class Monitor:
         signs = [-1.0 if name in SMALLER_IS_BETTER else 1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
-    def _request(self, encoding: Encoding, scores: NDArray[np.float32], target: int) -> _Rows:
+    def _request(self, encoding: Encoding, scores: NDArray[np.float32], trail: Trail) -> _Rows:
         pool, options = self._pool, self.options
         text = as_sub_tokens(encoding) if self.by_sub_token else encoding
         order = self._ranked(encoding, scores)
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
-        asked = self._asked.setdefault((encoding.key, target), {})
+        asked = trail.asked
         without, only = {}, {}
         for share in self._shares:
             count = self._count(len(order), share)
@@ -229,10 +243,9 @@ class Monitor:
             count = self._count(len(order), options.headline_percent)
             masked = pool.request(text.mask(order[:count], mask))
             asked[masked] = order[count:]
-        tops = self._tops.setdefault((encoding.key, target), {})
         for size in self.cuts(encoding):
             pair = self._pair(size, len(order), without, only, masked)
-            tops.setdefault(size, {})[frozenset(order[:size])] = pair
+            trail.tops.setdefault(size, {})[frozenset(order[:size])] = pair
         return _Rows(pool.request(encoding), without, only, masked)
 
     def _pair(self, size: int, units: int, without: dict[int, int], only: dict[int, int], masked: int | None) -> _Pair:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import transformers
@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from explearn.compute import ComputeOptions
+from explearn.data.records import Example
 from explearn.data.sources.splits import hash_order
 from explearn.data.storage import atomic_folder, read_json, write_json
 from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
@@ -33,9 +34,6 @@ from explearn.models.encoding import Batch, Encoding
 from explearn.models.question_answering import QuestionAnswerer
 from explearn.params import PAMLParams, Params, check_section
 from explearn.workspace import Workspace
-
-if TYPE_CHECKING:
-    from explearn.data.records import Example
 
 MaskingName = Literal["soft", "hard", "random", "mlm", "learned"]
 
@@ -176,16 +174,39 @@ class PAML(LearnedExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: an encoder, or a file for the search, is needed and none is given.
             ModelError: the backbone or the masked language model cannot be loaded, or the backbone cannot be G's.
-            UnsupportedError: its vocabulary is not the classifier's, or the model answers questions.
+            UnsupportedError: the vocabulary of the masked language model is not the classifier's, or the model answers
+                questions.
+            DivergedError: the loss, or a map, is not finite.
         """
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(QUESTIONS)
         for rows, what in ((texts, "train on"), (validation, "watch the metric on")):
             if not rows:
                 raise DataError(f"there is no text to {what}; expected at least one")
+            for number, row in enumerate(rows, start=1):
+                if not isinstance(row, Example):
+                    raise DataError(f"text {number} to {what}: got {type(row).__name__}; expected explearn.Example")
         if self.trials and study_file is None:
             raise ParamsError(f"trials: got {self.trials} without a file for the search; give study_file, or trials=0")
-        self._start(classifier, encoder, encoder_revision)
+        try:
+            self._start(classifier, encoder, encoder_revision)
+            self._learn(classifier, texts, validation, encoder, encoder_revision, study_file, description)
+        except BaseException:
+            self.model = None
+            raise
+        return self
+
+    def _learn(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Example],
+        validation: Sequence[Example],
+        encoder: str | None,
+        encoder_revision: str | None,
+        study_file: str | os.PathLike[str] | None,
+        description: str | None,
+    ) -> None:
+        """Search for the weights where `trials` asks for it, and train the model that was begun."""
         chosen = (_draw(texts, self.max_texts, self.seed), _draw(validation, self.validation_texts, self.seed))
         split_texts = [TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen]
         train_texts, watched = split_texts
@@ -245,7 +266,6 @@ class PAML(LearnedExplainer, BatchExplainer):
             )
         self.history = run(self.weights, self.model, None)
         self.model.requires_grad_(False).eval()
-        return self
 
     def fit_task(
         self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
@@ -271,7 +291,9 @@ class PAML(LearnedExplainer, BatchExplainer):
             backbone, name = load_backbone(encoder, self.layers, revision), encoder
         else:
             backbone = load_backbone(self.backbone, self.layers)
-            tokenizer = load_tokenizer(self.backbone)
+        if self.backbone != "classifier":
+            # A model that was named is not the encoder, and the encoder's revision says nothing of it.
+            tokenizer = load_tokenizer(name, revision if self.backbone == "encoder" else None)
             if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
                 self.bridge = Bridge(tokenizer, backbone.config, self.merge)
         with torch.random.fork_rng(devices=[]):
@@ -285,7 +307,6 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
                 "expected one that reads as many"
             )
-        # A model that was named is not the encoder, and the encoder's revision says nothing of it.
         self.language_model = (self.masked_lm, None) if self.masked_lm else (encoder, revision)
         self.strategy = make_masking(self.masking, *self.language_model)
         if isinstance(self.strategy, LearnedMasking):
@@ -382,6 +403,9 @@ class PAML(LearnedExplainer, BatchExplainer):
             if config["explainer"] != "PAML":
                 raise ModelError(f"its config names explainer {config['explainer']!r}; expected PAML")
             tensors = load_file(folder / WEIGHTS_FILE)
+            for tensor, value in tensors.items():
+                if not value.isfinite().all():
+                    raise ModelError(f"{WEIGHTS_FILE}: {tensor} holds a value that is not finite")
             explainer = cls(**config["options"])
             explainer.classifier = str(config["classifier"])
             name, revision = config["language_model"]
@@ -401,9 +425,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 explainer.strategy.embedding = model.mask_embedding
             model.load_state_dict(tensors)
             if config["own_tokenizer"]:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(
-                    folder / BACKBONE_FOLDER, trust_remote_code=False
-                )
+                tokenizer = load_tokenizer(str(folder / BACKBONE_FOLDER))
                 explainer.bridge = Bridge(tokenizer, backbone.config, explainer.merge)
         except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"{folder}: not a trained pAML ({first_line(error)})") from error

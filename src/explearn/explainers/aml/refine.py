@@ -15,8 +15,9 @@ from explearn.explainers.aml.exchange import arranged, exchanged
 from explearn.explainers.aml.loss import Weights, loss_terms
 from explearn.explainers.aml.masks import Masking
 from explearn.explainers.aml.model import AttributionModel
-from explearn.explainers.aml.monitor import Monitor
+from explearn.explainers.aml.monitor import Monitor, Trail
 from explearn.explainers.aml.reading import Reading, read
+from explearn.explainers.aml.training import DivergedError
 from explearn.explainers.aml.tuning import (
     FullTuning,
     RestrictedTuning,
@@ -119,7 +120,10 @@ def refine(
         predictions: y, (b, C). targets: indices of the classes explained.
         monitor: its first metric is the one of interest.
 
-    Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`.
+    A text whose G diverges is done, with the best map that it had until then.
+
+    Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`, DivergedError where
+    `model` gives a map that is not finite.
     """
     size = 1
     if options.scope != "full":
@@ -159,6 +163,7 @@ def _descend(
     optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
     best = [_Best() for _ in encodings]
     seen: list[set[object]] = [set() for _ in encodings]
+    trails = [Trail() for _ in encodings]
     draws = [np.random.default_rng(text_seed(options.seed, encoding)) for encoding in encodings]
     active = list(range(len(encodings)))
     for step in range(options.steps + 1):
@@ -166,20 +171,29 @@ def _descend(
         maps = scores.detach().sigmoid().float().cpu().numpy()
         # Rows of `looks`: the text, and a map of it.
         looks = [(i, maps[row, : len(encodings[i])].copy()) for row, i in enumerate(active)]
+        # A text whose G has diverged is done: it keeps the best map that it had.
+        looks = [(i, found) for i, found in looks if np.isfinite(found).all()]
+        going_on = {i for i, _ in looks}
+        if not step and len(looks) < len(active):
+            raise DivergedError("pAML's map of a text is not finite; its G diverged in training")
         for i, found in tuple(looks):
             seen[i].add(monitor.tops(encodings[i], found))
             if step:
-                beside = _beside(encodings[i], targets[i], best[i].scores, monitor, options.samples, seen[i], draws[i])
+                worth = monitor.worth(encodings[i], targets[i], trails[i])
+                beside = _beside(encodings[i], best[i].scores, monitor, worth, options.samples, seen[i], draws[i])
                 looks += [(i, one) for one in beside]
-        _look(looks, encodings, targets, monitor, best, step)
+        _look(looks, encodings, targets, monitor, trails, best, step)
         if step and options.samples:
+            chains = {i: monitor.chain(encodings[i], targets[i], trails[i]) for i in active if i in going_on}
             looks = [
-                (i, one) for i in active for one in _joined(encodings[i], targets[i], best[i].scores, monitor, seen[i])
+                (i, one)
+                for i, chain in chains.items()
+                for one in _joined(encodings[i], best[i].scores, monitor, chain, seen[i])
             ]
-            _look(looks, encodings, targets, monitor, best, step)
+            _look(looks, encodings, targets, monitor, trails, best, step)
         if step == options.steps:
             break
-        going = [row for row, i in enumerate(active) if step - best[i].step < options.patience]
+        going = [row for row, i in enumerate(active) if i in going_on and step - best[i].step < options.patience]
         if not going:
             break
         y = predictions[torch.tensor(active, device=predictions.device)]
@@ -201,20 +215,28 @@ def _look(
     encodings: Sequence[Encoding],
     targets: Sequence[int],
     monitor: Monitor,
+    trails: Sequence[Trail],
     best: Sequence[_Best],
     step: int,
 ) -> None:
     """Measure maps (text, map) and keep those that are better."""
-    values = monitor.values([encodings[i] for i, _ in looks], [m for _, m in looks], [targets[i] for i, _ in looks])
+    texts = [i for i, _ in looks]
+    values = monitor.values(
+        [encodings[i] for i in texts], [m for _, m in looks], [targets[i] for i in texts], [trails[i] for i in texts]
+    )
     for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
         best[i].see(step, found, value, gain)
 
 
 def _joined(
-    encoding: Encoding, target: int, scores: NDArray[np.float32], monitor: Monitor, seen: set[object]
+    encoding: Encoding,
+    scores: NDArray[np.float32],
+    monitor: Monitor,
+    chain: Sequence[frozenset[int]],
+    seen: set[object],
 ) -> list[NDArray[np.float32]]:
     """The map of the best tops so far, where it is not in `seen`, to which it is added."""
-    candidate = arranged(encoding, scores, monitor.chain(encoding, target), monitor.by_sub_token)
+    candidate = arranged(encoding, scores, chain, monitor.by_sub_token)
     tops = monitor.tops(encoding, candidate)
     if tops in seen:
         return []
@@ -224,15 +246,15 @@ def _joined(
 
 def _beside(
     encoding: Encoding,
-    target: int,
     scores: NDArray[np.float32],
     monitor: Monitor,
+    worth: NDArray[np.float64],
     samples: int,
     seen: set[object],
     draws: np.random.Generator,
 ) -> list[NDArray[np.float32]]:
     """Up to `samples` maps beside one that the metric tells from all in `seen`, where they are added."""
-    cuts, worth = monitor.cuts(encoding), monitor.worth(encoding, target)
+    cuts = monitor.cuts(encoding)
     found = []
     for _ in range(DRAWS * samples):
         candidate = exchanged(encoding, scores, cuts, monitor.by_sub_token, worth, draws)

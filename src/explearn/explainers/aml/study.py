@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.errors import DataError, first_line
 from explearn.explainers.aml.loss import Weights
+from explearn.explainers.aml.training import DivergedError
 
 if TYPE_CHECKING:
     import optuna
@@ -31,8 +32,8 @@ STARTUP_TRIALS = 5
 class Trial:
     """One setting of the weights.
 
-    state: complete, pruned or failed. metric: best value of the metric of interest on the validation texts, over the
-    epochs run; None for failed trials. by_epoch: its value after each epoch.
+    state: complete, pruned (hopeless or diverged) or failed. metric: best value of the metric of interest on the
+    validation texts, over the epochs run; None where none was. by_epoch: its value after each epoch.
     """
 
     number: int
@@ -59,12 +60,13 @@ def search(
     Args:
         objective: trains with some weights and returns the metric of interest. It calls its second argument with each
             epoch and the metric after it; that call ends it where the trial is hopeless (median of the earlier trials
-            at that epoch).
+            at that epoch). A DivergedError that it raises ends the trial, too.
         first: weights that the first trial takes. A term whose weight is 0 there stays out of all trials.
         file: the study's journal, made where there is none.
         identity: what the result depends on besides the weights; JSON values.
 
-    Returns the best weights of all complete trials, and all trials. Raises DataError for a damaged journal.
+    Returns the best weights of all complete trials, and all trials. Raises DataError for a damaged journal,
+    DivergedError where no trial came to its end.
     """
     import optuna
     from optuna.storages.journal import JournalFileBackend
@@ -102,13 +104,18 @@ def search(
             if trial.should_prune():
                 raise optuna.TrialPruned
 
-        return objective(_weights(drawn), report)
+        try:
+            return objective(_weights(drawn), report)
+        except DivergedError as error:
+            raise optuna.TrialPruned from error
 
     done = [trial for trial in study.trials if trial.state.is_finished() and trial.state.name != "FAIL"]
     for number in range(len(done), trials):
         # A sampler of its own for every trial: what it draws does not depend on where a search was broken off.
         study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
         study.optimize(run, n_trials=1)
+    if not any(trial.state.name == "COMPLETE" for trial in study.trials):
+        raise DivergedError(f"{file}: none of {trials} trials came to its end; a smaller learning_rate may help")
     return _weights(study.best_params), [_trial(trial, larger_is_better) for trial in study.trials if trial.params]
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.errors import ModelError
 from explearn.explainers.aml.bridge import Bridge
 from explearn.explainers.aml.loss import Weights, loss_terms
 from explearn.explainers.aml.masks import Masking
@@ -19,6 +20,10 @@ from explearn.explainers.aml.monitor import Monitor
 from explearn.explainers.aml.reading import attribution_logits, read
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding, budget_batches
+
+
+class DivergedError(ModelError):
+    """G gives no finite numbers any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +55,19 @@ class Epoch:
 def validate(
     model: AttributionModel, classifier: Classifier, bridge: Bridge | None, texts: TrainingTexts, monitor: Monitor
 ) -> float:
-    """Mean over the texts of the monitor's first metric, for maps of the predicted classes."""
+    """Mean over the texts of the monitor's first metric, for maps of the predicted classes.
+
+    Raises DivergedError for a map that is not finite.
+    """
     scores: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(texts.encodings)
     with torch.inference_mode():
         for indices in budget_batches([len(e) for e in texts.encodings], classifier.max_tokens):
             reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
             found = attribution_logits(model, classifier, reading, _rows(classifier, texts, indices))
             for index, row in zip(indices, found.sigmoid().cpu().numpy(), strict=True):
+                if not np.isfinite(row[: len(texts.encodings[index])]).all():
+                    name = texts.encodings[index].example_id
+                    raise DivergedError(f"the map of validation text {name!r} is not finite")
                 scores[index] = row
     return float(monitor.values(texts.encodings, scores, texts.predictions.argmax(-1).tolist())[:, 0].mean())
 
@@ -83,7 +94,8 @@ def train(
 ) -> list[Epoch]:
     """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
 
-    Returns the history. The classifier stays as it is.
+    Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
+    is not finite.
 
     Args:
         learning_rate, head_learning_rate: of the backbone, and of all that is new.
@@ -108,7 +120,10 @@ def train(
 
     def note(epoch: int, means: tuple[float, float, float] | None) -> None:
         model.eval()
-        metric = validate(model, classifier, bridge, validation, monitor)
+        try:
+            metric = validate(model, classifier, bridge, validation, monitor)
+        except DivergedError as error:
+            raise _diverged(epoch, str(error)) from error
         sign = 1 if monitor.larger_is_better else -1
         if not history or sign * metric > max(sign * earlier.metric for earlier in history):
             best.update(copy.deepcopy(model.state_dict()))
@@ -130,8 +145,11 @@ def train(
                 y = _rows(classifier, texts, indices)
                 scores = attribution_logits(model, classifier, reading, y)
                 terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed + epoch)
+                loss = terms.total(weights).mean()
+                if not loss.isfinite():
+                    raise _diverged(epoch, "the loss is not finite")
                 optimizer.zero_grad()
-                terms.total(weights).mean().backward()  # type: ignore[no-untyped-call]
+                loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(parameters, 1.0)
                 optimizer.step()
                 schedule.step()
@@ -143,6 +161,14 @@ def train(
     model.load_state_dict(best)
     model.eval()
     return history
+
+
+def _diverged(epoch: int, why: str) -> DivergedError:
+    if not epoch:
+        return DivergedError(f"pAML before training: {why}; expected a backbone with finite weights")
+    return DivergedError(
+        f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
+    )
 
 
 def _batches(lengths: Sequence[int], size: int, generator: torch.Generator) -> list[list[int]]:
