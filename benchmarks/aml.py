@@ -13,14 +13,13 @@ by pair. methods: the five metrics of AML's Table 1 for every method, under the 
 in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which
 is how the paper reports.
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
-of the terms that stay are searched for anew in each, as in the paper.
+of the terms that stay are searched for anew in each, as in the paper; data/studies/TASK keeps the searches.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -133,7 +132,6 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     explainers: dict[str, Explainer] = {}
-    searches = Path(tempfile.mkdtemp())
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**learned_options("paml", params), "seed": params.seed, **change})
         paml.fit(
@@ -141,7 +139,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
             *splits,
             params.encoder,
             params.encoder_revision,
-            searches / f"paml{name}.log",
+            workspace.study(options.task, f"ablation{name.replace(' ', '-')}"),
             description=f"paml{name}",
         )
         searched = "searched" if paml.trials else "given"

@@ -490,6 +490,24 @@ class TestFineTuning:
         assert all(np.isfinite(a.scores).all() for a in found)
         assert faml.notes()["steps"] < faml.steps
 
+    @pytest.mark.parametrize("scope", ["low_rank", "last_block"])
+    def test_and_leaves_the_others_alone(self, scope: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        of, faml = one_word_classifier(), refiner(trained(), scope=scope, samples=2, patience=20)
+        clean = [a.scores for a in faml.explain(of, tiny.TEXTS)]
+        calls, scores = [], RestrictedTuning.scores
+
+        def broken(tuning: RestrictedTuning) -> torch.Tensor:
+            calls.append(1)
+            found = scores(tuning)
+            return torch.cat([found[:1] * torch.nan, found[1:]]) if len(calls) == 3 else found
+
+        monkeypatch.setattr(RestrictedTuning, "scores", broken)
+        found = [a.scores for a in faml.explain(of, tiny.TEXTS)]
+        assert all(np.isfinite(one).all() for one in found)
+        alike = [np.allclose(one, other, atol=1e-5) for one, other in zip(found, clean, strict=True)]
+        assert sorted(alike) == [False, True, True, True, True]
+        assert sorted(refined.steps for refined in faml._seen) == [1, *[faml.steps] * 4]
+
     def test_batches_are_bounded_by_the_memory_of_their_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         of, paml = one_word_classifier(), trained()
         assert paml.model is not None
@@ -881,7 +899,7 @@ class TestSearch:
         assert len(trials) == 12 and set(states) == {"complete", "pruned"}
         assert 0.5 <= best.prediction <= 0.6 and states["pruned"].metric is None
         limit = -1.0
-        with pytest.raises(DivergedError, match="none of 3 trials came to its end"):
+        with pytest.raises(DivergedError, match=r"none of 3 trials came to its end \(the last: too much\)"):
             search(objective, 3, file=tmp_path / "other.log", **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:

@@ -272,12 +272,8 @@ def test_a_masking_model_that_came_out_untrained_is_named():
     methods = {name: metrics() for name in ("paml", "faml", "rollout")}
     better = {"paml": {**notes["paml"], "epochs": epochs[1:]}}
     said = caveats(params(), [task("films", methods, notes=notes), task("meals", methods, notes=better)])
-    found = [sentence for sentence in said if sentence.startswith("**Not trained:**")]
-    assert [sentence.partition(".")[0] for sentence in found] == [
-        "**Not trained:** paml on films",
-        "**Not trained:** faml on films",
-    ]
-    assert "a model that begins with one that is as it was before training" in found[1]
+    found = [sentence.partition(".")[0] for sentence in said if "ntrained:**" in sentence or "Not trained" in sentence]
+    assert found == ["**Not trained:** paml on films", "**Begins untrained:** faml on films"]
 
 
 def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():

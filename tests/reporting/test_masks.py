@@ -31,7 +31,7 @@ def test_training_names_the_weights_and_the_epoch_that_was_kept() -> None:
     assert "was -0.500 before training and -1.500 after epoch 1 of 2" in found.sentence
     assert not found.rows and not found.figure
     (found,) = remarks(task(notes={"paml": trained("comprehensiveness")}))
-    assert "was -0.500 before training and no better after any of 2 epochs. **Not trained:** paml" in found.sentence
+    assert found.sentence.startswith("**Not trained:** paml is the model as it was before training. Of 2 epochs")
 
 
 def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:
@@ -39,6 +39,9 @@ def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:
     reported = task(notes={"paml": trained(trials=trials)})
     (found,) = remarks(reported)
     assert "the best of 13 trials" in found.sentence
+    few = (trial(0, None, "pruned"), trial(1, 0.5, "pruned"), trial(2, 0.25))
+    (sorted_so,) = remarks(task(notes={"paml": trained(trials=few)}))
+    assert [row[0] for row in sorted_so.rows] == ["2", "1", "0"]
     assert len(found.rows) == SHOWN_TRIALS
     assert [row[0] for row in found.rows[:3]] == ["6", "5", "4"]
     assert found.figure == study_figure("films", "paml")

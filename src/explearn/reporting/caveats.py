@@ -96,12 +96,20 @@ def _untrained(tasks: Sequence[TaskReport]) -> list[str]:
         for name in task.methods:
             if name in idle or get_info(name).base in idle:
                 where.setdefault(name, []).append(task.task)
-    return [
-        f"**Not trained:** {escape_markdown(name)} on {_names(found)}. No epoch was better than the start, so its "
-        f"figures there are those of a model {'that begins with one that is' if get_info(name).base else 'that is'} "
-        "as it was before training."
-        for name, found in where.items()
-    ]
+    said = []
+    for name, found in where.items():
+        shown, base = escape_markdown(name), get_info(name).base
+        if base is None:
+            said.append(
+                f"**Not trained:** {shown} on {_names(found)}. No epoch was better than the start, so its figures "
+                "there are those of a model as it was before training."
+            )
+        else:
+            said.append(
+                f"**Begins untrained:** {shown} on {_names(found)}. It starts from {escape_markdown(base)}, of which "
+                "no epoch was better than the start there."
+            )
+    return said
 
 
 def _watching(tasks: Sequence[TaskReport]) -> list[str]:
@@ -133,7 +141,9 @@ def _like_the_metric(tasks: Sequence[TaskReport]) -> list[str]:
         for name, info in infos.items()
         if info.family == "perturbation" and not info.watches_metric and "gradients" not in info.needs
     ]
-    trained = dict.fromkeys(name for task in tasks for name, notes in task.notes.items() if "epochs" in notes)
+    trained = dict.fromkeys(
+        name for task in tasks for name, notes in task.notes.items() if "epochs" in notes and not is_untrained(notes)
+    )
     found = []
     if asking:
         found.append(

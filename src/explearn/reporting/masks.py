@@ -57,18 +57,18 @@ def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[P
     trials = notes["trials"]
     told = sum(trial["state"] != "failed" for trial in trials)
     source = f"the best of {told} trials" if trials else "given"
-    begun = f"was {values[0]:.3f} before training and"
     if best:
-        outcome = f"{begun} {values[best]:.3f} after epoch {best} of {len(values) - 1}, which is the one that was kept."
-    else:
-        outcome = (
-            f"{begun} no better after any of {len(values) - 1} epochs. **Not trained:** {name} is the model as it was "
-            "before training."
+        sentence = Markdown(
+            f"**{name}** was trained with the loss weights {weights} ({source}). On the validation texts its "
+            f"{_named(metric)} was {values[0]:.3f} before training and {values[best]:.3f} after epoch {best} of "
+            f"{len(values) - 1}, which is the one that was kept."
         )
-    sentence = Markdown(
-        f"**{name}** was trained with the loss weights {weights} ({source}). On the validation texts its "
-        f"{_named(metric)} {outcome}"
-    )
+    else:
+        sentence = Markdown(
+            f"**Not trained:** {name} is the model as it was before training. Of {len(values) - 1} epochs with the "
+            f"loss weights {weights} ({source}) none was better on the validation texts than the start, whose "
+            f"{_named(metric)} was {values[0]:.3f}."
+        )
     if not trials:
         return [Panel(f"How {method} was trained: {task.task}", sentence)]
     order = sorted(trials, key=lambda trial: _sort_key(trial, metric))
@@ -141,10 +141,10 @@ def _best(values: Sequence[float], metric: str) -> int:
     return values.index(max(values) if _larger_is_better(metric) else min(values))
 
 
-def _sort_key(trial: Mapping[str, Any], metric: str) -> tuple[bool, float, int]:
+def _sort_key(trial: Mapping[str, Any], metric: str) -> tuple[bool, bool, float, int]:
     value = trial["metric"]
     sign = -1 if _larger_is_better(metric) else 1
-    return trial["state"] != "complete", sign * value if value is not None else 0.0, trial["number"]
+    return trial["state"] != "complete", value is None, sign * value if value is not None else 0.0, trial["number"]
 
 
 def _number(value: Number) -> Markdown:

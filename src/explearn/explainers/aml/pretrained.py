@@ -71,7 +71,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             `warmup` of the steps, then fall linearly to 0.
         metric: the metric of interest; the checkpoint that is best on it is kept.
         protocol, removal, percents, headline_percent: how the metric is taken, as under `evaluate`.
-        trials: of a search for the three weights; 0 takes those given. See `explearn.explainers.aml.study`.
+        trials: of a search for the three weights, but for those given as 0; without trials all are as given. See
+            `explearn.explainers.aml.study`.
         seed: of new weights, the choice and order of texts, and all else that is random.
     """
 
@@ -188,6 +189,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                     raise DataError(f"text {number} to {what}: got {type(row).__name__}; expected explearn.Example")
         if self.trials and study_file is None:
             raise ParamsError(f"trials: got {self.trials} without a file for the search; give study_file, or trials=0")
+        self.history, self.study = [], []
         try:
             self._start(classifier, encoder, encoder_revision)
             self._learn(classifier, texts, validation, encoder, encoder_revision, study_file, description)

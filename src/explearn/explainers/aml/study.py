@@ -1,4 +1,4 @@
-"""The search for the three weights of AML's loss, by Optuna (AML, section 4): TPE over [0, 1]^3, validation split.
+"""The search for the weights of AML's loss, by Optuna (AML, section 4): TPE over [0, 1] each, validation split.
 
 The study lies in a file to which every trial is added as it ends, so that a search that was broken off goes on. A study
 is found again by what it searches: other data, another classifier or other options start another one in the same file.
@@ -77,8 +77,8 @@ def search(
     _drop_unfinished_line(file)
     given = asdict_weights(first)
     searched = {term: weight for term, weight in given.items() if weight}
-    identified = json.dumps({**identity, "searched": list(searched)}, sort_keys=True)
-    name = hashlib.sha256(identified.encode()).hexdigest()[:16]
+    parts = dict(identity) if len(searched) == len(NAMES) else {**identity, "searched": list(searched)}
+    name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     try:
         study = optuna.create_study(
             study_name=name,
@@ -96,6 +96,8 @@ def search(
     if not begun:
         study.enqueue_trial(searched)
 
+    diverged: list[DivergedError] = []
+
     def run(trial: optuna.Trial) -> float:
         drawn = {term: trial.suggest_float(term, 0.0, 1.0) if term in searched else 0.0 for term in NAMES}
 
@@ -107,6 +109,7 @@ def search(
         try:
             return objective(_weights(drawn), report)
         except DivergedError as error:
+            diverged.append(error)
             raise optuna.TrialPruned from error
 
     done = [trial for trial in study.trials if trial.state.is_finished() and trial.state.name != "FAIL"]
@@ -115,7 +118,11 @@ def search(
         study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
         study.optimize(run, n_trials=1)
     if not any(trial.state.name == "COMPLETE" for trial in study.trials):
-        raise DivergedError(f"{file}: none of {trials} trials came to its end; a smaller learning_rate may help")
+        why = f" (the last: {first_line(diverged[-1])})" if diverged else ""
+        raise DivergedError(
+            f"{file}: none of {trials} trials came to its end{why}; a smaller learning_rate or head_learning_rate may "
+            "help"
+        )
     return _weights(study.best_params), [_trial(trial, larger_is_better) for trial in study.trials if trial.params]
 
 

@@ -95,7 +95,7 @@ def train(
     """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
 
     Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
-    is not finite.
+    is not finite, ModelError where a map is not before training.
 
     Args:
         learning_rate, head_learning_rate: of the backbone, and of all that is new.
@@ -163,9 +163,10 @@ def train(
     return history
 
 
-def _diverged(epoch: int, why: str) -> DivergedError:
+def _diverged(epoch: int, why: str) -> ModelError:
+    """The error of a training; before its first epoch, of the backbone, whatever the weights of the loss."""
     if not epoch:
-        return DivergedError(f"pAML before training: {why}; expected a backbone with finite weights")
+        return ModelError(f"pAML before training: {why}; expected a backbone with finite weights")
     return DivergedError(
         f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
     )

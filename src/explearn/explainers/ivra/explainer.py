@@ -103,8 +103,8 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             untrained: makes the encoder before fine-tuning with a new head, for a student of kind encoder.
             description: what a progress bar should say (default: no bar).
 
-        Raises, before training starts: DataError where there are too few texts for the criteria, or these are
-        undefined on the validation texts, UnknownNameError for
+        Raises, before training starts: DataError where there are too few texts for the criteria, or a criterion's
+        metric is undefined on the validation texts, UnknownNameError for
         a label that the classifier has not, UnsupportedError for an architecture whose attention cannot be captured,
         ParamsError for a precision or student that training has not. ModelError where a loss or gradient is not finite.
 
@@ -165,7 +165,7 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             lambda: self._measure(data["validation"].take(judged)),
             self.seed,
         )
-        self.attention, self.classifier = module, copied
+        self.attention, self.classifier, self.history = module, copied, []
         try:
             self.history = trainer.run(description)
         except BaseException:
