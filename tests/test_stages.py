@@ -376,7 +376,7 @@ class TestOutputs:
             for name in methods:
                 # Agreement with the words, agreement with the model, behaviour, cost.
                 assert leaderboard.count(f"\n| {get_info(name).family} | {marked(name)} | ") == 4
-            assert "**paml** was trained with the loss weights" in report
+            assert f"How paml was trained: {task}" in report
             assert "**faml looks at the metric while it explains.**" in report
 
     def test_the_report_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:

@@ -180,7 +180,7 @@ def test_the_stage_names_the_method_that_cannot(tmp_path: Path) -> None:
 
 
 def settings(criteria: Sequence[str]) -> dict[str, Any]:
-    schedule = {"epochs": 2, "batch_size": 2, "validation_texts": 4, "accuracy_tolerance": 1.0}
+    schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0}
     return {"criteria": list(criteria), "schedule": schedule}
 
 
