@@ -357,6 +357,14 @@ class TestOtherBackbones:
             np.testing.assert_array_equal(a.scores, b.scores)
         assert of.model.config.num_hidden_layers == tiny.LAYERS
 
+    def test_an_encoder_of_another_vocabulary_reads_its_own_sub_tokens(self, tmp_path: Path) -> None:
+        tiny.tokenizer("roberta").save_pretrained(tmp_path / "roberta")
+        tiny.model("roberta").save_pretrained(tmp_path / "roberta")
+        paml = PAML(**QUICK, backbone="encoder")
+        paml.fit(tiny.classifier("bert"), examples(8, seed=1), examples(4, seed=2), encoder=str(tmp_path / "roberta"))
+        assert paml.bridge is not None
+        assert paml.bridge.tokenizer.get_vocab() == tiny.tokenizer("roberta").get_vocab()
+
     def test_the_pretrained_encoder(self, tmp_path: Path) -> None:
         of = one_word_classifier()
         tiny.model("bert", seed=4).bert.save_pretrained(tmp_path / "encoder")
