@@ -28,16 +28,16 @@ import numpy as np
 import torch
 
 from _timing import paired
-from explearn.attribute import texts_to_explain
-from explearn.data.records import Attribution, Example
-from explearn.explainer import Explainer
-from explearn.explainers.aml.finetuned import FAML
-from explearn.explainers.aml.pretrained import PAML, prediction_information
+from explearn.core.records import Attribution, Example
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML, prediction_information
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.registry import accepted_options, get_explainer, learned_options
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
-from explearn.params import Params, load_params
-from explearn.registry import accepted_options, get_explainer, learned_options
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import texts_to_explain
+from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
 SMALLER = ("sufficiency", "log_odds", "aopc_sufficiency")

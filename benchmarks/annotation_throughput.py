@@ -27,13 +27,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from chat_server import ChatServer, Reply, Request, answer_json
-from explearn.annotation.asking import Options, Question, ask_all
-from explearn.annotation.budget import Meter
-from explearn.annotation.cache import AnswerCache, read_answers
-from explearn.annotation.collecting import bound_prompt
-from explearn.annotation.endpoint import Endpoint
-from explearn.data.records import Example
-from explearn.params import LLMParams
+from explearn.annotation.llm.asking import Options, Question, ask_all
+from explearn.annotation.llm.budget import Meter
+from explearn.annotation.llm.cache import AnswerCache, read_answers
+from explearn.annotation.llm.collecting import bound_prompt
+from explearn.annotation.llm.endpoint import Endpoint
+from explearn.annotation.params import LLMParams
+from explearn.core.records import Example
 
 LEAST_ANSWERS_PER_SECOND = 150.0
 MOST_GROWTH_MB = 20.0

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts
-from explearn.data.records import Attribution, Example
+from explearn.core.records import Attribution, Example
+from explearn.introspection.representations import aggregate_states
+from explearn.methods.base.registry import get_explainer, get_info, list_explainers
 from explearn.metrics.evaluate import evaluate_task
+from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.models.classifier import Classifier
-from explearn.models.representations import aggregate_states
-from explearn.params import EvaluateParams, SimulatabilityParams
-from explearn.registry import get_explainer, get_info, list_explainers
 
 SECONDS, CORES, FACTOR = 360, 2, 2.0
 COST = {
@@ -81,6 +81,7 @@ def evaluate(
         classifier=classifier,
         params=PARAMS,
         seed=13,
+        binarisation=dict.fromkeys(attributions, "top_k"),
         thresholds={},
         states={example.id: state for example, state in zip(examples, states, strict=True)},
     )

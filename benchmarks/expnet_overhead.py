@@ -19,7 +19,7 @@ import torch
 import transformers
 
 from _timing import load_classifier, seconds
-from explearn.explainers.expnet import ExpNet, TokenExamples
+from explearn.methods.expnet.explainer import ExpNet, TokenExamples
 from explearn.models.classifier import Classifier
 
 LIMITS = {128: 1.05, 512: 1.12}

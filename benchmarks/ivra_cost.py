@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.explainers.ivra import IvRA, SMaT
-from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention
-from explearn.explainers.ivra.training import JointTrainer, Labelled
+from explearn.methods.ivra import IvRA, SMaT
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.params import IvRAParams
+from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.models.classifier import Classifier
-from explearn.params import IvRAParams
 
 STEP_LIMITS = {1: 3.5, None: 8.0}
 """Shares of words drawn a step (None: all five) -> largest ratio to a plain step."""

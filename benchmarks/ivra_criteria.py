@@ -31,17 +31,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.compute import ComputeOptions
-from explearn.data.records import Attribution, Example
-from explearn.explainers.ivra import IvRA, SMaT
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Attribution, Example
+from explearn.introspection.representations import aggregate_states, word_embeddings
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.ivra import IvRA, SMaT
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier, quiet_transformers
-from explearn.models.representations import aggregate_states, word_embeddings
-from explearn.params import EvaluateParams
-from explearn.registry import get_explainer
-from explearn.workspace import Workspace
+from explearn.pipeline.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")
 METHODS = ("attention_mean", "raw_attention", "input_x_gradient", "integrated_gradients", "lime")

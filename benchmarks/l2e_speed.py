@@ -18,11 +18,11 @@ import torch
 import transformers
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.data.records import Example
-from explearn.explainers.l2e import L2E
+from explearn.core.records import Example
+from explearn.methods.base.lessons import Lesson, Lessons
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.l2e import L2E
 from explearn.models.classifier import Classifier
-from explearn.registry import get_explainer
-from explearn.teaching import Lesson, Lessons
 
 LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}
 """Teacher -> least ratio with the class given."""

@@ -21,17 +21,17 @@ import torch
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.compute import ComputeOptions
-from explearn.data.records import Example
-from explearn.explainers.ivra.objectives import Words
-from explearn.explainers.ivra.student import BagStudent
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Example
+from explearn.introspection.gradients import content_mask
+from explearn.introspection.representations import word_embeddings
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.ivra.objectives import Words
+from explearn.methods.ivra.simulation import BagStudent
+from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier, quiet_transformers
-from explearn.models.gradients import content_mask
-from explearn.models.representations import word_embeddings
-from explearn.params import SimulatabilityParams
-from explearn.registry import get_explainer
-from explearn.workspace import Workspace
+from explearn.pipeline.workspace import Workspace
 
 METHODS = ("attention_mean", "input_x_gradient", "integrated_gradients", "lime")
 STEPS = 300

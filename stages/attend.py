@@ -1,13 +1,13 @@
 """Stage attend: predictions and attention features of every sub-token."""
 
-from explearn.compute import ComputeOptions
-from explearn.data.records import SPLITS
-from explearn.data.storage import atomic_folder
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import SPLITS
+from explearn.core.storage import atomic_folder
+from explearn.introspection.features import write_features
 from explearn.models.classifier import Classifier
-from explearn.models.features import write_features
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 
 @stage()

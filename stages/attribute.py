@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from explearn.attribute import group_methods, texts_to_explain, write_attributions
-from explearn.compute import ComputeOptions
-from explearn.data.storage import atomic_folder
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import group_methods, texts_to_explain, write_attributions
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 GroupOption = Annotated[
     str,

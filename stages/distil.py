@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from explearn.attribute import texts_to_explain
-from explearn.compute import ComputeOptions
-from explearn.data.storage import read_json, write_json
-from explearn.distillation import compare_with_students
-from explearn.errors import UnknownNameError
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnknownNameError
+from explearn.core.storage import read_json, write_json
+from explearn.methods.base.lessons import make_teacher, read_lessons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.teaching import make_teacher, read_lessons
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import texts_to_explain
+from explearn.pipeline.distil import compare_with_students
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", envvar="EXPLEARN_TEACHER")]
 

@@ -6,22 +6,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from explearn.attribute import read_run
-from explearn.compute import ComputeOptions
-from explearn.data.records import Example
-from explearn.data.storage import read_attributions, read_json, write_json
-from explearn.errors import DataError
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError
+from explearn.core.records import Example
+from explearn.core.storage import read_attributions, read_json, write_json
+from explearn.introspection.representations import aggregate_states, word_embeddings
+from explearn.methods.base.registry import get_info
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.models.representations import aggregate_states, word_embeddings
-from explearn.params import Params
-from explearn.registry import get_info
-from explearn.reporting.plots import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import read_run
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
+from explearn.reporting.figures.bars import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
 
 
 @stage()
@@ -105,6 +105,7 @@ def _evaluate(
         classifier=classifier,
         params=params.evaluate,
         seed=seed,
+        binarisation={method: get_info(method).binarisation for method in files},
         thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
         states=states(classifier),
         embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),

@@ -4,13 +4,13 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from explearn.compute import ComputeOptions
-from explearn.data.storage import write_json, write_text
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import write_json, write_text
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier, finetune
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 
 @stage(precision="auto")

@@ -1,12 +1,12 @@
 """Stage prepare: a task's texts from its source into one Parquet file a split."""
 
+from explearn.core.records import SPLITS
+from explearn.core.storage import atomic_folder, write_examples, write_json, write_rationales
 from explearn.data.neutral import add_neutral
-from explearn.data.records import SPLITS
 from explearn.data.sources import load_task
-from explearn.data.storage import atomic_folder, write_examples, write_json, write_rationales
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 
 @stage()

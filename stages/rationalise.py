@@ -1,12 +1,12 @@
 """Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from explearn.annotation import options
-from explearn.annotation.task import read_task
+from explearn.cli import annotate_options as options
+from explearn.core.storage import write_json, write_rationales
 from explearn.data.agreement import agreement_metrics
-from explearn.data.storage import write_json, write_rationales
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.rationalise import read_task_marks
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 """What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
@@ -38,12 +38,12 @@ def rationalise(
     """
     workspace = Workspace()
     settings = params.rationale_params(task)
-    marks = read_task(task, params, workspace)
+    marks = read_task_marks(task, params, workspace)
     rationales, figures = list(marks.rationales), {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
-        from explearn.annotation.collecting import to_rationales
-        from explearn.annotation.running import Bounds, annotate
+        from explearn.annotation.llm.collecting import to_rationales
+        from explearn.annotation.llm.running import Bounds, annotate
 
         bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
         annotated, summary, model = annotate(marks, settings.llm, seed, bounds)

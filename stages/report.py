@@ -1,9 +1,9 @@
 """Stage report: the report, its figures, and the headline metrics."""
 
-from explearn.params import Params
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import stage
+from explearn.pipeline.workspace import Workspace
 from explearn.reporting.project import report_project
-from explearn.staging import stage
-from explearn.workspace import Workspace
 
 
 @stage()

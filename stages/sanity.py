@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from explearn.attribute import group_methods, texts_to_explain
-from explearn.compute import ComputeOptions
-from explearn.data.records import Example
-from explearn.data.storage import write_json
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Example
+from explearn.core.storage import write_json
+from explearn.methods.base.registry import get_info
 from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
-from explearn.params import LEARNED, Params
-from explearn.registry import get_info
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import group_methods, texts_to_explain
+from explearn.pipeline.params import LEARNED, Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 
 @stage()

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from explearn.attribute import texts_to_explain
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
+from explearn.methods.base.lessons import make_teacher, teach, teacher_options
 from explearn.models.classifier import Classifier
-from explearn.params import Params
-from explearn.staging import TaskOption, stage
-from explearn.teaching import make_teacher, teach, teacher_options
-from explearn.workspace import Workspace
+from explearn.pipeline.attribute import texts_to_explain
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", envvar="EXPLEARN_TEACHER")]
 

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from explearn.compute import ComputeOptions, seed_everything
-from explearn.errors import ParamsError
-from explearn.explainer import LearnedExplainer
-from explearn.params import Params
-from explearn.registry import get_explainer, get_info, learned_options
-from explearn.staging import TaskOption, stage
-from explearn.workspace import Workspace
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.seeds import seed_everything
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.registry import get_explainer, get_info, learned_options
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.workspace import Workspace
 
 ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
 

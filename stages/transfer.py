@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from explearn.compute import ComputeOptions
-from explearn.data.storage import write_json
-from explearn.params import Params
-from explearn.staging import stage
-from explearn.transfer import transfer
-from explearn.workspace import Workspace
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import write_json
+from explearn.pipeline.params import Params
+from explearn.pipeline.staging import stage
+from explearn.pipeline.transfer import transfer
+from explearn.pipeline.workspace import Workspace
 
 ExplainerOption = Annotated[
     str, typer.Option(help="An explainer that trains a classifier of its own.", envvar="EXPLEARN_EXPLAINER")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
 from explearn.data.alignment import NO_WORD
-from explearn.explainer import BatchExplainer
+from explearn.methods.base.explainer import BatchExplainer
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.metrics.significance import Comparison
-from explearn.reporting.columns import DISTRIBUTION, TABLES
-from explearn.reporting.tables import TaskReport
+from explearn.reporting.content.columns import DISTRIBUTION, TABLES
+from explearn.reporting.content.task_report import TaskReport
 
 
 def metrics(f1=0.5, low=None, high=None, **others):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 import explearn
 import tiny
-from explearn.cli import app
-from explearn.data.records import Example
-from explearn.explainers.aml.finetuned import FAML
-from explearn.explainers.aml.pretrained import PAML
-from explearn.explainers.expnet import ExpNet, TokenExamples
+from explearn.core.records import Example
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML
+from explearn.methods.expnet.explainer import ExpNet, TokenExamples
 from explearn.models.classifier import Classifier
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -64,7 +64,7 @@ class TestMethods:
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_torch(self, run_python: Any) -> None:
-        run_python("import sys, explearn.cli; assert 'torch' not in sys.modules")
+        run_python("import sys, explearn.cli.app; assert 'torch' not in sys.modules")
 
 
 class TestExplain:

@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from explearn.compute import (
-    CPU_BATCH_TOKENS,
-    ComputeOptions,
-    autocast,
-    peak_memory_mb,
-    seed_everything,
-)
-from explearn.errors import DeviceError, ParamsError
+from explearn.core.compute import CPU_BATCH_TOKENS, ComputeOptions, autocast, peak_memory_mb
+from explearn.core.errors import DeviceError, ParamsError
+from explearn.core.seeds import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -122,5 +117,5 @@ def test_peak_memory_is_that_of_this_process_in_mib() -> None:
 
 def test_options_are_checked_without_torch(run_python: Any) -> None:
     run_python(
-        "import sys; from explearn.compute import ComputeOptions; ComputeOptions(); assert 'torch' not in sys.modules"
+        "import sys; from explearn.core.compute import ComputeOptions as C; C(); assert 'torch' not in sys.modules"
     )

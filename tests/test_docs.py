@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import explearn
-from explearn.params import Params
-from explearn.registry import explainer_class
+from explearn.methods.base.registry import explainer_class
+from explearn.pipeline.params import Params
 
 BASELINES = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 

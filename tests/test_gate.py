@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
+from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
-from explearn.cli import app
-from explearn.errors import DataError, ParamsError
-from explearn.gate import Gate, check, figures, load_gate
+from explearn.core.errors import DataError, ParamsError
+from explearn.reporting.gate import Gate, check, figures, load_gate
 
 FILE = "reports/metrics.json"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from explearn import memory
-from explearn.memory import peak_from_here
+from explearn.core import memory
+from explearn.core.memory import peak_from_here
 
 CPU = torch.device("cpu")
 LARGE, SMALL = 400 * 2**20, 100 * 2**20

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from explearn.data.records import Example, Rationale
-from explearn.data.storage import read_examples, read_rationales
-from explearn.params import Params, load_params
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import read_examples, read_rationales
+from explearn.pipeline.params import Params, load_params
 from test_stages import complaint, succeed, write_lines
 
 TASKS = ("sst2", "cola", "hatexplain")

@@ -9,8 +9,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from explearn.errors import ParamsError, UnknownNameError
-from explearn.params import ExpNetParams, Params, load_params
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.methods.expnet.params import ExpNetParams
+from explearn.pipeline.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST: dict[str, Any] = {"profile": "mine", "tasks": ["a", "b"], "sources": {"a": SOURCE, "b": SOURCE}}

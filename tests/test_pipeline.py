@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import tiny
-from explearn.models.features import read_feature_metadata
-from explearn.registry import get_info
-from explearn.reporting.columns import marked
+from explearn.introspection.features import read_feature_metadata
+from explearn.methods.base.registry import get_info
+from explearn.reporting.content.columns import marked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explearn.data.records import Attribution, Example, Rationale, check_words
-from explearn.errors import DataError, UnknownNameError
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import Attribution, Example, Rationale, check_words
 
 GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 

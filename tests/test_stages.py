@@ -15,17 +15,17 @@ import pytest
 import torch
 import typer
 import yaml
+from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 import tiny
-from explearn.attribute import read_run
-from explearn.cli import app
-from explearn.data.storage import read_examples, read_rationales
+from explearn.core.storage import read_examples, read_rationales
+from explearn.methods.base.registry import get_info
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.files import read_by_text, read_comparisons
-from explearn.registry import get_info
-from explearn.reporting.columns import marked
-from explearn.staging import COMPUTE_OPTIONS
+from explearn.pipeline.attribute import read_run
+from explearn.pipeline.staging import COMPUTE_OPTIONS
+from explearn.reporting.content.columns import marked
 
 STAGES = (
     "prepare",

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explearn.data import storage
-from explearn.data.records import Attribution, Example, Rationale
-from explearn.data.storage import (
+from explearn.core import storage
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution, Example, Rationale
+from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     EXAMPLE_SCHEMA,
     atomic_folder,
@@ -36,7 +37,6 @@ from explearn.data.storage import (
     write_table,
     write_text,
 )
-from explearn.errors import DataError
 
 EXAMPLES = [
     Example("a", ("two", "w\u00f6rds"), "yes", "train", "t"),
@@ -277,8 +277,8 @@ class TestAtomicFolders:
 KILLED = """
 import os, signal
 from pathlib import Path
-from explearn.data.storage import EXAMPLE_SCHEMA, atomic_folder, parquet_writer, write_examples, write_text
-from explearn.data.records import Example
+from explearn.core.storage import EXAMPLE_SCHEMA, atomic_folder, parquet_writer, write_examples, write_text
+from explearn.core.records import Example
 example = Example("new", ("w",), "l", "test", "t")
 {work}
 os.kill(os.getpid(), signal.SIGKILL)
@@ -294,7 +294,7 @@ with atomic_folder("out") as folder:
     os.kill(os.getpid(), signal.SIGKILL)
 """,
     "folder_about_to_be_put_in_place": """
-import explearn.data.storage as storage
+import explearn.core.storage as storage
 original = os.replace
 storage.os.replace = lambda a, b: os.kill(os.getpid(), signal.SIGKILL)
 with atomic_folder("out") as folder:

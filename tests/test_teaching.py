@@ -10,15 +10,15 @@ import pytest
 
 import explearn
 import tiny
-from explearn.data.records import Attribution, Example
-from explearn.data.storage import read_metadata
-from explearn.errors import DataError, ParamsError, UnsupportedError
-from explearn.explainer import Explainer, TextScores
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.records import Attribution, Example
+from explearn.core.storage import read_metadata
+from explearn.methods.base.explainer import Explainer, TextScores
+from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
+from explearn.methods.l2e.params import members
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-from explearn.params import members
-from explearn.teaching import TooManyFailures, read_lessons, scaled_ranks, teach
-from explearn.workspace import Workspace
+from explearn.pipeline.workspace import Workspace
 
 TASK = "toy"
 

@@ -18,7 +18,7 @@ import torch
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
 from explearn.models.classifier import Classifier
 from explearn.models.question_answering import QuestionAnswerer
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from explearn.data.records import Attribution, Example, Rationale
-from explearn.errors import ExplearnError
-from explearn.registry import MethodInfo, get_explainer, get_info, list_explainers
+from explearn.core.errors import ExplearnError
+from explearn.core.records import Attribution, Example, Rationale
+from explearn.methods.base.registry import MethodInfo, get_explainer, get_info, list_explainers
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 from chat_server import ChatServer
-from explearn.cli import app
-from explearn.data.records import SPLITS, Example, Rationale
-from explearn.data.storage import write_examples, write_json, write_rationales
+from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.storage import write_examples, write_json, write_rationales
 
 KEY = "sk-0123456789-secret"
 

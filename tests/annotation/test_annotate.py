@@ -20,9 +20,9 @@ import pytest
 
 from chat_server import ChatServer, Reply, Request, answer_json
 from conftest import REPOSITORY
-from explearn.annotation.alignment import quote_evidence
-from explearn.annotation.cache import read_answers
-from explearn.data.records import Example, Rationale
+from explearn.annotation.llm.cache import read_answers
+from explearn.annotation.llm.quotes import quote_evidence
+from explearn.core.records import Example, Rationale
 
 from .conftest import KEY, TEXTS, Project
 
@@ -407,7 +407,7 @@ def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
     project.params(model="m")
     path = project.folder / "answers.jsonl"
     generator = random.Random(20)
-    command = [sys.executable, "-m", "explearn.cli", "annotate", "run", "--task", "kills", "--concurrency", "16"]
+    command = [sys.executable, "-m", "explearn.cli.app", "annotate", "run", "--task", "kills", "--concurrency", "16"]
     environment: dict[str, str] = {name: value for name, value in os.environ.items() if "EXPLEARN" not in name}
 
     def reply(request: Request) -> Reply:

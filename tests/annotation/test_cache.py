@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from explearn.annotation.cache import AnswerCache, CachedAnswer, answer_key, read_answers
-from explearn.data.records import Example
-from explearn.errors import DataError
+from explearn.annotation.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
+from explearn.core.errors import DataError
+from explearn.core.records import Example
 
 EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from chat_server import ChatServer, Reply, Request, answer_json
-from explearn.annotation import client as client_module
-from explearn.annotation.budget import Budget, BudgetError, Meter, Price, Spent, parse_prices
-from explearn.annotation.client import ChatClient, Completion, EndpointError, Form, NoAnswerError, RefusedError
-from explearn.annotation.endpoint import Endpoint
-from explearn.errors import ParamsError
+from explearn.annotation.llm import client as client_module
+from explearn.annotation.llm.budget import Budget, BudgetError, Meter, Price, Spent, parse_prices
+from explearn.annotation.llm.client import ChatClient, Completion, EndpointError, Form, NoAnswerError, RefusedError
+from explearn.annotation.llm.endpoint import Endpoint
+from explearn.core.errors import ParamsError
 
 KEY = 'sk-Zx"9/secret+key'
 MESSAGES = [{"role": "system", "content": "Mark."}, {"role": "user", "content": '{"text": "a warm film"}'}]

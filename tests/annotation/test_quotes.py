@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_server import answer_json
-from explearn.annotation.alignment import Alignment, Quote, align_quotes, plain, quote_evidence
-from explearn.annotation.answers import InvalidAnswerError, parse_answer
+from explearn.annotation.llm.answers import InvalidAnswerError, parse_answer
+from explearn.annotation.llm.quotes import Alignment, Quote, align_quotes, plain, quote_evidence
 
 LABELS = ["negative", "positive"]
 

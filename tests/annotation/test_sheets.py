@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat_server import ChatServer, Reply, answer_json
-from explearn.annotation.imports import import_marks
-from explearn.annotation.sheets import SheetRow, read_sheet, write_sheet
+from explearn.annotation.people.imports import import_marks
+from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
 from explearn.annotation.store import Verdict
-from explearn.data.records import Example, Rationale
-from explearn.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example, Rationale
 
 from .conftest import TEXTS, Project, example, mask
 

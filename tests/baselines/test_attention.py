@@ -10,8 +10,8 @@ import torch
 
 import explearn
 import tiny
-from explearn.baselines.attention.attention_flow import flows
-from explearn.errors import ParamsError, UnsupportedError
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.methods.attention.attention_flow import flows
 
 
 class TestRawAttention:

@@ -12,9 +12,9 @@ from torch import nn
 
 import explearn
 import tiny
-from explearn.baselines.relevance import attn_lrp
-from explearn.errors import UnsupportedError
-from explearn.models.anatomy import dissect, merge_heads, split_heads, trace_block
+from explearn.core.errors import UnsupportedError
+from explearn.introspection.anatomy import dissect, merge_heads, split_heads, trace_block
+from explearn.methods.relevance import attn_lrp
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 

@@ -14,12 +14,12 @@ from torch.overrides import TorchFunctionMode
 import explearn
 import golden
 import tiny
-from explearn.baselines.decomposition import ALTI, DecompX, GlobEnc
-from explearn.baselines.decomposition.alti import transformed_vectors
-from explearn.baselines.decomposition.mixing import head_vectors, head_weights, normalise_rows
-from explearn.compute import ComputeOptions
-from explearn.errors import ParamsError, UnsupportedError
-from explearn.models.anatomy import Block, dissect, trace
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.introspection.anatomy import Block, dissect, trace
+from explearn.methods.decomposition import ALTI, DecompX, GlobEnc
+from explearn.methods.decomposition.alti import transformed_vectors
+from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -14,8 +14,8 @@ from torch import nn
 
 import explearn
 import tiny
-from explearn.baselines.gradient.references import reference_embeddings
-from explearn.errors import UnsupportedError
+from explearn.core.errors import UnsupportedError
+from explearn.methods.gradient.references import reference_embeddings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
 

@@ -15,9 +15,9 @@ from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Layer
 
 import explearn
 import tiny
-from explearn.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.errors import ParamsError
-from explearn.explainer import BatchExplainer
+from explearn.core.errors import ParamsError
+from explearn.methods.base.explainer import BatchExplainer
+from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.models.encoding import text_seed
 
 OUTPUTS = {

@@ -9,7 +9,7 @@ from lime.lime_text import LimeTextExplainer
 
 import explearn
 import tiny
-from explearn.models.passes import count_passes
+from explearn.introspection.passes import count_passes
 
 LONGEST = tiny.TEXTS[3]
 """Fourteen words, no two alike."""

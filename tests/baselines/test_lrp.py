@@ -11,9 +11,11 @@ import torch
 import explearn
 import golden
 import tiny
-from explearn.baselines.relevance import lrp
-from explearn.baselines.relevance.lrp import Forward, call_in_float64
-from explearn.baselines.relevance.propagation import (
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.introspection.anatomy import dissect
+from explearn.methods.relevance import lrp
+from explearn.methods.relevance.lrp import Forward, call_in_float64
+from explearn.methods.relevance.propagation import (
     ConservingRules,
     DoublingRules,
     Rules,
@@ -24,8 +26,6 @@ from explearn.baselines.relevance.propagation import (
     to_attention,
     to_input,
 )
-from explearn.errors import ParamsError, UnsupportedError
-from explearn.models.anatomy import dissect
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "partial_lrp__ours_layers": ("lrp", {}),

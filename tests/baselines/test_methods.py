@@ -11,10 +11,10 @@ import torch
 
 import explearn
 import tiny
-from explearn import explainer as module
-from explearn.data.records import Attribution, Example
-from explearn.errors import DataError, ExplearnError, ParamsError, UnknownNameError
-from explearn.explainer import aggregate
+from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
+from explearn.core.records import Attribution, Example
+from explearn.data.alignment import aggregate
+from explearn.methods.base import explainer as module
 
 METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 FEWER: dict[str, dict[str, Any]] = {

@@ -12,13 +12,13 @@ import torch
 
 import explearn
 import tiny
-from explearn.baselines.perturbation import predictor as module
-from explearn.baselines.perturbation.inputs import Inputs, PerturbedText
-from explearn.baselines.perturbation.pool import Ask, run_together
-from explearn.baselines.perturbation.predictor import Logits, Predictor
-from explearn.errors import ModelError, ParamsError, UnsupportedError
-from explearn.models.anatomy import dissect
-from explearn.models.passes import count_passes
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.introspection.anatomy import dissect
+from explearn.introspection.passes import count_passes
+from explearn.methods.perturbation import predictor as module
+from explearn.methods.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.methods.perturbation.predictor import Logits, Predictor
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 

@@ -7,11 +7,11 @@ import pytest
 
 import explearn
 import tiny
-from explearn.baselines.perturbation.inputs import PerturbedText
-from explearn.baselines.perturbation.predictor import Predictor
-from explearn.baselines.perturbation.solvex import Solvex
-from explearn.errors import UnsupportedError
-from explearn.models.passes import count_passes
+from explearn.core.errors import UnsupportedError
+from explearn.introspection.passes import count_passes
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.perturbation.solvex import Solvex
 
 METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.data.params import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.annotated import mask_of_phrase
 from explearn.data.sources.mapping import Dropped, MappedRow
 from explearn.data.sources.readers import RawRow
-from explearn.errors import DataError, ParamsError, UnknownNameError
-from explearn.params import SourceParams
 
 
 def source(adapter: str, **options: Any) -> SourceParams:

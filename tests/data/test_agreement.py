@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
 from explearn.data.agreement import agreement_metrics, krippendorff_alpha, mean_pairwise_f1
-from explearn.data.records import Example, Rationale
-from explearn.errors import DataError
 
 
 def mask(text: str) -> tuple[bool, ...]:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from explearn.core.errors import ParamsError
+from explearn.core.records import Example, Rationale
 from explearn.data.neutral import add_neutral
-from explearn.data.records import Example, Rationale
 from explearn.data.sources import TaskData
-from explearn.errors import ParamsError
 
 EXAMPLES = [
     Example("a", ("a", "dull", "film"), "negative", "train", "films", ("so", "dull")),

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
+from explearn.data.params import RationaleFile
 from explearn.data.rationales import (
     format_marked,
     import_rationales,
@@ -19,9 +22,6 @@ from explearn.data.rationales import (
     parse_mask,
     spans_from_mask,
 )
-from explearn.data.records import Example, Rationale
-from explearn.errors import DataError
-from explearn.params import RationaleFile
 
 
 class TestMarkedText:

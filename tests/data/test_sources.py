@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Split
 from explearn.data.agreement import agreement_metrics
+from explearn.data.params import RationaleFile, SourceParams
 from explearn.data.rationales import import_rationales
-from explearn.data.records import Split
 from explearn.data.sources import TaskData, load_task
-from explearn.errors import DataError, ParamsError
-from explearn.params import Params, RationaleFile, SourceParams, load_params
+from explearn.pipeline.params import Params, load_params
 
 
 def source(**options: Any) -> SourceParams:

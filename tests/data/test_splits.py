@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.data.sources.splits import apportion, carve, hash_order, subsample
-from explearn.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.seeds import hash_order
+from explearn.data.sources.splits import apportion, carve, subsample
 
 
 def labelled(**counts: int) -> dict[str, str]:

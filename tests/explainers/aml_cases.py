@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 import tiny
-from explearn.compute import ComputeOptions
-from explearn.data.records import Example
-from explearn.explainers.aml.pretrained import PAML
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Example
+from explearn.methods.aml.paml import PAML
 from explearn.models.classifier import Classifier
 
 CPU = ComputeOptions(device="cpu")

@@ -20,16 +20,11 @@ from torch.nn.utils import parametrize
 
 import explearn
 import tiny
-from explearn.data.storage import write_examples, write_json
-from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.explainers.aml.finetuned import FAML
-from explearn.explainers.aml.loss import Weights, loss_terms
-from explearn.explainers.aml.monitor import MetricOptions, Monitor
-from explearn.explainers.aml.pretrained import PAML
-from explearn.explainers.aml.reading import attribution_logits, read
-from explearn.explainers.aml.study import search
-from explearn.explainers.aml.training import DivergedError, Epoch
-from explearn.explainers.aml.tuning import (
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.storage import write_examples, write_json
+from explearn.introspection.passes import count_passes
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.instance_parameters import (
     ADAM_EPSILON,
     FullTuning,
     RestrictedTuning,
@@ -37,10 +32,15 @@ from explearn.explainers.aml.tuning import (
     bytes_per_text,
     make_optimizer,
 )
+from explearn.methods.aml.loss import Weights, loss_terms
+from explearn.methods.aml.paml import PAML
+from explearn.methods.aml.target_metric import MetricOptions, Monitor
+from explearn.methods.aml.training import DivergedError, Epoch
+from explearn.methods.aml.two_tokenizers import attribution_logits, read
+from explearn.methods.aml.weight_search import search
 from explearn.models.classifier import Classifier
-from explearn.models.passes import count_passes
-from explearn.params import Params
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.workspace import Workspace
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
@@ -125,7 +125,7 @@ class TestLearning:
         of = one_word_classifier()
         seen: list[int] = []
         monkeypatch.setattr(
-            "explearn.explainers.aml.pretrained.train",
+            "explearn.methods.aml.paml.train",
             lambda *args, **kwargs: seen.extend([len(args[3].encodings), len(args[4].encodings)]) or [],
         )
         PAML(max_texts=5, validation_texts=3).fit(of, examples(16, seed=1), examples(8, seed=2))
@@ -532,7 +532,8 @@ class TestFineTuning:
 
         monkeypatch.setattr(RestrictedTuning, "__init__", start)
         monkeypatch.setattr(
-            "explearn.explainers.aml.refine.CHANGES_BYTES", 3 * bytes_per_text(paml.model, "last_block", 8, 2) + 1
+            "explearn.methods.aml.instance_training.CHANGES_BYTES",
+            3 * bytes_per_text(paml.model, "last_block", 8, 2) + 1,
         )
         for a, b in zip(faml.explain(of, TEXTS), expected, strict=True):
             np.testing.assert_allclose(a.scores, b.scores, atol=1e-4)

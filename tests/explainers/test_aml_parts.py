@@ -14,17 +14,18 @@ import torch
 from aml_cases import CPU
 
 import tiny
-from explearn.errors import ModelError, UnsupportedError
-from explearn.explainer import Explainer, TextScores, aggregate
-from explearn.explainers.aml.bridge import Bridge, link, link_batch
-from explearn.explainers.aml.exchange import _draw, arranged, exchanged
-from explearn.explainers.aml.loss import Weights, embedded_logits, loss_terms
-from explearn.explainers.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.explainers.aml.monitor import Metric, MetricOptions, Monitor, Trail, as_sub_tokens
+from explearn.core.errors import ModelError, UnsupportedError
+from explearn.data.alignment import aggregate
+from explearn.methods.aml.candidates import _draw, arranged, exchanged
+from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
+from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
+from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor, Trail, as_sub_tokens
+from explearn.methods.aml.tokenizer_bridge import Bridge, link, link_batch
+from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
-from explearn.params import EvaluateParams
 
 ALL = Weights(1, 1, 1)
 

@@ -13,15 +13,15 @@ from sklearn.metrics import roc_auc_score
 
 import explearn
 import tiny
-from explearn.compute import ComputeOptions
-from explearn.data.records import Example, Rationale
-from explearn.data.storage import write_examples, write_json, write_rationales
-from explearn.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
-from explearn.explainers.expnet import ExpNet, TokenExamples, focal_loss
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import write_examples, write_json, write_rationales
+from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features, write_features
+from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
 from explearn.models.classifier import Classifier
-from explearn.models.features import ExampleFeatures, TokenFeatures, batch_features, write_features
-from explearn.params import Params
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.workspace import Workspace
 
 ENCODER = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
 WIDTHS = {"full": 8, "task_to_token": 4, "token_to_task": 4, "hidden": 32, "hidden_and_attention": 40}
@@ -267,7 +267,7 @@ class TestFiles:
         assert (loaded.encoder, loaded.trained_on, loaded.losses) == (ENCODER, ["made up"], expnet.losses)
 
     def test_every_option_is_kept(self) -> None:
-        assert list(ExpNet()._options()) == [name for name in explearn.registry.accepted_options("expnet")]
+        assert list(ExpNet()._options()) == [name for name in explearn.methods.base.registry.accepted_options("expnet")]
 
     def test_weights_lie_in_safetensors_and_the_rest_in_json(self, tmp_path: Path) -> None:
         trained(tiny.classifier("bert")).save(tmp_path / "it")

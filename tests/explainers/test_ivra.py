@@ -15,20 +15,21 @@ from scipy.stats import pearsonr, spearmanr
 
 import explearn
 import tiny
-from explearn.data.records import Example
-from explearn.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.explainer import aggregate
-from explearn.explainers.ivra import IvRA, SMaT, objectives
-from explearn.explainers.ivra.attention import HeadAttention, InterpretableAttention, normalise
-from explearn.explainers.ivra.student import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
-from explearn.explainers.ivra.training import JointTrainer, Labelled, explain_batch
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.records import Example
+from explearn.data.alignment import aggregate
+from explearn.introspection.anatomy import dissect, trace
+from explearn.introspection.gradients import content_mask
+from explearn.methods.ivra import IvRA, SMaT, objectives
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, normalise
+from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
+from explearn.methods.ivra.training import JointTrainer, Labelled, explain_batch
 from explearn.metrics.faithfulness import faithfulness, top_count
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
-from explearn.models.anatomy import dissect, trace
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
-from explearn.models.gradients import content_mask
-from explearn.params import EvaluateParams, SMaTParams
 
 EMPTY = "\u200b"
 """A word of which the tokenizer leaves no piece."""
@@ -143,7 +144,7 @@ class TestModule:
         torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
 
     def test_states_are_those_of_the_metric(self) -> None:
-        from explearn.models.representations import aggregate_states
+        from explearn.introspection.representations import aggregate_states
 
         classifier = tiny.classifier()
         encodings = classifier.encode(list(tiny.TEXTS))

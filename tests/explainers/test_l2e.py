@@ -13,15 +13,16 @@ from safetensors.torch import load_file, save_file
 
 import explearn
 import tiny
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.records import Example
+from explearn.core.storage import write_examples, write_json
 from explearn.data.alignment import NO_WORD
-from explearn.data.records import Example
-from explearn.data.storage import write_examples, write_json
-from explearn.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.explainers.l2e import L2E
-from explearn.explainers.l2e.losses import labelling_loss, ranking_loss
-from explearn.explainers.l2e.student import Block, Student, initialise, local_attention, principal_embeddings
-from explearn.explainers.l2e.training import (
+from explearn.methods.base.lessons import Lesson, Lessons, teach
+from explearn.methods.l2e import L2E
+from explearn.methods.l2e.losses import labelling_loss, ranking_loss
+from explearn.methods.l2e.student import Block, Student, initialise, local_attention, principal_embeddings
+from explearn.methods.l2e.training import (
     StudentLesson,
     agreement_with,
     collate,
@@ -31,9 +32,8 @@ from explearn.explainers.l2e.training import (
     token_scores,
 )
 from explearn.models.classifier import Classifier
-from explearn.params import Params
-from explearn.teaching import Lesson, Lessons, teach
-from explearn.workspace import Workspace
+from explearn.pipeline.params import Params
+from explearn.pipeline.workspace import Workspace
 
 CPU = ComputeOptions(device="cpu")
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 16, "feedforward": 16, "dropout": 0.0, "patience": 30}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explearn.data.records import Attribution
+from explearn.core.records import Attribution
 
 MASK = 103
 CLS, SEP = 101, 102

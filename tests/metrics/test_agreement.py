@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics import consistency as c
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.distillation import Choice, Explained, choose, judge, summarise
 from explearn.metrics.predictions import Predictions
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics import eraser
 
 REFERENCE = json.loads(

@@ -11,11 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explearn.data.records import Example
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.core.records import Example
+from explearn.methods.base.registry import get_info
 from explearn.metrics.catalogue import METRICS
-from explearn.metrics.evaluate import OwnModel, Rival, best_rival, evaluate_task, headline
-from explearn.params import EvaluateParams, Params, SimulatabilityParams
+from explearn.metrics.evaluate import OwnModel, evaluate_task
+from explearn.metrics.headline import Rival, best_rival, headline
+from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 
 from .fakes import FakeClassifier, attribution, random_probability
 
@@ -77,6 +79,7 @@ def evaluation(
         classifier,
         params,
         seed=seed,
+        binarisation={method: get_info(method).binarisation for method in methods},
         thresholds=dict.fromkeys(methods, threshold),
         **vectors,
     )
@@ -253,17 +256,7 @@ def test_students_foretell_the_classes_of_the_model_that_a_method_explains():
     assert all(found.metrics[m]["student_accuracy"] is not None for m in found.metrics)
 
 
-def params(**changes) -> Params:
-    source = {"kind": "embedded", "adapter": "corpus"}
-    return Params.model_validate(
-        {
-            "profile": "test",
-            "tasks": ["one", "two", "three"],
-            "sources": dict.fromkeys(("one", "two", "three"), source),
-            "baselines": {"quick": {"random": {}, "rollout": {}, "raw_attention": {}}},
-            **changes,
-        }
-    )
+BASELINES = {"random", "rollout", "raw_attention"}
 
 
 def row(f1, **others):
@@ -285,7 +278,7 @@ def test_headline_compares_means_over_the_tasks():
             "random": row(0.125),
         },
     }
-    found = headline(params(), tasks)
+    found = headline("expnet", BASELINES, tasks)
     assert found["f1"] == 0.375 and found["auroc"] == 0.5 and found["aopc_sufficiency"] is None
     assert (found["best_other"], found["best_other_f1"]) == ("expnet_in_domain", 0.5)
     assert (found["best_baseline"], found["best_baseline_f1"]) == ("rollout", 0.375)
@@ -299,7 +292,7 @@ def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
         "two": {"expnet": row(None), "rollout": row(None)},
         "three": {"expnet": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
     }
-    found = headline(params(), tasks)
+    found = headline("expnet", BASELINES, tasks)
     assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
     assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
     assert found["tasks_won_f1"] == 2
@@ -324,13 +317,13 @@ def test_the_best_rival_is_one_that_has_the_metric_wherever_the_method_has_it():
 
 
 def test_headline_of_nothing_is_null():
-    found = headline(params(), {})
+    found = headline("expnet", BASELINES, {})
     assert found["f1"] is None and found["best_other"] is None and found["tasks_won_f1"] is None
 
 
 def test_importing_metrics_and_reporting_needs_no_torch():
     code = (
-        "import sys, explearn.metrics.evaluate, explearn.metrics.faithfulness, explearn.reporting.report; "
+        "import sys, explearn.metrics.evaluate, explearn.metrics.faithfulness, explearn.reporting.pages.markdown; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import golden
-from explearn.errors import DataError, ModelError, UnknownNameError
+from explearn.core.errors import DataError, ModelError, UnknownNameError
 from explearn.metrics.faithfulness import EPSILON, faithfulness, logit, top_count
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
-from explearn.params import EvaluateParams
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability
 

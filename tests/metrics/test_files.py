@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.evaluate import TaskEvaluation
 from explearn.metrics.files import read_by_text, read_comparisons, write_by_text, write_comparisons
 from explearn.metrics.significance import compare

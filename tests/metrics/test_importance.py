@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.importance import important_share
 
 

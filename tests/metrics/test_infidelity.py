@@ -11,7 +11,7 @@ from captum.metrics import infidelity as captum_infidelity
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.errors import DataError, UnknownNameError
+from explearn.core.errors import DataError, UnknownNameError
 from explearn.metrics.infidelity import draw_masks, infidelity, infidelity_of_text
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, rankdata
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics import plausibility as p
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "metrics.json"

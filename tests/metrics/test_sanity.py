@@ -9,12 +9,12 @@ from captum.metrics import sensitivity_max
 from scipy.stats import spearmanr
 
 import tiny
-from explearn.baselines.attention.raw_attention import RawAttention
-from explearn.baselines.chance.random import Random
-from explearn.data.records import Example
-from explearn.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.records import Example
+from explearn.methods.attention.raw_attention import RawAttention
+from explearn.methods.chance.random import Random
 from explearn.metrics import sanity as s
-from explearn.params import SanityParams
+from explearn.metrics.params import SanityParams
 
 EXAMPLES = [
     Example(id=str(i), words=tuple(text.split()), label="no", split="test", task="t")

@@ -10,7 +10,7 @@ from scipy.stats import bootstrap, wilcoxon
 from sklearn.metrics import average_precision_score, roc_auc_score
 from statsmodels.stats.multitest import multipletests
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics import significance as s
 
 

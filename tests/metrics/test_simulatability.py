@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability, to_simplex
-from explearn.params import SimulatabilityParams
 
 QUICK = SimulatabilityParams(repeats=2, dimensions=16)
 

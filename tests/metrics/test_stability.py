@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics import stability as s
 
 finite = st.lists(st.floats(-5, 5, width=32) | st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=20)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import tiny
-from explearn.errors import UnsupportedError
-from explearn.models.anatomy import dissect, trace
-from explearn.models.capture import layer_count
+from explearn.core.errors import UnsupportedError
+from explearn.introspection.anatomy import dissect, trace
+from explearn.introspection.capture import layer_count
 
 
 @pytest.mark.parametrize("texts", [tiny.TEXTS, tiny.PAIRS], ids=["single", "pairs"])

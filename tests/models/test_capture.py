@@ -7,9 +7,9 @@ import torch
 import transformers
 
 import tiny
-from explearn.errors import ParamsError, UnsupportedError
-from explearn.models import capture
-from explearn.models.capture import (
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.introspection import capture
+from explearn.introspection.capture import (
     capture_attention,
     cls_row_and_column,
     cls_row_mean,
@@ -17,8 +17,8 @@ from explearn.models.capture import (
     layer_count,
     resolve_layer,
 )
+from explearn.introspection.features import batch_features
 from explearn.models.encoding import Batch
-from explearn.models.features import batch_features
 
 TOLERANCE = 1e-5
 

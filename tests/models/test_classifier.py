@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 
 import explearn
 import tiny
-from explearn.data.records import Example
-from explearn.errors import DataError, DeviceError, ModelError, UnknownNameError
-from explearn.explainers.expnet import ExpNet, TokenExamples
+from explearn.core.errors import DataError, DeviceError, ModelError, UnknownNameError
+from explearn.core.records import Example
+from explearn.methods.expnet.explainer import ExpNet, TokenExamples
 from explearn.models.classifier import Classifier, max_length
 from explearn.models.encoder import check_weights, embedded_encoder, file_sha256, resolve_encoder
 
@@ -320,7 +320,7 @@ class TestFreezing:
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_training_and_explaining_with_expnet_changes_nothing(self, kind: str) -> None:
-        from explearn.models.features import batch_features
+        from explearn.introspection.features import batch_features
 
         of = tiny.make_classifier(kind, 3)
         before = self.state(of)

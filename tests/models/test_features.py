@@ -8,16 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tiny
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example
 from explearn.data.alignment import NO_WORD
-from explearn.data.records import Example
-from explearn.errors import DataError, ParamsError
-from explearn.models import features as module
-from explearn.models.features import (
-    batch_features,
-    read_feature_metadata,
-    read_features,
-    write_features,
-)
+from explearn.introspection import features as module
+from explearn.introspection.features import batch_features, read_feature_metadata, read_features, write_features
 
 HALF = 2**-11
 """Largest relative rounding error of float16."""

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tiny
-from explearn.errors import UnsupportedError
-from explearn.models.gradients import content_mask, differentiate
+from explearn.core.errors import UnsupportedError
+from explearn.introspection.gradients import content_mask, differentiate
 
 TEXTS = {"single": tiny.TEXTS, "pairs": tiny.PAIRS}
 

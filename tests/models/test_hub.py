@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from explearn.errors import ModelError
+from explearn.core.errors import ModelError
 from explearn.models.finetune import load_encoder
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -29,7 +29,7 @@ def cached(folder: Path, cache: Path) -> None:
 def load(cache: Path, revision: str | None = None, name: str = NAME) -> subprocess.CompletedProcess[str]:
     code = f"""
 import json, sys
-from explearn.errors import ExplearnError
+from explearn.core.errors import ExplearnError
 from explearn.models.finetune import load_encoder
 try:
     model, tokenizer = load_encoder({name!r}, ["normal", "toxic"], 32, {revision!r})

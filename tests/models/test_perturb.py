@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import tiny
-from explearn.errors import UnknownNameError
-from explearn.models.perturb import noisy_embeddings, parts, randomised
+from explearn.core.errors import UnknownNameError
+from explearn.introspection.perturb import noisy_embeddings, parts, randomised
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)

@@ -14,24 +14,26 @@ import torch
 
 import explearn
 import tiny
-from explearn.attribute import write_attributions
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.data.alignment import NO_WORD
-from explearn.data.records import ANSWER_LABELS, ANSWER_WORDS, Example
-from explearn.errors import DataError, UnsupportedError
-from explearn.explainers.aml.pretrained import PAML
-from explearn.explainers.ivra import IvRA
-from explearn.explainers.ivra.attention import HeadAttention
-from explearn.explainers.ivra.objectives import gated_inputs
-from explearn.explainers.ivra.training import JointTrainer, Labelled
+from explearn.introspection.features import batch_features
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.registry import get_info, list_explainers
+from explearn.methods.ivra import IvRA
+from explearn.methods.ivra.attention import HeadAttention
+from explearn.methods.ivra.objectives import gated_inputs
+from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
-from explearn.models.features import batch_features
 from explearn.models.finetune import evaluate_classifier, finetune
+from explearn.models.params import FinetuneParams
 from explearn.models.question_answering import QuestionAnswerer, mark_answer
-from explearn.params import EvaluateParams, FinetuneParams, SMaTParams
-from explearn.registry import get_info, list_explainers
+from explearn.pipeline.attribute import write_attributions
 
 QUESTIONS = (
     ("who sleeps ?", "the lazy dog jumps and the quick fox sleeps all afternoon"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny
-from explearn.models.representations import aggregate_states, word_embeddings
+from explearn.introspection.representations import aggregate_states, word_embeddings
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)

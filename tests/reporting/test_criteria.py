@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from explearn.reporting.criteria import OwnModelRun, own_model_panels, relative_gains
-from explearn.reporting.experiments import Experiment, own_model_runs, write_experiments
+from explearn.reporting.content.criterion_tables import OwnModelRun, own_model_panels, relative_gains
+from explearn.reporting.pages.experiments import Experiment, own_model_runs, write_experiments
 
 
 def figures(sim: float, comp: float, suff: float, cons: float) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explearn.params import Params
-from explearn.reporting.caveats import caveats
-from explearn.reporting.executive import (
+from explearn.pipeline.params import Params
+from explearn.reporting.content.caveats import caveats
+from explearn.reporting.content.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
+from explearn.reporting.content.task_sections import agreement_rows, own_model_panels, sanity_rows, significance_matrix
+from explearn.reporting.content.verdict import (
     counted_tasks,
     counting_sentence,
     headline_sentences,
@@ -18,8 +20,6 @@ from explearn.reporting.executive import (
     means,
     overview,
 )
-from explearn.reporting.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
-from explearn.reporting.sections import agreement_rows, own_model_panels, sanity_rows, significance_matrix
 from task_reports import check, comparison, metrics, similarity, task
 
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 from markdown_it import MarkdownIt
 
-from explearn.errors import DataError, UnknownNameError
-from explearn.reporting.columns import Column
-from explearn.reporting.experiments import (
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.reporting.content.columns import Column
+from explearn.reporting.pages.experiments import (
     Experiment,
     changed_params,
     method_rows,

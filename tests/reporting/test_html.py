@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from explearn.data.records import Attribution, Example
-from explearn.params import Params
-from explearn.reporting.html import page_environment, render_html, source_hash, write_html
-from explearn.reporting.markdown import Markdown, emphasise, escape_markdown, inline_html
-from explearn.reporting.report import render_report, write_report
-from explearn.reporting.tables import example_reports
+from explearn.core.records import Attribution, Example
+from explearn.pipeline.params import Params
+from explearn.reporting.content.markdown import Markdown, emphasise, escape_markdown, inline_html
+from explearn.reporting.content.task_report import example_reports
+from explearn.reporting.pages.html import page_environment, render_html, source_hash, write_html
+from explearn.reporting.pages.markdown import render_report, write_report
 from task_reports import check, comparison, metrics, task
 
 HOSTILE = "<script>alert(1)</script>"

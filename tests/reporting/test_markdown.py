@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from explearn.reporting.markdown import Markdown, emphasise, escape_markdown
+from explearn.reporting.content.markdown import Markdown, emphasise, escape_markdown
 
 RENDERER = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
 

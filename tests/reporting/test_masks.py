@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-from explearn.reporting.masks import SHOWN_TRIALS, remarks, study_figure, write_study_plots
+from explearn.reporting.content.aml_training import SHOWN_TRIALS, remarks, study_figure, write_study_plots
 from task_reports import metrics, task
 
 

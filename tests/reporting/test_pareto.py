@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from explearn.reporting.pareto import PANELS, Panel, Point, pareto_front, points, write_pareto
+from explearn.reporting.figures.pareto import PANELS, Panel, Point, pareto_front, points, write_pareto
 from task_reports import metrics, task
 
 F1, SUFFICIENCY = Panel("f1", "F1", True), Panel("aopc_sufficiency", "sufficiency", False)

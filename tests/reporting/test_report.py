@@ -14,16 +14,16 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from explearn.data.records import Attribution, Example
-from explearn.errors import DataError
-from explearn.params import Params
-from explearn.reporting.caveats import chance_warning
-from explearn.reporting.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
-from explearn.reporting.executive import headline_sentences
-from explearn.reporting.plots import F1_PLOT, write_plot, write_plot_data
-from explearn.reporting.report import fenced, render_report, write_report
-from explearn.reporting.sections import versions
-from explearn.reporting.tables import choose_examples, example_reports, leaderboard_order
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution, Example
+from explearn.pipeline.params import Params
+from explearn.reporting.content.caveats import chance_warning
+from explearn.reporting.content.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
+from explearn.reporting.content.task_report import choose_examples, example_reports, leaderboard_order
+from explearn.reporting.content.task_sections import versions
+from explearn.reporting.content.verdict import headline_sentences
+from explearn.reporting.figures.bars import F1_PLOT, write_plot, write_plot_data
+from explearn.reporting.pages.markdown import fenced, render_report, write_report
 from task_reports import check, comparison, metrics, task
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}

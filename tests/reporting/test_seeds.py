@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from explearn.reporting.columns import Column
-from explearn.reporting.experiments import Experiment, render_html, render_markdown
-from explearn.reporting.seeds import mean_and_error, repetitions, seed_panels
+from explearn.reporting.content.columns import Column
+from explearn.reporting.content.seeds import mean_and_error, repetitions, seed_panels
+from explearn.reporting.pages.experiments import Experiment, render_html, render_markdown
 
 F1 = (Column("f1", "F1", True),)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from explearn.metrics.distillation import LARGER_IS_BETTER
-from explearn.reporting.students import student_tables
+from explearn.reporting.content.l2e_students import student_tables
 
 
 def figures(teacher: float, student: float, p_value: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What people add to a task's rationales, in the folder data/annotations/TASK.
 
-    answers.jsonl      the language models' answers (see `explearn.annotation.cache`)
+    answers.jsonl      the language models' answers (see `explearn.annotation.llm.cache`)
     seeds.jsonl        marked examples for prompts
     human.jsonl        marks by people, imported
     verdicts.jsonl     what people think of a model's marks
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import write_text
+from explearn.data.params import RationaleFile
 from explearn.data.rationales import import_rationales
-from explearn.data.records import Example, Rationale
 from explearn.data.sources.readers import read_file
-from explearn.data.storage import write_text
-from explearn.params import RationaleFile
 
 VerdictKind = Literal["accept", "reject"]
 VERDICTS: tuple[VerdictKind, ...] = get_args(VerdictKind)

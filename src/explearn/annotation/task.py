@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from explearn.annotation.params import LLMParams
 from explearn.annotation.store import Store
-from explearn.data.rationales import import_rationales
-from explearn.data.records import Example, Rationale
-from explearn.data.storage import read_rationales
-from explearn.errors import DataError
-from explearn.params import LLMParams, Params
-from explearn.workspace import Workspace
+from explearn.core.records import Example, Rationale
 
 
 @dataclass(frozen=True)
@@ -44,48 +39,3 @@ class TaskMarks:
         """Rationales with the adjudicated ones in the place of all others of their texts."""
         decided = {r.example_id for r in self.adjudicated}
         return [*(r for r in rationales if r.example_id not in decided), *self.adjudicated]
-
-
-def read_task(task: str, params: Params, workspace: Workspace) -> TaskMarks:
-    """Read a prepared task and all marks that people have made on it.
-
-    Raises DataError where the stage prepare has not run or a file cannot be used: among others when an annotator has
-    marked a text in two places.
-    """
-    folder = workspace.examples(task)
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; run `dvc repro prepare@{task}` first")
-    settings = params.rationale_params(task)
-    examples = workspace.read_examples(task)
-    unused = frozenset(str(item) for item in workspace.read_task(task)["unused_ids"])
-    store = Store(workspace.annotations(task))
-    rationales = read_rationales(folder / "native.parquet", examples)
-    known = {(r.example_id, r.annotator) for r in rationales}
-
-    def add(path: Path, found: Iterable[Rationale]) -> None:
-        for rationale in found:
-            if (rationale.example_id, rationale.annotator) in known:
-                raise DataError(
-                    f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source "
-                    "too; expected one rationale for each annotator and text"
-                )
-            rationales.append(rationale)
-        known.update((r.example_id, r.annotator) for r in rationales)
-
-    for file in settings.files:
-        path = Path(params.data_dir) / file.path
-        add(path, import_rationales(path, file, examples, unused))
-    add(store.human, store.read(store.human, examples, unused))
-    # A seed set may be a choice among marks that are known already.
-    seeds = store.read(store.seeds, examples, unused)
-    add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in known])
-    return TaskMarks(
-        name=task,
-        store=store,
-        examples=examples,
-        labels=workspace.read_labels(task),
-        rationales=rationales,
-        adjudicated=store.read(store.adjudicated, examples, unused),
-        unused=unused,
-        llm=settings.llm or LLMParams(),
-    )

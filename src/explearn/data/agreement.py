@@ -10,9 +10,9 @@ from itertools import combinations
 import krippendorff
 import numpy as np
 
+from explearn.core.errors import DataError
+from explearn.core.records import SPLITS, Example, Rationale, Split
 from explearn.data.rationales import merge_annotators
-from explearn.data.records import SPLITS, Example, Rationale, Split
-from explearn.errors import DataError
 
 MAX_PAIRS = 10
 """Most pairs of annotators listed one by one; crowds of hundreds share too few texts for a pair to mean anything."""

@@ -10,6 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ExplearnError
+from explearn.core.records import Aggregation
+
 _WORD = re.compile(r"\S+")
 
 Span = tuple[int, int]
@@ -47,3 +53,32 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
             index += 1
         owners.append(best)
     return owners
+
+
+def aggregate(
+    scores: NDArray[np.float32], word_ids: Sequence[int], words: int, aggregation: Aggregation
+) -> tuple[NDArray[np.float32], int]:
+    """Word scores from sub-token scores.
+
+    Args:
+        scores: one number a position; may be longer than `word_ids` by padding.
+        word_ids: word of each position, NO_WORD for special tokens and pieces of no word.
+        words: number of words.
+        aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
+
+    Returns float32 scores, shape (words,), and how many words had no piece. Those get the lowest score of the text, or
+    0 where no word has one.
+
+    Raises ExplearnError when a score is not finite: a method must not pass NaN on.
+    """
+    owner = np.asarray(word_ids)
+    real = owner != NO_WORD
+    values, owner = np.asarray(scores[: len(real)][real], dtype=np.float64), owner[real]
+    if not np.isfinite(values).all():
+        raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
+    present = np.zeros(words, dtype=bool)
+    present[owner] = True
+    result = np.full(words, -np.inf if aggregation == "max" else 0.0)
+    (np.maximum if aggregation == "max" else np.add).at(result, owner, values)
+    result[~present] = result[present].min() if present.any() else 0.0
+    return result.astype(np.float32), int((~present).sum())

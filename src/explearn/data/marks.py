@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 
 OPEN, CLOSE = "[[", "]]"
 

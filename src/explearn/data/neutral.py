@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explearn.core.errors import ParamsError
 from explearn.data.rationales import merge_annotators
 from explearn.data.sources import TaskData
-from explearn.errors import ParamsError
 
 NEUTRAL = "neutral"
 SUFFIX = "-neutral"

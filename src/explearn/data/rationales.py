@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from pathlib import Path
 
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
 from explearn.data.marks import (
     format_marked,
     mask_from_spans,
@@ -16,10 +18,8 @@ from explearn.data.marks import (
     parse_word_list,
     spans_from_mask,
 )
-from explearn.data.records import Example, Rationale
+from explearn.data.params import RationaleFile
 from explearn.data.sources.readers import RawRow, read_file
-from explearn.errors import DataError
-from explearn.params import RationaleFile
 
 
 def import_rationales(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
 from explearn.metrics.faithfulness import top_count
 from explearn.metrics.plausibility import check_scores, ranking

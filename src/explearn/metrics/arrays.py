@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from statistics import fmean
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,3 +13,9 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.na
     """Quotients, and `undefined` where the denominator is not above 0."""
     above, below = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(above, below, out=np.full(above.shape, undefined), where=below > 0))
+
+
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """Mean of the values that are not None; None where all are."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.data.records import Attribution
+from explearn.core.records import Attribution
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.consistency import consistency
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import Counts, mean_interval
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity, stability
-from explearn.params import EvaluateParams
 
 Array = NDArray[np.float64]
 MethodMetrics = dict[str, int | float | None]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
 from explearn.metrics.plausibility import check_scores
 

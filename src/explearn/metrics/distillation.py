@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.errors import DataError
 from explearn.data.alignment import NO_WORD
-from explearn.errors import DataError
 from explearn.metrics.faithfulness import logit, top_count
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.significance import compare

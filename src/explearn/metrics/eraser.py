@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.plausibility import check_scores
 
 Span = tuple[int, int]

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.data.records import Attribution, Example
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution, Example
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
+from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.importance import important_share
 from explearn.metrics.infidelity import infidelity
 from explearn.metrics.judge import judge_plausibility
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Comparison, bootstrap_counts, compare
-from explearn.params import EvaluateParams, Params
-from explearn.registry import get_info
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 Number = int | float | None
 Array = NDArray[np.float64]
 
-HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency", "relative_throughput")
+_NOTHING = np.zeros(1, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +77,7 @@ def evaluate_task(
     classifier: Classifier,
     params: EvaluateParams,
     seed: int,
+    binarisation: Mapping[str, plausibility.Binarisation],
     thresholds: Mapping[str, float],
     states: Mapping[str, ArrayLike] | None = None,
     embeddings: Mapping[str, ArrayLike] | None = None,
@@ -87,12 +87,12 @@ def evaluate_task(
 
     Plausibility is taken over the texts that have at least one marked word and that the classifier gets right;
     all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1 choose words by the method's own
-    rule (MethodInfo.binarisation), `f1_topk` by the top K for every method, so that no method gains from the rule.
+    rule (`binarisation`), `f1_topk` by the top K for every method, so that no method gains from the rule.
 
     Args:
         task: name, for errors.
         attributions: by method; all methods must explain the same examples, in any order.
-        costs: by method, the fields of `explearn.attribute.Cost`: `seconds` (classification included),
+        costs: by method, the fields of `explearn.pipeline.attribute.Cost`: `seconds` (classification included),
             `forward_seconds` (classification alone, same texts), `texts`, `peak_memory_mb`, `forward_passes`,
             `backward_passes`.
         examples: by id, those explained among them.
@@ -102,11 +102,12 @@ def evaluate_task(
         classifier: the model that was explained, by all methods that are not in `own`.
         params: of all metrics.
         seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
+        binarisation: method -> its own rule to choose words.
         thresholds: method -> score from which a word counts, for methods with that rule.
         states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
-            None (`explearn.models.representations.aggregate_states`).
+            None (`explearn.introspection.representations.aggregate_states`).
         embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
-            (`explearn.models.representations.word_embeddings`). All methods' students read the same ones.
+            (`explearn.introspection.representations.word_embeddings`). All methods' students read the same ones.
         own: method -> the model that it explains instead; all that asks a model asks that one.
 
     Returns:
@@ -140,7 +141,7 @@ def evaluate_task(
         method: [
             plausibility.binarise(
                 text.scores,
-                get_info(method).binarisation,
+                binarisation[method],
                 k=k,
                 threshold=thresholds.get(method),
                 positive_rate=positive_rate,
@@ -195,7 +196,7 @@ def evaluate_task(
             **columns.means[method],
             **columns.figures(method, params.confidence),
             **_costs(task, method, costs[method]),
-            "completeness_error": _mean([a.completeness_error for a in texts]),
+            "completeness_error": mean_of_known([a.completeness_error for a in texts]),
             "texts": len(texts),
             "unaligned_words": sum(a.unaligned for a in texts),
         }
@@ -222,70 +223,6 @@ def evaluate_task(
             "prediction_overlap": prediction_overlap({method: prediction[method] for method in ordered}),
         },
     )
-
-
-def headline(
-    params: Params, tasks_metrics: Mapping[str, Mapping[str, Mapping[str, Number]]]
-) -> dict[str, Number | str]:
-    """The explainer under study in a handful of numbers, for `dvc metrics show` and `dvc exp show`.
-
-    Each of HEADLINE_METRICS is the mean over the tasks where it is defined, and so are random_f1 and random_f1_topk,
-    the floor that every method must clear. Its rivals are compared on the tasks where its own F1 is defined, and only
-    those rivals that have an F1 on all of them: `best_other` among all other methods, `best_baseline` among the
-    baselines alone (no learned ones). `tasks_won_f1` and `tasks_won_f1_baselines` count the tasks on which its F1 is at
-    least that of every such rival.
-    """
-    own = {task: methods[params.explainer] for task, methods in tasks_metrics.items() if params.explainer in methods}
-    result: dict[str, Number | str] = {"explainer": params.explainer, "tasks": len(tasks_metrics)}
-    for name in HEADLINE_METRICS:
-        result[name] = _mean([metrics.get(name) for metrics in own.values()])
-    for name in ("f1", "f1_topk"):
-        result[f"random_{name}"] = _mean([methods.get("random", {}).get(name) for methods in tasks_metrics.values()])
-    f1s = {task: f1 for task, metrics in own.items() if (f1 := metrics.get("f1")) is not None}
-    result["tasks_with_f1"] = len(f1s)
-    others = sorted({m for task in f1s for m in tasks_metrics[task]} - {params.explainer})
-    baselines = {*params.baselines.quick, *params.baselines.costly}
-    for suffix, label, rivals in (
-        ("", "best_other", others),
-        ("_baselines", "best_baseline", [name for name in others if name in baselines]),
-    ):
-        rival = best_rival(tasks_metrics, params.explainer, rivals, "f1")
-        result[label] = None if rival is None else rival.method
-        result[f"{label}_f1"] = None if rival is None else rival.value
-        result[f"tasks_won_f1{suffix}"] = None if rival is None else rival.tasks_won
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """The best of a method's rivals in a metric where larger is better.
-
-    method, value: the rival with the best mean. tasks_won: on how many tasks no rival is ahead of the method.
-    """
-
-    method: str
-    value: float
-    tasks_won: int
-
-
-def best_rival(
-    tasks_metrics: Mapping[str, Mapping[str, Mapping[str, Number]]], method: str, rivals: Sequence[str], metric: str
-) -> Rival | None:
-    """The best rival over the tasks on which the method has the metric; None without one that has it on all of them."""
-    own = {task: value for task, of in tasks_metrics.items() if (value := of.get(method, {}).get(metric)) is not None}
-    table: dict[str, dict[str, float]] = {}
-    for rival in rivals:
-        found = {task: value for task in own if (value := tasks_metrics[task].get(rival, {}).get(metric)) is not None}
-        if own and len(found) == len(own):
-            table[rival] = found
-    if not table:
-        return None
-    best = max(table, key=lambda name: (fmean(table[name].values()), name))
-    won = sum(all(value >= found[task] for found in table.values()) for task, value in own.items())
-    return Rival(best, fmean(table[best].values()), won)
-
-
-_NOTHING = np.zeros(1, dtype=np.bool_)
 
 
 def _by_id(task: str, method: str, attributions: Sequence[Attribution]) -> dict[str, Attribution]:
@@ -353,8 +290,3 @@ def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
         "forward_passes": cost["forward_passes"],
         "backward_passes": cost["backward_passes"],
     }
-
-
-def _mean(values: Sequence[Number]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

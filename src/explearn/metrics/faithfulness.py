@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import Attribution
 from explearn.data.alignment import NO_WORD
-from explearn.data.records import Attribution
-from explearn.errors import DataError, UnknownNameError
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
-from explearn.params import EvaluateParams
 
 if TYPE_CHECKING:
     # explearn.models imports torch, which takes seconds that a reader of results need not spend.

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.data.storage import parquet_writer, read_json, read_table, write_json, write_table
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.core.storage import parquet_writer, read_json, read_table, write_json, write_table
 from explearn.metrics.evaluate import TaskEvaluation
 from explearn.metrics.significance import Comparison
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.data.records import Attribution
-from explearn.errors import DataError, UnknownNameError
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import Attribution
 from explearn.metrics.plausibility import check_scores
 from explearn.metrics.predictions import Predictions
 

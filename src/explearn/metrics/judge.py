@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from explearn.data.records import Attribution
+from explearn.core.records import Attribution
 from explearn.metrics import eraser, plausibility
 from explearn.metrics.arrays import ratio
+from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import (
     area_intervals,
     bootstrap_counts,
@@ -19,7 +20,6 @@ from explearn.metrics.significance import (
     percentile_interval,
     resampled_means,
 )
-from explearn.params import EvaluateParams
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

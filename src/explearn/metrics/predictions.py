@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.errors import ModelError
+from explearn.core.errors import ModelError
 
 if TYPE_CHECKING:
     # explearn.models imports torch, which takes seconds that a reader of results need not spend.

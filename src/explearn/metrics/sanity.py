@@ -8,24 +8,24 @@ Max-sensitivity is that of Yeh et al. 2019 (definition 2.5), with noise on the w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from explearn.data.records import Example
-from explearn.errors import DataError, ExplearnError
-from explearn.explainer import Explainer
+from explearn.core.errors import DataError, ExplearnError
+from explearn.core.records import Attribution, Example
+from explearn.introspection.perturb import noisy_embeddings, parts, randomised
 from explearn.metrics.arrays import ratio
 from explearn.metrics.faithfulness import top_count
+from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.significance import bootstrap_counts, mean_interval
 from explearn.models.classifier import Classifier
-from explearn.models.perturb import noisy_embeddings, parts, randomised
-from explearn.params import SanityParams
 
 logger = logging.getLogger(__name__)
 
@@ -119,8 +119,22 @@ def similarity(
     )
 
 
+class Explains(Protocol):
+    """What is asked of a method here; `explearn.Explainer` is one."""
+
+    name: str
+
+    def explain(
+        self,
+        classifier: Classifier,
+        texts: Iterable[Example],
+        targets: Iterable[int | str] | None = None,
+        description: str | None = None,
+    ) -> Iterator[Attribution]: ...
+
+
 def check_methods(
-    explainers: Sequence[Explainer],
+    explainers: Sequence[Explains],
     classifier: Classifier,
     examples: Sequence[Example],
     params: SanityParams,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata, wilcoxon
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
 
 Array = NDArray[np.float64]

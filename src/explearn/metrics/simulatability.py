@@ -24,9 +24,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.plausibility import check_scores
-from explearn.params import SimulatabilityParams
 
 Array = NDArray[np.float64]
 

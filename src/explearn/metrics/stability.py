@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from explearn.errors import DataError
+from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
 from explearn.metrics.plausibility import check_scores
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.compute import ComputeOptions, autocast
+from explearn.core.compute import ComputeOptions, autocast
+from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
-from explearn.data.records import Example, check_words
-from explearn.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.models.encoding import Batch, Encoding, budget_batches, collate
 
 Text = str | tuple[str, str] | Example

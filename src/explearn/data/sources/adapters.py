@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from explearn.data.records import Split
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.records import Split
+from explearn.data.params import SourceParams
 from explearn.data.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn.data.sources.custom import CustomAdapter
-from explearn.data.sources.mapping import (
-    OWN_NAMES,
-    Adapter,
-    Dropped,
-    HubDefault,
-    MappedRow,
-    class_label,
-    row_id,
-)
+from explearn.data.sources.mapping import OWN_NAMES, Adapter, Dropped, HubDefault, MappedRow, class_label, row_id
 from explearn.data.sources.questions import SquadAdapter
 from explearn.data.sources.readers import RawRow
-from explearn.errors import ParamsError, UnknownNameError
-from explearn.params import SourceParams
 
 ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}

@@ -7,20 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
 from explearn.data.marks import parse_mask
-from explearn.data.records import SPLITS, RationaleKind, Split, is_unicode
-from explearn.data.sources.mapping import (
-    OWN_NAMES,
-    Dropped,
-    HubDefault,
-    MappedRow,
-    Marks,
-    class_label,
-    row_id,
-)
+from explearn.data.params import SourceParams
+from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, Marks, class_label, row_id
 from explearn.data.sources.readers import RawRow
-from explearn.errors import DataError, UnknownNameError
-from explearn.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
 """The hub's own Parquet conversion, for sets published as a loading script, which `datasets` does not run."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Split, is_unicode
 from explearn.data.marks import parse_marked, parse_mask, parse_spans, parse_word_list
-from explearn.data.records import Split, is_unicode
+from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.data.sources.readers import RawRow
-from explearn.errors import DataError, ParamsError
-from explearn.params import SourceParams
 
 INLINE_ANNOTATOR = "table"
 """Annotator of the rationales that stand in the table itself. They count as human; for others, and for several

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from explearn.data.records import RationaleKind, Split, is_unicode
+from explearn.core.records import RationaleKind, Split, is_unicode
 from explearn.data.sources.readers import RawRow
 
 OWN_NAMES: Mapping[Split, tuple[str, ...]] = {

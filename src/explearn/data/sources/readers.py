@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from explearn.data.records import SPLITS, Split, check_words
-from explearn.data.storage import open_parquet, read_jsonl
-from explearn.errors import DataError
+from explearn.core.errors import DataError
+from explearn.core.records import SPLITS, Split, check_words
+from explearn.core.storage import open_parquet, read_jsonl
 
 SHOWN_CHARS = 60
 """Longest part of a value repeated in an error, in characters."""

@@ -6,17 +6,12 @@ therefore part of a larger one with the same seed.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
-from explearn.data.records import Split
-from explearn.errors import DataError, ParamsError
-
-
-def hash_order(ids: Iterable[str], seed: int) -> list[str]:
-    """`ids` in an order that depends on nothing but each id and the seed."""
-    return sorted(ids, key=lambda item: (hashlib.sha256(f"{seed}:{item}".encode()).digest(), item))
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Split
+from explearn.core.seeds import hash_order
 
 
 def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | None = None) -> dict[str, int]:

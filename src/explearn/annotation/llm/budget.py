@@ -1,0 +1,149 @@
+"""A hard budget in requests, tokens and money: what could exceed it is not sent.
+
+Before a request its worst case is reserved: as many input tokens as the request has bytes (no tokenizer makes more) and
+the longest answer allowed. When the answer comes, what it really took takes the reservation's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from explearn.core.errors import ExplearnError, ParamsError
+
+TOKENS_PER_PRICE = 1_000_000
+"""Prices are for a million tokens, as providers quote them."""
+
+ANY_MODEL = ""
+
+
+class BudgetError(ExplearnError):
+    """The next request could exceed the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Money for a million tokens, in any one currency."""
+
+    input: float
+    output: float
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        return (input_tokens * self.input + output_tokens * self.output) / TOKENS_PER_PRICE
+
+
+def parse_prices(values: Sequence[str]) -> dict[str, Price]:
+    """Model -> price from `MODEL=INPUT,OUTPUT`, or `INPUT,OUTPUT` for every other model (key ANY_MODEL).
+
+    Raises ParamsError for anything else.
+    """
+    prices: dict[str, Price] = {}
+    for value in values:
+        model, _, numbers = value.rpartition("=")
+        try:
+            into, out = (float(number) for number in numbers.split(","))
+        except ValueError:
+            into = out = -1.0
+        if not (0 <= into < float("inf") and 0 <= out < float("inf")):
+            raise ParamsError(
+                f"--price: got {value!r}; expected MODEL=INPUT,OUTPUT or INPUT,OUTPUT, the money for a million tokens"
+            )
+        prices[model] = Price(into, out)
+    return prices
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Most requests, tokens (read and written) and money of one run; None sets no bound."""
+
+    requests: int | None = None
+    tokens: int | None = None
+    money: float | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """Requests sent, tokens read and written, and money (in the prices' currency)."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def add(self, other: Spent, sign: int = 1) -> None:
+        self.requests += sign * other.requests
+        self.input_tokens += sign * other.input_tokens
+        self.output_tokens += sign * other.output_tokens
+        self.money += sign * other.money
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts what a run spends, over all its models, and refuses what the budget does not cover.
+
+    Attributes:
+        budget: the bounds.
+        prices: model -> price; ANY_MODEL stands for those not named.
+        spent: what was sent so far. A request without a report of its tokens (a time-out, a server that counts none)
+            counts as its worst case; one that the server refused counts as a request without tokens.
+
+    Raises ParamsError for a budget in money without prices (see `price`).
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    _reserved: Spent = field(default_factory=Spent)
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def price(self, model: str) -> Price | None:
+        """The model's price; None where none is known. Raises ParamsError when the budget needs it."""
+        found = self.prices.get(model, self.prices.get(ANY_MODEL))
+        if found is None and self.budget.money is not None:
+            raise ParamsError(f"--price: got none for {model!r}; expected one, for the budget is in money")
+        return found
+
+    def cost(self, model: str, input_tokens: int, output_tokens: int) -> float:
+        """0 where no price is known."""
+        price = self.price(model)
+        return price.cost(input_tokens, output_tokens) if price else 0.0
+
+    async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> Spent:
+        """Set the worst case of one request aside, waiting for requests under way where that may help.
+
+        Raises BudgetError when the budget does not cover it.
+        """
+        worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
+        async with self._changed:
+            while (bound := self._exceeded(worst)) is not None:
+                if not self._reserved.requests:
+                    raise BudgetError(
+                        f"the budget of {bound} does not cover another request "
+                        f"(sent: {self.spent.requests:,} requests, {self.spent.tokens:,} tokens); "
+                        "raise it and run again: what was answered is kept"
+                    )
+                await self._changed.wait()
+            self._reserved.add(worst)
+        return worst
+
+    async def settle(self, reserved: Spent, actual: Spent) -> None:
+        """Put what a request really took in its reservation's place."""
+        async with self._changed:
+            self._reserved.add(reserved, -1)
+            self.spent.add(actual)
+            self._changed.notify_all()
+
+    def _exceeded(self, worst: Spent) -> str | None:
+        budget, spent, reserved = self.budget, self.spent, self._reserved
+        if budget.requests is not None and spent.requests + reserved.requests + 1 > budget.requests:
+            return f"{budget.requests:,} requests"
+        if budget.tokens is not None and spent.tokens + reserved.tokens + worst.tokens > budget.tokens:
+            return f"{budget.tokens:,} tokens"
+        if budget.money is not None and spent.money + reserved.money + worst.money > budget.money:
+            return f"{budget.money:g} in money"
+        return None

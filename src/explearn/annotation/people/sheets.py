@@ -1,0 +1,206 @@
+"""Sheets for people: a page for the browser or a table for a spreadsheet, and the way back.
+
+One form serves three ends. `check`: is what a model marked right? `mark`: mark a text oneself. `adjudicate`: decide
+where annotators differ. Each row starts with marks (none in `mark`); what a person changes or confirms comes back, what
+nobody touched does not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+import jinja2
+
+from explearn.annotation.store import VERDICTS, Verdict
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import write_text
+from explearn.data.marks import format_marked, parse_marked, parse_mask
+from explearn.data.sources.readers import RawRow, read_file
+
+SheetKind = Literal["check", "mark", "adjudicate"]
+SHEET_KINDS: tuple[SheetKind, ...] = get_args(SheetKind)
+
+COLUMNS = ("sheet", "id", "label", "text", "verdict", "comment", "annotator", "rationale", "shown", "reason")
+"""Of the table, and of what the page saves. People fill in verdict (accept or reject), comment and annotator, and mark
+words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before the brackets where it is filled in; shown
+is how the row began."""
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that starts so for a formula; an apostrophe before it makes it text."""
+
+Mask = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRow:
+    """A text with the marks it starts with; for adjudication those of each annotator too."""
+
+    example: Example
+    mask: Mask
+    reason: str = ""
+    opinions: Mapping[str, Mask] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledSheet:
+    """What people did with a sheet.
+
+    Attributes:
+        verdicts: on a model's marks.
+        rationales: marks of people; also a model's marks that they corrected.
+        decisions: adjudicated rationales.
+        untouched: rows that nobody looked at, as far as the sheet says.
+    """
+
+    verdicts: list[Verdict]
+    rationales: list[Rationale]
+    decisions: list[Rationale]
+    untouched: int
+
+
+def write_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
+    """Write a page (.html) or a table (.csv). Raises ParamsError for another ending."""
+    if path.suffix == ".html":
+        write_text(path, _page(kind, title, rows))
+    elif path.suffix == ".csv":
+        write_text(path, _table(kind, rows))
+    else:
+        raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
+
+
+def _page(kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("sheet.html.j2").render(
+        kind=kind, title=title, rows=rows, columns=COLUMNS, digits=_digits, first_of_pair=_first_of_pair
+    )
+
+
+def _first_of_pair(example: Example) -> int:
+    """Index of the second segment's first word, -1 where there is none."""
+    return len(example.words) if example.pair else -1
+
+
+def _digits(mask: Mask) -> str:
+    return " ".join("1" if marked else "0" for marked in mask)
+
+
+def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
+    # With a byte order mark Excel reads UTF-8.
+    written = io.StringIO("\ufeff")
+    written.seek(0, io.SEEK_END)
+    table = csv.writer(written)
+    table.writerow(COLUMNS)
+    for row in rows:
+        words, rationale = row.example.all_words, ""
+        try:
+            text = format_marked(words, row.mask)
+        except DataError:  # a word holds brackets of its own
+            text, rationale = " ".join(words), _digits(row.mask)
+        opinions = "; ".join(f"{name}: {_digits(mask)}" for name, mask in row.opinions.items())
+        cells = {
+            "sheet": kind,
+            "id": row.example.id,
+            "label": row.example.label,
+            "text": text,
+            "rationale": rationale,
+            "shown": _digits(row.mask),
+            "reason": row.reason or opinions,
+        }
+        table.writerow([_guarded(cells.get(column, "")) for column in COLUMNS])
+    return written.getvalue()
+
+
+def _guarded(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
+def _unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
+
+
+def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -> FilledSheet:
+    """Read a sheet that was filled in: the table, or what the page saved.
+
+    Args:
+        path: a .csv file.
+        examples: of the task.
+        annotator: of rows that name none.
+
+    Raises DataError naming file, row and field for an unknown text or verdict, words or marks that are not the text's,
+    a row without annotator, and a text that one annotator has twice.
+    """
+    by_id = {example.id: example for example in examples}
+    filled = FilledSheet([], [], [], 0)
+    untouched = 0
+    seen: dict[tuple[str, str], int] = {}
+    for row in read_file(path):
+        kind = row.value("sheet")[1]
+        if kind not in SHEET_KINDS:
+            raise row.error("sheet", kind, " or ".join(SHEET_KINDS))
+        example = by_id.get(_cell(row, "id")) or by_id.get(str(row.values["id"]))
+        if example is None:
+            raise row.error("id", row.values["id"], "the id of a text of this task")
+        verdict = _cell(row, "verdict").strip().lower()
+        if verdict not in ("", *VERDICTS):
+            raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
+        shown, mask = _mask(row, "shown", example), _marks(row, example)
+        if mask == shown and not verdict:
+            untouched += 1
+            continue
+        name = _cell(row, "annotator").strip() or annotator
+        if not name:
+            raise row.error("annotator", "", "a name, in the column or with --annotator")
+        first = seen.setdefault((example.id, name), row.number)
+        if first != row.number:
+            raise row.error("id", example.id, f"each text once for {name!r}, but row {first} has it too")
+        if kind == "check" and verdict and mask == shown:
+            comment = _cell(row, "comment")
+            filled.verdicts.append(Verdict(example.id, name, VERDICTS[VERDICTS.index(verdict)], shown, comment))
+        elif verdict == "reject":
+            expected = "accept or nothing beside changed marks" if kind == "check" else "accept, or nothing"
+            raise row.error("verdict", verdict, expected)
+        else:
+            marks = filled.decisions if kind == "adjudicate" else filled.rationales
+            marks.append(Rationale(example.id, name, "human", mask))
+    return FilledSheet(filled.verdicts, filled.rationales, filled.decisions, untouched)
+
+
+def _cell(row: RawRow, column: str) -> str:
+    value = row.values.get(column)
+    return "" if value is None else _unguarded(str(value))
+
+
+def _mask(row: RawRow, column: str, example: Example) -> Mask:
+    try:
+        return parse_mask(_cell(row, column), len(example.all_words))
+    except DataError as error:
+        raise row.located(column, error) from error
+
+
+def _marks(row: RawRow, example: Example) -> Mask:
+    if _cell(row, "rationale").strip():
+        return _mask(row, "rationale", example)
+    raw = str(row.value("text")[1])
+    for text in (raw, _unguarded(raw)):
+        try:
+            words, mask = parse_marked(text)
+        except DataError as error:
+            raise row.located("text", error) from error
+        if words == example.all_words:
+            return mask
+    for position, (got, want) in enumerate(zip(words, example.all_words, strict=False)):
+        if got != want:
+            raise row.error("text", got, f"{want!r} as word {position}, as in text {example.id!r}")
+    raise row.error("text", f"{len(words)} words", f"the {len(example.all_words)} of text {example.id!r}")

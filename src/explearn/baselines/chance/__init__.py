@@ -1,5 +1,0 @@
-"""Scores that know nothing of the model."""
-
-from explearn.baselines.chance.random import Random
-
-__all__ = ["Random"]

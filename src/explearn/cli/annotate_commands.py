@@ -1,0 +1,398 @@
+"""What the commands of `explearn annotate` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from explearn.annotation.llm.asking import Estimate, Question, estimate
+from explearn.annotation.llm.budget import Meter
+from explearn.annotation.llm.cache import CachedAnswer, read_answers
+from explearn.annotation.llm.collecting import (
+    FATES,
+    Summary,
+    annotator_name,
+    collect,
+    read_shots,
+    require_model,
+    to_rationales,
+)
+from explearn.annotation.llm.endpoint import environment_model
+from explearn.annotation.llm.prompts import bind_prompt, choose_shots, list_prompts
+from explearn.annotation.llm.running import Bounds, annotate, ask, questions_for, task_prompt
+from explearn.annotation.params import LLMParams
+from explearn.annotation.people.imports import READERS, import_marks
+from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_sheet
+from explearn.annotation.store import rationale_row, write_rows
+from explearn.annotation.task import TaskMarks
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.seeds import hash_order
+from explearn.core.settings import check_section
+from explearn.core.storage import write_json
+from explearn.data.agreement import agreement_metrics
+from explearn.data.rationales import merge_annotators
+from explearn.data.sources.splits import subsample
+from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.rationalise import read_task_marks
+from explearn.pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from explearn.annotation.llm.calibrate import Candidate
+
+BoundOptions = tuple[int, float, int, int | None, int | None, float | None, Sequence[str] | None]
+
+FATE_WORDS = {
+    "kept": "kept",
+    "unanswered": "not answered yet",
+    "invalid": "answer cannot be read",
+    "other_label": "label differs from gold",
+    "hallucinated": "too many words that are not in the text",
+    "empty": "no words marked",
+    "all_words": "all words marked",
+    "diffuse": "too many words marked",
+    "rejected": "rejected by a person",
+}
+
+
+def _open(task: str, params_file: Path) -> tuple[Params, TaskMarks]:
+    params = load_params(params_file)
+    return params, read_task_marks(params.check_task(task), params, Workspace())
+
+
+def _changed(settings: LLMParams, **options: Any) -> LLMParams:
+    """Settings with the options that were given."""
+    values = {**settings.model_dump(), **{name: value for name, value in options.items() if value is not None}}
+    check_section(LLMParams, values)
+    return LLMParams.model_validate(values)
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def prompts(name: str | None, task: str | None, params_file: Path) -> None:
+    if name is None:
+        for found, summary in list_prompts().items():
+            _console().print(f"[bold cyan]{found}[/bold cyan]  {escape(summary)}")
+        return
+    if task is None:
+        raise ParamsError("--task: got none; expected the task whose texts and labels fill the prompt")
+    _, marks = _open(task, params_file)
+    prompt = task_prompt(marks, marks.llm, name)
+    print(f"{prompt.name}, version {prompt.version}, {len(prompt.shots)} examples")
+    for message in prompt.messages(marks.examples[0]):
+        print(f"\n--- {message['role']}\n{message['content']}")
+
+
+def calibrate(
+    task: str,
+    models: Sequence[str],
+    names: Sequence[str],
+    split: str,
+    texts: int,
+    shots: int | None,
+    dry_run: bool,
+    out: Path | None,
+    params_file: Path,
+    bound_options: BoundOptions,
+) -> None:
+    # scikit-learn, which the other commands do without, takes seconds to import.
+    from explearn.annotation.llm.calibrate import judge, pick
+
+    params, marks = _open(task, params_file)
+    settings = _changed(marks.llm, shots=shots)
+    if split not in SPLITS:
+        raise UnknownNameError("split", split, SPLITS)
+    models = list(dict.fromkeys(models)) or [require_model(settings, environment_model())]
+    bounds = Bounds.of(*bound_options)
+    seeds = read_shots(marks.store, marks.examples, marks.unused)
+    gold = merge_annotators(marks.settled(marks.rationales), params.rationale_agreement)
+    # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever --shots says.
+    seen = {seed.example.id for seed in seeds}
+    open_texts = {e.id: e.label for e in marks.examples if e.split == split and e.id in gold and e.id not in seen}
+    chosen = subsample(open_texts, texts, False, params.seed)
+    judged = [example for example in marks.examples if example.id in chosen]
+    if not judged:
+        raise DataError(
+            f"task {task!r}: people have marked no text of split {split!r} beside the seeds; import marks, or name "
+            "another split"
+        )
+    shown = choose_shots(seeds, marks.labels, settings.shots)
+    bound = [bind_prompt(name, task, marks.labels, shown, settings) for name in names or list_prompts()]
+    questions = [Question(model, prompt, example) for model in models for prompt in bound for example in judged]
+    if dry_run:
+        _print_estimate(questions, marks, bounds.meter)
+        return
+    ask(questions, marks, bounds)
+    answers = {answer.key: answer for answer in read_answers(marks.store.answers)}
+    candidates = []
+    for model in models:
+        for prompt in bound:
+            own = [question for question in questions if question.model == model and question.prompt is prompt]
+            taken = [answers[question.key] for question in own]
+            annotated = collect(own, marks.store.answers, settings)
+            candidates.append(judge(model, prompt, annotated, gold, taken, _money(taken, bounds.meter)))
+    best, why = pick(candidates)
+    target = out or Workspace().reports / "annotation" / f"{task}.json"
+    figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
+    write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
+    _print_candidates(candidates, best)
+    _console().print(f"{escape(why)}\n{escape(str(target))}: all figures")
+
+
+def _money(answers: Sequence[CachedAnswer], meter: Meter) -> float | None:
+    prices = [meter.price(answer.model) for answer in answers]
+    if any(price is None for price in prices):
+        return None
+    return sum(p.cost(a.input_tokens, a.output_tokens) for p, a in zip(prices, answers, strict=True) if p)
+
+
+def _print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
+    table = Table(
+        title=f"{best.texts} texts that people have marked",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("model\nwith prompt", overflow="fold")
+    # Two-line headings, and no more columns than 80 characters hold: figures are never cut. The file has them all.
+    priced = all(c.money is not None for c in candidates)
+    expense = "cost" if priced else "tokens"
+    for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
+        figures = [_figure(value) for value in (c.precision, c.recall, c.f1, c.alpha)]
+        shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
+        cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
+        style = "bold" if c is best else None
+        table.add_row(escape(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
+    _console().print(table)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def run(
+    task: str,
+    model: str | None,
+    prompt: str | None,
+    shots: int | None,
+    splits: Sequence[str] | None,
+    texts: int | None,
+    dry_run: bool,
+    out: Path | None,
+    params_file: Path,
+    bound_options: BoundOptions,
+) -> None:
+    params, marks = _open(task, params_file)
+    settings = _changed(
+        marks.llm, model=model, prompt=prompt, shots=shots, splits=list(splits) if splits else None, max_texts=texts
+    )
+    bounds = Bounds.of(*bound_options)
+    if dry_run:
+        _print_estimate(questions_for(marks, settings, params.seed), marks, bounds.meter)
+        return
+    annotated, summary, asked = annotate(marks, settings, params.seed, bounds)
+    if summary is None:
+        _console().print("no text to ask about: people have marked all of them, or there are none of these labels")
+        return
+    _print_summary(summary, bounds.meter)
+    if out is not None:
+        words = {example.id: example.all_words for example in marks.examples}
+        write_rows(out, [rationale_row(r, words[r.example_id]) for r in to_rationales(annotated, asked)])
+        _console().print(f"{escape(str(out))}: {summary.fates['kept']:,} rationales by {escape(annotator_name(asked))}")
+
+
+def _print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
+    found: Estimate = estimate(questions, read_answers(marks.store.answers), meter.price)
+    print(f"texts:         {found.texts:,} to be answered, {found.known:,} of them already are")
+    print(f"requests:      {found.requests:,}, more where the server fails for the moment")
+    print(f"tokens:        about {found.input_tokens:,} read and {found.output_tokens:,} written")
+    if found.money is None or found.worst_money is None:
+        print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
+    else:
+        print(f"cost:          about {found.money:,.4f}; at most {found.worst_money:,.4f} without repeats")
+
+
+def _print_summary(summary: Summary, meter: Meter) -> None:
+    console = _console()
+    name = f"{summary.model} with {summary.prompt} (version {summary.version}, {summary.shots} examples)"
+    console.print(f"[bold]{escape(name)}[/bold]: {summary.texts:,} texts")
+    for fate in FATES:
+        if summary.fates[fate]:
+            console.print(f"  {summary.fates[fate]:>7,}  {FATE_WORDS[fate]}")
+    quotes = summary.quotes
+    console.print(
+        f"quotes: {quotes['exact']:,} as in the text, {quotes['insensitive']:,} but for case and punctuation, "
+        f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
+    )
+    length = "-" if summary.mean_length is None else f"{summary.mean_length:.2f}"
+    console.print(f"answers mended: {summary.repaired:,}; words marked a text, mean: {length}")
+    spent = meter.spent
+    cost = f", cost {spent.money:,.4f}" if meter.prices else ""
+    console.print(
+        f"this run: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
+        f"{spent.output_tokens:,} written{cost}"
+    )
+
+
+def sheet(
+    task: str,
+    out: Path,
+    kind: str,
+    texts: int,
+    model: str | None,
+    prompt: str | None,
+    shots: int | None,
+    splits: Sequence[str] | None,
+    params_file: Path,
+) -> None:
+    params, marks = _open(task, params_file)
+    settings = _changed(marks.llm, model=model, prompt=prompt, shots=shots, splits=list(splits) if splits else None)
+    if kind == "check":
+        questions = questions_for(marks, settings, params.seed)
+        verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+        annotated = collect(questions, marks.store.answers, settings, verdicts)
+        judged = {(verdict.example_id, verdict.mask) for verdict in verdicts}
+        open_rows = {
+            item.example.id: SheetRow(item.example, item.mask, item.answer.reason if item.answer else "")
+            for item in annotated
+            if item.fate == "kept" and (item.example.id, item.mask) not in judged
+        }
+        if not open_rows:
+            raise DataError(
+                f"task {task!r}: no kept rationale that is not judged yet; run `explearn annotate run` first"
+            )
+        _write("check", f"Check {task}", _sample(open_rows, marks, texts, params.seed), out)
+    elif kind == "mark":
+        wanted = splits or settings.splits
+        blank = {
+            example.id: SheetRow(example, (False,) * len(example.all_words))
+            for example in marks.examples
+            if example.split in wanted and example.id not in marks.marked
+        }
+        if not blank:
+            raise DataError(f"task {task!r}: people have marked every text of {', '.join(wanted)}")
+        _write("mark", f"Mark {task}", _sample(blank, marks, texts, params.seed), out)
+    else:
+        raise UnknownNameError("kind of sheet", kind, ("check", "mark"))
+
+
+def _write(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
+    write_sheet(out, kind, title, rows)
+    _console().print(f"{escape(str(out))}: {len(rows):,} texts")
+
+
+def _sample(rows: Mapping[str, SheetRow], marks: TaskMarks, count: int, seed: int) -> list[SheetRow]:
+    """Rows drawn by seed, one label after the other, so that none is favoured; in the order drawn."""
+    waiting = {label: [] for label in marks.labels}  # type: dict[str, list[SheetRow]]
+    for item in hash_order(rows, seed):
+        waiting[rows[item].example.label].append(rows[item])
+    chosen: list[SheetRow] = []
+    while len(chosen) < count and any(waiting.values()):
+        for queue in waiting.values():
+            if queue and len(chosen) < count:
+                chosen.append(queue.pop(0))
+    return chosen
+
+
+def import_(
+    path: Path,
+    task: str,
+    source: str,
+    annotator: str | None,
+    evidence: Sequence[str],
+    with_empty: bool,
+    seeds: bool,
+    params_file: Path,
+) -> None:
+    _, marks = _open(task, params_file)
+    store, examples = marks.store, marks.examples
+    target = store.seeds if seeds else store.human
+    if source == "sheet":
+        filled = read_sheet(path, examples, annotator)
+        parts = [(target, filled.rationales, "marks"), (store.adjudicated, filled.decisions, "decisions")]
+        _check_new(path, filled.rationales, marks, target)
+        if filled.verdicts:
+            replaced = store.add_verdicts(filled.verdicts, examples)
+            rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
+            _report(store.verdicts, len(filled.verdicts), "verdicts", replaced, f", {rejected:,} of them reject")
+        untouched = filled.untouched
+    elif source in READERS:
+        found = import_marks(path, source, examples, annotator=annotator, evidence=evidence, with_empty=with_empty)
+        _check_new(path, found.rationales, marks, target)
+        parts, untouched = [(target, found.rationales, "marks")], found.untouched
+    else:
+        raise UnknownNameError("format", source, ("sheet", *READERS))
+    for file, rationales, noun in parts:
+        if rationales:
+            _report(file, len(rationales), noun, store.add(file, rationales, examples))
+    if untouched:
+        _console().print(f"{untouched:,} texts that nobody has touched are left out")
+
+
+def _report(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
+    instead = f", {replaced:,} in the place of earlier ones" if replaced else ""
+    _console().print(f"{escape(str(file))}: {count:,} {noun}{more}{instead}")
+
+
+def _check_new(path: Path, rationales: Sequence[Rationale], marks: TaskMarks, target: Path) -> None:
+    """Raise DataError for marks that an annotator has made elsewhere: only what is in the same file is replaced."""
+    own = {(r.example_id, r.annotator) for r in marks.store.read(target, marks.examples, marks.unused)}
+    known = {(r.example_id, r.annotator) for r in marks.rationales} - own
+    for rationale in rationales:
+        if (rationale.example_id, rationale.annotator) in known:
+            raise DataError(
+                f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source too; "
+                "expected one rationale for each annotator and text"
+            )
+
+
+def agreement(tasks: Sequence[str], params_file: Path) -> None:
+    params = load_params(params_file)
+    workspace = Workspace()
+    named = [params.check_task(task) for task in tasks]
+    chosen = named or [task for task in params.tasks if workspace.examples(task).is_dir()]
+    if not chosen:
+        raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
+    table = Table(title="Agreement over the texts that two or more have marked", title_justify="left")
+    for column in ("task", "annotators", "texts", "alpha", "F1 of pairs"):
+        table.add_column(column, justify="left" if column in ("task", "annotators") else "right")
+    for task in chosen:
+        marks = read_task_marks(task, params, workspace)
+        split = params.rationale_params(task).train_split
+        found: Any = agreement_metrics(marks.rationales, marks.examples, split, params.rationale_agreement)
+        everyone = f"all {found['annotators']}"
+        table.add_row(
+            escape(task), everyone, f"{found['alpha_texts']:,}", _figure(found["alpha"]), _figure(found["pairwise_f1"])
+        )
+        for pair, figures in found["alpha_by_pair"].items():
+            texts, alpha, f1 = figures["texts"], figures["alpha"], figures["pairwise_f1"]
+            table.add_row("", escape(pair), f"{texts:,}", _figure(alpha), _figure(f1))
+    _console().print(table)
+
+
+def adjudicate(task: str, out: Path, params_file: Path) -> None:
+    params, marks = _open(task, params_file)
+    opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
+    for rationale in marks.rationales:
+        opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
+    decided = {r.example_id for r in marks.adjudicated}
+    merged = merge_annotators(marks.rationales, params.rationale_agreement)
+
+    def differs(example: Example) -> bool:
+        return example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
+
+    rows = [SheetRow(e, merged[e.id], opinions=opinions[e.id]) for e in marks.examples if differs(e)]
+    if not rows:
+        raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
+    _write("adjudicate", f"Adjudicate {task}", rows, out)

@@ -1,0 +1,51 @@
+"""What every section of parameters shares, and how a wrong value is told."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from explearn.core.errors import ParamsError
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+
+
+def check_section(section: type[Section], values: Mapping[str, Any]) -> None:
+    """Raise ParamsError, naming option, value and what was expected, unless the values make a section."""
+    try:
+        section.model_validate(dict(values))
+    except ValidationError as error:
+        raise ParamsError("; ".join(problem_sentence(problem, section) for problem in error.errors())) from error
+
+
+def problem_sentence(problem: Any, root: type[Section]) -> str:
+    where = ".".join(str(part) for part in problem["loc"]) or "parameters"
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"], root), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
+        return f"{where}: no such parameter; {hint}"
+    if problem["type"] == "value_error":
+        return f"{where}: {problem['ctx']['error']}"
+    return f"{where}: got {problem['input']!r}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _names_beside(location: tuple[int | str, ...], root: type[Section]) -> list[str]:
+    """Names of the parameters of the section that a location, which may lead through lists and mappings, ends in."""
+    found: Any = root
+    for part in location[:-1]:
+        is_section = isinstance(found, type) and issubclass(found, Section)
+        found = found.model_fields[part].annotation if is_section else get_args(found)[-1]
+        if type(None) in get_args(found):
+            (found,) = (kind for kind in get_args(found) if kind is not type(None))
+    return list(found.model_fields)

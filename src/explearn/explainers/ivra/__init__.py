@@ -1,5 +1,0 @@
-"""IvRA and Attention-SMaT: attention that is trained, with its classifier, to explain it (Xie et al. 2024)."""
-
-from explearn.explainers.ivra.explainer import IvRA, SMaT
-
-__all__ = ["IvRA", "SMaT"]

@@ -1,0 +1,202 @@
+"""Attention weights without giving up fused attention kernels.
+
+A fused kernel (SDPA) never writes the attention matrix down. Where a method needs part of it, that part is computed
+anew from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs as it is.
+The hooks are there only inside the context manager, also when an exception leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import nn
+
+from explearn.core.errors import ParamsError, UnsupportedError
+
+Reduced = TypeVar("Reduced")
+
+Reducer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Reduced]
+"""(queries, keys, attention_mask) -> what is kept of one layer's attention.
+
+queries: already scaled, keys: both (batch, heads, tokens, head size); attention_mask: bool, (batch, tokens).
+"""
+
+SUPPORTED_MODEL_TYPES = frozenset({"bert", "distilbert", "roberta", "xlm-roberta", "camembert", "albert", "electra"})
+"""Encoders whose attention is softmax(QK^T / sqrt(d)) with nothing added but the padding mask, and whose first token is
+the one that the classification head reads."""
+
+BLOCK_ELEMENTS = 2**18
+"""Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
+
+
+@dataclass(slots=True)
+class Captured(Generic[Reduced]):
+    """What was kept of each layer, filled while the model runs; `layers[l]` is None for layers not asked for."""
+
+    layers: list[Reduced | None]
+    calls: int = 0
+    mask: torch.Tensor | None = None
+    query: torch.Tensor | None = field(default=None, repr=False)
+
+    def of(self, layer: int) -> Reduced:
+        """The result of one layer; raises RuntimeError when the model has not run it."""
+        kept = self.layers[layer]
+        if kept is None:
+            raise RuntimeError(f"layer {layer} was not captured; run the model inside the context manager")
+        return kept
+
+
+def layer_count(model: nn.Module) -> int:
+    """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
+    config: Any = model.config
+    if config.model_type not in SUPPORTED_MODEL_TYPES:
+        raise UnsupportedError(
+            f"attention of a {config.model_type!r} model cannot be captured; supported: "
+            f"{', '.join(sorted(SUPPORTED_MODEL_TYPES))}; input_x_gradient works for any encoder"
+        )
+    if getattr(config, "is_decoder", False):
+        raise UnsupportedError(
+            f"this {config.model_type!r} model is a decoder (is_decoder), whose tokens see only those before them; "
+            "attention is captured from encoders"
+        )
+    # ALBERT may repeat groups of several layers.
+    return int(config.num_hidden_layers) * int(getattr(config, "inner_group_num", 1))
+
+
+def resolve_layer(model: nn.Module, layer: int) -> int:
+    """A layer index from 0, from one that may count from the end; raises ParamsError when there is no such layer."""
+    count = layer_count(model)
+    if not isinstance(layer, int):
+        raise ParamsError(f"layer: got {layer!r}; expected a whole number")
+    if not -count <= layer < count:
+        raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
+    return layer % count
+
+
+def _projections(model: nn.Module) -> list[tuple[nn.Linear, nn.Linear, int]]:
+    """(query projection, key projection, heads) of each distinct attention module."""
+    found = []
+    for module in model.modules():
+        for names in (("query", "key"), ("q_lin", "k_lin")):
+            query, key = (getattr(module, name, None) for name in names)
+            if isinstance(query, nn.Linear) and isinstance(key, nn.Linear):
+                heads: Any = getattr(module, "num_attention_heads", None) or getattr(module, "n_heads", None)
+                found.append((query, key, int(heads)))
+    return found
+
+
+@contextmanager
+def capture_attention(
+    model: nn.Module, reduce: Reducer[Reduced], layers: Sequence[int] | None = None, keep_graph: bool = False
+) -> Iterator[Captured[Reduced]]:
+    """Reduce the attention of some layers of every forward pass made inside the block.
+
+    Args:
+        model: a sequence classifier of a type in SUPPORTED_MODEL_TYPES. Layers are counted in the order in which they
+            run, so that ALBERT's shared layer counts once for each time it runs.
+        reduce: what to keep of a layer; called as soon as the layer's keys exist.
+        layers: indices from 0 (None: all).
+        keep_graph: leave queries and keys in autograd's graph, to train through what is reduced.
+
+    The model must be called with `attention_mask` as a keyword. A second forward pass overwrites the first's results.
+    Raises UnsupportedError (see `layer_count`).
+    """
+    count = layer_count(model)
+    wanted = set(range(count) if layers is None else layers)
+    captured: Captured[Reduced] = Captured(layers=[None] * count)
+    handles = []
+
+    def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        captured.calls = 0
+        captured.mask = kwargs["attention_mask"].bool()
+
+    def on_query(_module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
+        captured.query = output if captured.calls in wanted else None
+
+    def on_key(heads: int) -> Callable[[nn.Module, object, torch.Tensor], None]:
+        def hook(_module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
+            layer = captured.calls
+            captured.calls += 1
+            if captured.query is None or captured.mask is None:
+                return
+            head_size = output.shape[-1] // heads
+            query, key = (
+                (t if keep_graph else t.detach()).view(*t.shape[:2], heads, head_size).transpose(1, 2)
+                for t in (captured.query, output)
+            )
+            captured.query = None
+            captured.layers[layer] = reduce(query * head_size**-0.5, key, captured.mask)
+
+        return hook
+
+    try:
+        handles.append(model.register_forward_pre_hook(on_model, with_kwargs=True))
+        for query, key, heads in _projections(model):
+            handles.append(query.register_forward_hook(on_query))
+            handles.append(key.register_forward_hook(on_key(heads)))
+        yield captured
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _scores(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Attention logits, at least float32, (..., queries, keys), with -inf where `mask` (..., keys) is False."""
+    scores = query @ key.transpose(-1, -2)
+    scores = scores if scores.dtype == torch.float64 else scores.float()
+    return scores.masked_fill_(~mask[..., None, :], float("-inf"))
+
+
+def _reduce_matrices(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor, reduce: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """Apply `reduce` to the (queries, keys) logits of every head and text without holding them all.
+
+    Returns (batch, heads, ...). On a CPU some BLOCK_ELEMENTS logits exist at a time; a GPU takes the batch at once.
+    """
+    batch, heads, tokens, _ = query.shape
+    flat_query, flat_key = query.flatten(0, 1), key.flatten(0, 1)
+    flat_mask = mask[:, None].expand(batch, heads, tokens).flatten(0, 1)
+    size = max(1, BLOCK_ELEMENTS // tokens**2) if query.device.type == "cpu" else batch * heads
+    parts = [
+        reduce(_scores(flat_query[i : i + size], flat_key[i : i + size], flat_mask[i : i + size]))
+        for i in range(0, batch * heads, size)
+    ]
+    joined = torch.cat(parts)
+    return joined.view(batch, heads, *joined.shape[1:])
+
+
+def cls_row(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Attention from the first token to each, (batch, heads, tokens)."""
+    return _scores(query[:, :, :1], key, mask[:, None]).softmax(-1).squeeze(2)
+
+
+def cls_row_and_column(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Attention from the first token to each token, and from each token to the first, head by head.
+
+    Returns float32 (float64 for float64 inputs), shape (batch, tokens, 2 heads): A[h, 0, j] for every head h, then
+    A[h, j, 0]; ExpNet eq. 1. Positions of padding hold no meaning.
+
+    The row takes one query. The column needs each row's normaliser, a log-sum-exp over its keys, but no row itself.
+    """
+    normalisers = _reduce_matrices(query, key, mask, lambda scores: scores.logsumexp(-1))
+    to_first = (query @ key[:, :, :1].transpose(-1, -2)).squeeze(-1).to(normalisers.dtype)
+    column = (to_first - normalisers).exp_()
+    return torch.cat([cls_row(query, key, mask), column], dim=1).transpose(1, 2)
+
+
+def cls_row_mean(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean over heads of the attention from the first token to each, shape (batch, tokens)."""
+    return cls_row(query, key, mask).mean(1)
+
+
+def head_mean(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean over heads of the attention matrix, shape (batch, queries, keys)."""
+    batch, heads, tokens, _ = query.shape
+    size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if query.device.type == "cpu" else batch
+    blocks = (slice(start, start + size) for start in range(0, batch, size))
+    return torch.cat([_scores(query[b], key[b], mask[b, None]).softmax(-1).mean(1) for b in blocks])

@@ -1,0 +1,227 @@
+"""Attention features of every sub-token (ExpNet section 3.2), and the predictions made on the way, streamed to
+Parquet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import DataError, first_line
+from explearn.core.records import Example
+from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
+from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
+from explearn.models.encoding import Batch, budget_batches
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
+
+SHARD_TEXTS = 512
+"""Texts in memory at a time; one Parquet row group each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFeatures:
+    """Features of one batch.
+
+    attention: float, (batch, tokens, 2H): [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
+    hidden: the last layer's hidden states, (batch, tokens, d), or None when not asked for.
+    logits: float32, (batch, C).
+    """
+
+    attention: torch.Tensor
+    hidden: torch.Tensor | None
+    logits: torch.Tensor
+
+
+@torch.inference_mode()
+def batch_features(classifier: Classifier, batch: Batch, layer: int, hidden: bool = False) -> TokenFeatures:
+    """Features of every position in one forward pass. `layer` counts from the end when negative.
+
+    Raises UnsupportedError for architectures whose attention cannot be captured, ParamsError for a layer that does not
+    exist.
+    """
+    index = resolve_layer(classifier.model, layer)
+    states: list[torch.Tensor] = []
+    with (
+        capture_attention(classifier.model, cls_row_and_column, [index]) as captured,
+        _last_states(classifier.model, states),
+        classifier.autocast(),
+    ):
+        logits = classifier.model(**batch.model_inputs()).logits.float()
+    return TokenFeatures(captured.of(index), states[0].float() if hidden else None, logits)
+
+
+@contextmanager
+def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
+    """Append the encoder's output of each pass to `found`. (output_hidden_states would leave hooks on the model.)"""
+    encoder = model.base_model
+    handle = encoder.register_forward_hook(lambda _module, _args, output: found.append(output[0]))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleFeatures:
+    """Stored features of one example, its special tokens left out.
+
+    attention: float32, (tokens, 2H). hidden: float32, (tokens, d), or None. word_ids: int, (tokens,), NO_WORD for a
+    piece of no word. predicted: name of the predicted class. probabilities: (C,).
+    """
+
+    example_id: str
+    predicted: str
+    probabilities: NDArray[np.float32]
+    word_ids: NDArray[np.int32]
+    attention: NDArray[np.float32]
+    hidden: NDArray[np.float32] | None = None
+
+
+def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
+    """One row a text; one fixed-size list of float16 a sub-token."""
+    fields = [
+        pa.field("example_id", pa.string(), nullable=False),
+        pa.field("predicted", pa.string(), nullable=False),
+        pa.field("probabilities", pa.list_(pa.float32()), nullable=False),
+        pa.field("word_ids", pa.list_(pa.int32()), nullable=False),
+        pa.field("attention", pa.list_(pa.list_(pa.float16(), attention_width)), nullable=False),
+    ]
+    if hidden_width is not None:
+        fields.append(pa.field("hidden", pa.list_(pa.list_(pa.float16(), hidden_width)), nullable=False))
+    return pa.schema(fields)
+
+
+def write_features(
+    target: str | os.PathLike[str],
+    classifier: Classifier,
+    examples: Sequence[Example],
+    layer: int = -1,
+    hidden: bool = False,
+    description: str | None = None,
+) -> None:
+    """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
+    config: Any = classifier.model.config
+    schema = feature_schema(2 * int(config.num_attention_heads), int(config.hidden_size) if hidden else None)
+    metadata = {
+        "classifier": classifier.fingerprint,
+        "layer": resolve_layer(classifier.model, layer),
+        "layers": layer_count(classifier.model),
+        "heads": int(config.num_attention_heads),
+        "hidden_size": int(config.hidden_size),
+        "texts": len(examples),
+    }
+    remaining = iter(examples)
+    with (
+        parquet_writer(target, schema, metadata) as writer,
+        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
+    ):
+        while shard := list(islice(remaining, SHARD_TEXTS)):
+            encodings = classifier.encode(shard)
+            rows: dict[int, ExampleFeatures] = {}
+            for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+                features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layer, hidden)
+                attention = features.attention.float().cpu().numpy()
+                states = features.hidden.cpu().numpy() if features.hidden is not None else None
+                probabilities = features.logits.double().softmax(-1).cpu().numpy()
+                for row, index in enumerate(indices):
+                    positions = encodings[index].positions
+                    rows[index] = ExampleFeatures(
+                        example_id=shard[index].id,
+                        predicted=classifier.labels[int(probabilities[row].argmax())],
+                        probabilities=probabilities[row].astype(np.float32),
+                        word_ids=np.asarray(encodings[index].word_ids, dtype=np.int32)[positions],
+                        attention=attention[row, positions],
+                        hidden=states[row, positions] if states is not None else None,
+                    )
+                bar.update(len(indices))
+            writer.write_table(_table([rows[i] for i in range(len(shard))], schema))
+
+
+def _table(rows: Sequence[ExampleFeatures], schema: pa.Schema) -> pa.Table:
+    starts = np.cumsum([0, *(len(row.word_ids) for row in rows)]).astype(np.int32)
+
+    def vectors(parts: list[NDArray[np.float32]], width: int) -> pa.Array:
+        # Hidden states beyond float16's range would turn infinite; none of the supported encoders comes near 65,504.
+        values = pa.array(np.concatenate(parts).astype(np.float16).reshape(-1))
+        return pa.ListArray.from_arrays(starts, pa.FixedSizeListArray.from_arrays(values, width))
+
+    columns = {
+        "example_id": pa.array([row.example_id for row in rows]),
+        "predicted": pa.array([row.predicted for row in rows]),
+        "probabilities": pa.array([row.probabilities for row in rows], type=pa.list_(pa.float32())),
+        "word_ids": pa.array([row.word_ids for row in rows], type=pa.list_(pa.int32())),
+        "attention": vectors([row.attention for row in rows], schema.field("attention").type.value_type.list_size),
+    }
+    if "hidden" in schema.names:
+        states = [row.hidden for row in rows if row.hidden is not None]
+        columns["hidden"] = vectors(states, schema.field("hidden").type.value_type.list_size)
+    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """classifier (fingerprint), layer, layers, heads, hidden_size and texts of a feature file.
+
+    Raises DataError when the file is not one, or holds fewer texts than were written.
+    """
+    metadata = read_metadata(path)
+    if not {"classifier", "layer", "heads", "hidden_size", "texts"} <= metadata.keys():
+        raise DataError(f"{path}: no attention features; expected a file written by the stage attend")
+    with open_parquet(path) as file:
+        found = file.metadata.num_rows
+    if found != metadata["texts"]:
+        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; make it anew")
+    return metadata
+
+
+def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:
+    """Yield the features of each example, one row group in memory at a time.
+
+    Raises DataError for a file that is damaged, or holds no hidden states when `hidden` asks for them.
+    """
+    metadata = read_feature_metadata(path)
+    width = int(metadata["hidden_size"]) if hidden else None
+    schema = feature_schema(2 * int(metadata["heads"]), width)
+    with open_parquet(path) as file:
+        if hidden and "hidden" not in file.schema_arrow.names:
+            raise DataError(f"{path}: holds no hidden states; run the stage attend with attend.hidden_states=true")
+        check_schema(file.schema_arrow, schema, path)
+        for group in range(file.num_row_groups):
+            try:
+                table = file.read_row_group(group, columns=schema.names)
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"{path}: damaged ({first_line(error)}); make it anew") from error
+            for batch in table.to_batches():
+                yield from _rows(batch, hidden)
+
+
+def _rows(batch: pa.RecordBatch, hidden: bool) -> Iterator[ExampleFeatures]:
+    def matrices(name: str) -> list[NDArray[np.float32]]:
+        column = batch.column(name)
+        width = column.type.value_type.list_size
+        values = column.values.values.to_numpy(zero_copy_only=False).reshape(-1, width)
+        offsets = column.offsets.to_numpy()
+        return [values[a:b].astype(np.float32) for a, b in pairwise(offsets)]
+
+    attention = matrices("attention")
+    states: Sequence[NDArray[np.float32] | None] = matrices("hidden") if hidden else [None] * len(batch)
+    scalars = batch.select(["example_id", "predicted", "probabilities", "word_ids"]).to_pylist()
+    for row, values, state in zip(scalars, attention, states, strict=True):
+        yield ExampleFeatures(
+            example_id=row["example_id"],
+            predicted=row["predicted"],
+            probabilities=np.asarray(row["probabilities"], dtype=np.float32),
+            word_ids=np.asarray(row["word_ids"], dtype=np.int32),
+            attention=values,
+            hidden=state,
+        )

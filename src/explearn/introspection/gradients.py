@@ -1,0 +1,101 @@
+"""Gradients of a class's logit at attention probabilities and at the inputs of blocks.
+
+Fused attention kernels hold no probabilities, so the forward pass is run part by part (`anatomy`), and one call of autograd gives the gradients of all layers. Nothing is set on the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from explearn.introspection.anatomy import dissect, trace_block
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGradients:
+    """What one forward and one backward pass give; without a graph, in float32 (float64 for a float64 model).
+
+    The tuples hold one tensor for each layer asked for, in the order in which the layers run; those of a gradient not
+    asked for are empty. f: logit of the target; b = batch, h = heads, n = tokens, d = width.
+
+    Attributes:
+        logits: (b, C). targets: int64, (b,), the classes explained.
+        attentions: probabilities A, (b, h, n, n), row = query. Columns of padding are 0, rows of padding mean nothing.
+        attention_gradients: df / dA, (b, h, n, n). Rows of padding are 0; columns of padding are not.
+        inputs: input x of the block, (b, n, d). input_gradients: df / dx, (b, n, d), 0 at padding.
+    """
+
+    logits: torch.Tensor
+    targets: torch.Tensor
+    attentions: tuple[torch.Tensor, ...]
+    attention_gradients: tuple[torch.Tensor, ...]
+    inputs: tuple[torch.Tensor, ...]
+    input_gradients: tuple[torch.Tensor, ...]
+
+
+def differentiate(
+    classifier: Classifier,
+    batch: Batch,
+    targets: torch.Tensor | None,
+    *,
+    attentions: bool = False,
+    inputs: bool = False,
+    first_layer: int = 0,
+) -> LayerGradients:
+    """Gradients of the logits of `targets`, or of the predicted classes if None.
+
+    Args:
+        attentions: take gradients at the attention probabilities.
+        inputs: take gradients at the inputs of the blocks; one of the two must be asked for.
+        first_layer: lowest layer of interest, counted from 0, or from the end when negative. Layers below it build no
+            graph, and the backward pass ends there.
+
+    Raises UnsupportedError for a classifier that cannot be taken apart (see `anatomy.dissect`).
+    """
+    anatomy = dissect(classifier.model)
+    mask = batch.attention_mask.bool()
+    probabilities, states = [], []
+    # inference_mode(False) turns gradients on inside no_grad, too.
+    with torch.inference_mode(False), classifier.autocast():
+        with torch.no_grad():
+            hidden = anatomy.embed(batch)
+            for block in anatomy.blocks[:first_layer]:
+                hidden = trace_block(block, hidden, mask).result
+        # The classifier's parameters are frozen: the graph starts here.
+        hidden = hidden.detach().requires_grad_()
+        for block in anatomy.blocks[first_layer:]:
+            passed = trace_block(block, hidden, mask)
+            states.append(hidden)
+            probabilities.append(passed.attention)
+            hidden = passed.result
+        head = anatomy.head
+        logits = head.classifier(head.activation(head.dense(hidden[:, 0])))
+        chosen = logits.detach().argmax(-1) if targets is None else targets
+        wanted = [*(probabilities if attentions else ()), *(states if inputs else ())]
+        one_hot = torch.nn.functional.one_hot(chosen, logits.shape[-1]).to(logits.dtype)
+        gradients = [full_precision(gradient) for gradient in torch.autograd.grad(logits, wanted, one_hot)]
+    split = len(probabilities) if attentions else 0
+    return LayerGradients(
+        logits=full_precision(logits),
+        targets=chosen,
+        attentions=tuple(map(full_precision, probabilities)),
+        attention_gradients=tuple(gradients[:split]),
+        inputs=tuple(map(full_precision, states)),
+        input_gradients=tuple(gradients[split:]),
+    )
+
+
+def full_precision(tensor: torch.Tensor) -> torch.Tensor:
+    """Without its graph, in float32, or float64 where it is that."""
+    tensor = tensor.detach()
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def content_mask(batch: Batch) -> torch.Tensor:
+    """bool, (batch, tokens): True at tokens of the text, False at special tokens and padding."""
+    longest = batch.input_ids.shape[1]
+    rows = [[not s for s in e.special] + [False] * (longest - len(e)) for e in batch.encodings]
+    return torch.tensor(rows, device=batch.input_ids.device)

@@ -1,0 +1,77 @@
+"""Copies of a classifier with weights drawn anew or slightly changed, for checks of what explanations depend on."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from explearn.core.errors import UnknownNameError
+from explearn.models.classifier import Classifier
+
+_BLOCK = re.compile(r"\.(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.")
+
+
+def parts(classifier: Classifier) -> dict[str, list[str]]:
+    """Part of the model -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
+
+    The pooler belongs to the head; ALBERT's layers share their weights and are one part.
+    """
+    prefix = f"{classifier.model.base_model_prefix}."
+    blocks: dict[int, list[str]] = {}
+    head: list[str] = []
+    embeddings: list[str] = []
+    for name, _ in classifier.model.named_parameters():
+        block = _BLOCK.search(name)
+        if not name.startswith(prefix) or ".pooler." in name:
+            head.append(name)
+        elif block:
+            blocks.setdefault(int(block[1]), []).append(name)
+        else:
+            embeddings.append(name)
+    layers = {f"layer {index + 1}": blocks[index] for index in sorted(blocks, reverse=True)}
+    return {"head": head, **layers, "embeddings": embeddings}
+
+
+def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
+    """A copy whose weights are those of a new model of the same configuration, as its own class initialises them.
+
+    Args:
+        classifier: stays as it is.
+        seed: of the new weights; a part gets the same ones whatever else is chosen.
+        chosen: which of `parts` (default: all).
+
+    Raises UnknownNameError for a part that the model has not.
+    """
+    known = parts(classifier)
+    for part in chosen or ():
+        if part not in known:
+            raise UnknownNameError("part of the model", part, known)
+    names = {name for part, members in known.items() if chosen is None or part in chosen for name in members}
+    model: Any = classifier.model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in changed.named_parameters():
+            if name in names:
+                parameter.copy_(fresh[name])
+    return classifier.with_model(changed)
+
+
+def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classifier:
+    """A copy whose word embeddings are changed by noise drawn evenly from [-radius, radius], entry by entry.
+
+    Every occurrence of a sub-token moves alike, in all passes of a method. `classifier` stays as it is.
+    """
+    changed = copy.deepcopy(classifier.model)
+    weight: Any = changed.get_input_embeddings().weight
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.rand(weight.shape, generator=generator, dtype=torch.float64) * (2 * radius) - radius
+    with torch.no_grad():
+        weight += noise.to(weight)
+    return classifier.with_model(changed)

@@ -1,0 +1,65 @@
+"""What an encoder makes of a text as a whole, and its embeddings of single words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import UnsupportedError
+from explearn.data.alignment import NO_WORD
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding, budget_batches
+
+
+@torch.inference_mode()
+def aggregate_states(
+    classifier: Classifier, encodings: Sequence[Encoding], description: str | None = None
+) -> NDArray[np.float64]:
+    """Hidden states averaged over all layers' outputs and all sub-tokens, special ones included, shape (n, d).
+
+    The embeddings are no layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
+    Raises UnsupportedError for a model that does not give its hidden states.
+    """
+    found: list[NDArray[np.float64] | None] = [None] * len(encodings)
+    with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+            batch = classifier.batch([encodings[i] for i in indices])
+            with classifier.autocast():
+                output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
+            if getattr(output, "hidden_states", None) is None:
+                raise UnsupportedError(
+                    f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states; "
+                    "stability by meaning and consistency need them"
+                )
+            layers = output.hidden_states[1:]
+            real = batch.attention_mask[..., None].double()
+            states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
+            means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
+            for row, index in enumerate(indices):
+                found[index] = means[row]
+            bar.update(len(indices))
+    width = int(getattr(classifier.model.config, "hidden_size", 0) or 0)
+    return np.array(found) if found else np.zeros((0, width))
+
+
+def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) a text.
+
+    The rows of words without a sub-token are NaN.
+    """
+    table: Any = classifier.model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    found = []
+    for encoding in encodings:
+        owner = np.asarray(encoding.word_ids)
+        real = owner != NO_WORD
+        sums = np.zeros((len(encoding.words), table.shape[1]), dtype=np.float32)
+        np.add.at(sums, owner[real], table[np.asarray(encoding.input_ids)[real]])
+        counts = np.bincount(owner[real], minlength=len(encoding.words)).astype(np.float32)
+        counts[counts == 0] = np.nan
+        found.append((sums / counts[:, None]).astype(np.float32))
+    return found

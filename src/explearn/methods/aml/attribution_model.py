@@ -1,0 +1,223 @@
+"""The attribution model G: an encoder that reads the text and the classifier's prediction and scores sub-tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import transformers
+from torch import nn
+
+from explearn.core.errors import ModelError, ParamsError, first_line
+from explearn.models.classifier import holds_no_words, quiet_transformers
+from explearn.models.encoder import resolve_encoder
+from explearn.models.encoding import Batch
+
+PREDICTION_STD = 0.02
+"""Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""
+SAME_STATES = 1e-2
+"""Largest difference between two ways to the same states: normalised activations, in TF32 on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What G's encoder is called with: b texts of n positions, with the prediction's place behind each last separator.
+
+    embeddings: (b, n + 1, e). The others are int64, (b, n + 1).
+    """
+
+    embeddings: torch.Tensor
+    attention_mask: torch.Tensor
+    position_ids: torch.Tensor
+    token_type_ids: torch.Tensor | None
+
+    def keywords(self) -> dict[str, torch.Tensor]:
+        found = {
+            "inputs_embeds": self.embeddings,
+            "attention_mask": self.attention_mask,
+            "position_ids": self.position_ids,
+        }
+        return found if self.token_type_ids is None else {**found, "token_type_ids": self.token_type_ids}
+
+
+class AttributionModel(nn.Module):
+    """G of AML, section 3.3: backbone, Linear(d, d) - tanh - Linear(d, 1) on each token's last state, sigmoid outside.
+
+    The prediction enters as one more embedding, z = z_0 + sum_j y_j z_j, behind the last separator. Where the text
+    fills all of the encoder's positions, z shares the last one.
+
+    Args:
+        backbone: an encoder without a head (transformers' AutoModel).
+        classes: C.
+
+    Attributes:
+        prediction: z_0 .. z_C, (C + 1, e), e the width of the backbone's word embeddings.
+        mask_embedding: the learned stand-in for masked tokens, in the classifier's embedding space; None where the
+            masking strategy learns none.
+    """
+
+    def __init__(self, backbone: transformers.PreTrainedModel, classes: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        config: Any = backbone.config
+        width = int(config.hidden_size)
+        self.dense = nn.Linear(width, width)
+        self.output = nn.Linear(width, 1)
+        table: Any = backbone.get_input_embeddings()
+        self.prediction = nn.Parameter(torch.randn(classes + 1, table.weight.shape[1]) * PREDICTION_STD)
+        self.mask_embedding: nn.Parameter | None = None
+
+    @property
+    def config(self) -> Any:
+        return self.backbone.config
+
+    def inputs(self, batch: Batch, predictions: torch.Tensor) -> Inputs:
+        """Put the prediction behind each text.
+
+        Args:
+            batch: texts in the backbone's own sub-tokens, (b, n).
+            predictions: y, (b, C), rows on the simplex.
+        """
+        table: Any = self.backbone.get_input_embeddings()
+        place = batch.attention_mask.sum(1, keepdim=True)
+        column = torch.zeros_like(place)
+        ids = torch.cat([batch.input_ids, column], dim=1)
+        here = torch.arange(ids.shape[1], device=ids.device) == place
+        z = self.prediction[0] + predictions.to(self.prediction.dtype) @ self.prediction[1:]
+        embeddings = torch.where(here[..., None], z[:, None], table(ids))
+        config: Any = self.config
+        roberta = "roberta" in config.model_type or config.model_type == "camembert"
+        first = int(config.pad_token_id) + 1 if roberta else 0
+        positions = torch.arange(ids.shape[1], device=ids.device) + first
+        if (known := int(config.max_position_embeddings)) > 0:
+            positions = positions.clamp(max=known - 1)
+        types = None
+        # An encoder of fewer types does not tell segments apart: a pair is told by its separators.
+        if batch.token_type_ids is not None and getattr(config, "type_vocab_size", 0) > 1:
+            types = torch.cat([batch.token_type_ids, batch.token_type_ids.gather(1, place - 1)], dim=1)
+            types = torch.where(here, types[:, -1:], torch.cat([batch.token_type_ids, column], dim=1))
+        mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
+        return Inputs(embeddings, mask, positions.expand_as(ids), types)
+
+    @torch.no_grad()
+    def verify(self, name: str, batch: Batch) -> None:
+        """Make sure that the backbone can be called with embeddings and positions, as G does.
+
+        Args:
+            name: of the backbone, for the error.
+            batch: some texts of one segment in the backbone's own sub-tokens.
+
+        Raises ModelError where it cannot, or where, with the prediction left out, it then sees other texts than it does
+        when it is called with token ids.
+        """
+        backbone: Any = self.backbone
+        mask, kind = batch.attention_mask, self.config.model_type
+        expected = "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT"
+        training = backbone.training
+        backbone.eval()
+        try:
+            inputs = self.inputs(batch, torch.zeros(len(mask), len(self.prediction) - 1, device=mask.device))
+            alone = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
+            seen = backbone(**{**inputs.keywords(), "attention_mask": alone}).last_hidden_state[:, :-1]
+            plain = backbone(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
+        except Exception as error:  # whatever an architecture that was not made for this raises
+            raise ModelError(
+                f"backbone {name!r}: a {kind!r} model cannot be called with embeddings and positions "
+                f"({first_line(error)}); {expected}"
+            ) from error
+        finally:
+            backbone.train(training)
+        difference = float((seen - plain)[mask.bool()].abs().max())
+        if not difference < SAME_STATES:
+            raise ModelError(
+                f"backbone {name!r}: called with embeddings and positions, a {kind!r} model comes to other states "
+                f"(by {difference:.2g}) than with token ids; {expected}"
+            )
+
+    def new_parameters(self) -> list[nn.Parameter]:
+        """Those that no pretraining has seen: the head, the prediction's embeddings, the learned stand-in."""
+        found = [*self.dense.parameters(), *self.output.parameters(), self.prediction]
+        return found if self.mask_embedding is None else [*found, self.mask_embedding]
+
+    def score(self, states: torch.Tensor) -> torch.Tensor:
+        """Logits of the attributions, (b, n), from the backbone's last states (b, n + 1, d); a = sigmoid of them."""
+        return cast(torch.Tensor, self.output(torch.tanh(self.dense(states[:, :-1])))).squeeze(-1).float()
+
+    def forward(self, batch: Batch, predictions: torch.Tensor) -> torch.Tensor:
+        """Logits of the attributions of a batch in the backbone's sub-tokens, (b, n); meaningless at padding."""
+        states = self.backbone(**self.inputs(batch, predictions).keywords()).last_hidden_state
+        return self.score(states)
+
+
+def load_backbone(name: str, layers: int | None, revision: str | None = None) -> transformers.PreTrainedModel:
+    """Pretrained weights of an encoder without its head, its lowest `layers` blocks (None: all).
+
+    Args:
+        name: `embedded`, a hub name or a local folder.
+
+    Raises ModelError when there is no such encoder, it lacks weights or cannot be cut, ParamsError for more layers than
+    it has.
+    """
+    quiet_transformers()
+    try:
+        model, info = transformers.AutoModel.from_pretrained(
+            resolve_encoder(name),
+            revision=revision or "main",
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
+        )
+    except ModelError:
+        raise
+    except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
+        raise ModelError(f"backbone {name!r} cannot be loaded ({first_line(error)})") from error
+    lost = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    if lost:
+        raise ModelError(f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a whole encoder")
+    return trimmed(model, layers)
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> transformers.PreTrainedTokenizerBase:
+    """The tokenizer of an encoder, `embedded`, a hub name or a local folder.
+
+    Raises ModelError where there is none, or none that tells which characters a sub-token comes from and can pad.
+    """
+    try:
+        tokenizer: transformers.PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
+            resolve_encoder(name), revision=revision or "main", trust_remote_code=False
+        )
+    except ModelError:
+        raise
+    except Exception as error:  # transformers raises OSError, ValueError, KeyError, ... here
+        raise ModelError(f"backbone {name!r}: its tokenizer cannot be loaded ({first_line(error)})") from error
+    if holds_no_words(tokenizer):
+        raise ModelError(f"backbone {name!r}: holds no tokenizer; expected one saved beside the model")
+    if not tokenizer.is_fast or tokenizer.pad_token_id is None:
+        raise ModelError(f"backbone {name!r}: expected a fast tokenizer with a padding token, which alignment needs")
+    return tokenizer
+
+
+def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transformers.PreTrainedModel:
+    """The encoder with its lowest `layers` blocks alone, and without a pooler, which G does not use.
+
+    Changes `model`. Raises ParamsError for more layers than it has, ModelError where its blocks are not where BERT's
+    are.
+    """
+    config: Any = model.config
+    encoder: Any = model
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    if layers is None or layers == config.num_hidden_layers:
+        return model
+    if layers > config.num_hidden_layers:
+        raise ParamsError(
+            f"layers: got {layers}; expected at most {config.num_hidden_layers}, as many as the encoder has"
+        )
+    if config.model_type != "albert":
+        stack: Any = getattr(encoder, "transformer" if config.model_type == "distilbert" else "encoder", None)
+        if not isinstance(getattr(stack, "layer", None), nn.ModuleList):
+            raise ModelError(f"layers: got {layers}, but a {config.model_type!r} backbone cannot be cut; expected null")
+        stack.layer = stack.layer[:layers]
+    config.num_hidden_layers = layers
+    return model

@@ -1,0 +1,91 @@
+"""Options of pAML and fAML."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from explearn.core.settings import Fraction, PositiveInt, Section
+
+
+class MetricOfInterest(Section):
+    """What AML watches while it learns; how a metric is taken is as under `evaluate`."""
+
+    metric: Literal[
+        "sufficiency",
+        "comprehensiveness",
+        "log_odds",
+        "aopc_sufficiency",
+        "aopc_comprehensiveness",
+        "difference",
+        "aopc_difference",
+    ] = "aopc_difference"
+    """Differences are comprehensiveness - sufficiency, of the headline percent or of the AOPCs."""
+    protocol: Literal["default", "aml"] = "default"
+    removal: Literal["delete", "mask"] = "delete"
+    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
+
+
+class PAMLParams(MetricOfInterest):
+    backbone: str = "classifier"
+    """Encoder that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
+    hub name or a local folder; its tokenizer may be another one."""
+    layers: PositiveInt | None = None
+    """Lowest blocks of the backbone that are kept (default: all)."""
+    merge: Literal["max", "mean"] = "max"
+    """What a sub-token gets of several of the backbone's."""
+    masking: Literal["soft", "hard", "random", "mlm", "learned"] = "soft"
+    """What stands in for masked tokens: the mask token (soft, hard), a random one, the one that a masked language
+    model expects, or a learned embedding."""
+    masked_lm: str | None = None
+    """Masked language model of masking `mlm`, with the classifier's vocabulary (default: `encoder`)."""
+    prediction_weight: Fraction = 0.5
+    """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
+    size_weight: Fraction = 0.5
+    """lambda_a: little is kept."""
+    inverse_weight: Fraction = 1.0
+    """lambda_inv: the inversely masked text loses the prediction."""
+    max_texts: PositiveInt = 1000
+    """Most training texts, drawn by seed."""
+    validation_texts: PositiveInt = 100
+    """Most validation texts on which the metric of interest is watched."""
+    epochs: PositiveInt = 5
+    batch_size: PositiveInt = 8
+    """Texts a step."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Of the backbone."""
+    head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    """Of the head and the embeddings of the prediction, which are new."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Fraction = 0.1
+    """Fraction of all steps."""
+    trials: Annotated[int, Field(ge=0)] = 0
+    """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
+    0 stays 0."""
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> Self:
+        if not (self.prediction_weight or self.size_weight or self.inverse_weight):
+            raise ValueError("prediction_weight, size_weight and inverse_weight are all 0; expected one above 0")
+        return self
+
+
+class FAMLParams(MetricOfInterest):
+    scope: Literal["full", "low_rank", "last_block"] = "low_rank"
+    """What is fine-tuned for each text: all of G, one text at a time, or small changes to it, many texts at a time."""
+    rank: PositiveInt = 8
+    """low_rank: rank of the changes."""
+    blocks: PositiveInt = 2
+    """low_rank: how many of G's last blocks change."""
+    steps: Annotated[int, Field(ge=0)] = 20
+    """Most steps a text."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-3
+    patience: PositiveInt = 10
+    """Steps without a better map before a text is done."""
+    samples: Annotated[int, Field(ge=0)] = 16
+    """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
+    tops of all maps are joined into one, too."""
+    cross_metrics: bool = True
+    """Also measure the metrics that are not of interest, for the report."""

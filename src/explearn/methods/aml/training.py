@@ -1,0 +1,187 @@
+"""Training G on many texts: the first phase of AML (section 3.1), the metric of interest watched on other texts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import ModelError
+from explearn.methods.aml.attribution_model import AttributionModel
+from explearn.methods.aml.loss import Weights, loss_terms
+from explearn.methods.aml.masks import Masking
+from explearn.methods.aml.target_metric import Monitor
+from explearn.methods.aml.tokenizer_bridge import Bridge
+from explearn.methods.aml.two_tokenizers import attribution_logits, read
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding, budget_batches
+
+
+class DivergedError(ModelError):
+    """G gives no finite numbers any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTexts:
+    """Texts with the classifier's predictions: float64, (texts, C)."""
+
+    encodings: Sequence[Encoding]
+    predictions: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> TrainingTexts:
+        return cls(encodings, classifier.predict_proba(encodings))
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Means over an epoch's texts of the loss's terms, and the metric of interest on the validation texts after it.
+
+    Epoch 0 is before training; it has no terms.
+    """
+
+    epoch: int
+    prediction: float | None
+    size: float | None
+    inverse: float | None
+    metric: float
+
+
+def validate(
+    model: AttributionModel, classifier: Classifier, bridge: Bridge | None, texts: TrainingTexts, monitor: Monitor
+) -> float:
+    """Mean over the texts of the monitor's first metric, for maps of the predicted classes.
+
+    Raises DivergedError for a map that is not finite.
+    """
+    scores: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(texts.encodings)
+    with torch.inference_mode():
+        for indices in budget_batches([len(e) for e in texts.encodings], classifier.max_tokens):
+            reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
+            found = attribution_logits(model, classifier, reading, _rows(classifier, texts, indices))
+            for index, row in zip(indices, found.sigmoid().cpu().numpy(), strict=True):
+                if not np.isfinite(row[: len(texts.encodings[index])]).all():
+                    name = texts.encodings[index].example_id
+                    raise DivergedError(f"the map of validation text {name!r} is not finite")
+                scores[index] = row
+    return float(monitor.values(texts.encodings, scores, texts.predictions.argmax(-1).tolist())[:, 0].mean())
+
+
+def train(
+    model: AttributionModel,
+    classifier: Classifier,
+    bridge: Bridge | None,
+    texts: TrainingTexts,
+    validation: TrainingTexts,
+    monitor: Monitor,
+    masking: Masking,
+    weights: Weights,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    head_learning_rate: float,
+    weight_decay: float,
+    warmup: float,
+    seed: int,
+    description: str | None = None,
+    after_epoch: Callable[[Epoch], None] | None = None,
+) -> list[Epoch]:
+    """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
+
+    Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
+    is not finite, ModelError where a map is not before training.
+
+    Args:
+        learning_rate, head_learning_rate: of the backbone, and of all that is new.
+        texts: to train on. validation: other texts, on which the metric is watched.
+        warmup: fraction of all steps over which the learning rate rises; it falls linearly to 0 afterwards.
+        after_epoch: called after each epoch; what it raises ends the training.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    parameters = list(model.parameters())
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": learning_rate},
+        {"params": model.new_parameters(), "lr": head_learning_rate},
+    ]
+    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay, fused=True)
+    steps = epochs * -(-len(texts.encodings) // batch_size)
+    rising = max(1, round(warmup * steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
+    )
+    history: list[Epoch] = []
+    best: dict[str, torch.Tensor] = {}
+
+    def note(epoch: int, means: tuple[float, float, float] | None) -> None:
+        model.eval()
+        try:
+            metric = validate(model, classifier, bridge, validation, monitor)
+        except DivergedError as error:
+            raise _diverged(epoch, str(error)) from error
+        sign = 1 if monitor.larger_is_better else -1
+        if not history or sign * metric > max(sign * earlier.metric for earlier in history):
+            best.update(copy.deepcopy(model.state_dict()))
+        prediction, size, inverse = means or (None, None, None)
+        history.append(Epoch(epoch, prediction, size, inverse, metric))
+
+    note(0, None)
+    cuda = [classifier.device] if classifier.device.type == "cuda" else []
+    with (
+        torch.random.fork_rng(devices=cuda),
+        tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True) as bar,
+    ):
+        torch.manual_seed(seed)  # of dropout
+        for epoch in bar:
+            model.train()
+            sums = np.zeros(3)
+            for indices in _batches([len(e) for e in texts.encodings], batch_size, generator):
+                reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
+                y = _rows(classifier, texts, indices)
+                scores = attribution_logits(model, classifier, reading, y)
+                terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed + epoch)
+                loss = terms.total(weights).mean()
+                if not loss.isfinite():
+                    raise _diverged(epoch, "the loss is not finite")
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                optimizer.step()
+                schedule.step()
+                sums += [term.detach().sum().item() for term in (terms.prediction, terms.size, terms.inverse)]
+            note(epoch, tuple(float(value) for value in sums / len(texts.encodings)))  # type: ignore[arg-type]
+            bar.set_postfix({monitor.metrics[0]: f"{history[-1].metric:.4f}"})
+            if after_epoch is not None:
+                after_epoch(history[-1])
+    model.load_state_dict(best)
+    model.eval()
+    return history
+
+
+def _diverged(epoch: int, why: str) -> ModelError:
+    """The error of a training; before its first epoch, of the backbone, whatever the weights of the loss."""
+    if not epoch:
+        return ModelError(f"pAML before training: {why}; expected a backbone with finite weights")
+    return DivergedError(
+        f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
+    )
+
+
+def _batches(lengths: Sequence[int], size: int, generator: torch.Generator) -> list[list[int]]:
+    """Batches of texts in random order; within stretches of 8 batches texts of like length go together."""
+    order = torch.randperm(len(lengths), generator=generator).tolist()
+    stretch = 8 * size
+    batches = []
+    for start in range(0, len(order), stretch):
+        part = sorted(order[start : start + stretch], key=lambda i: lengths[i])
+        batches += [part[i : i + size] for i in range(0, len(part), size)]
+    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _rows(classifier: Classifier, texts: TrainingTexts, indices: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(texts.predictions[list(indices)], dtype=torch.float32, device=classifier.device)

@@ -1,0 +1,284 @@
+"""What a teacher says of a task's texts: word scores of a method, kept shard by shard for students to learn from.
+
+A folder holds SPLIT-NUMBER.parquet, the shards in their order, and teacher.json, written last: without it the folder is
+not whole. A shard says in its own metadata what made it, so that a run that was ended is taken up where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from tqdm.auto import tqdm
+
+from explearn.core.errors import DataError, UnknownNameError, first_line
+from explearn.core.records import Attribution, Example
+from explearn.core.storage import (
+    ATTRIBUTION_SCHEMA,
+    attribution_row,
+    read_attributions,
+    read_json,
+    read_metadata,
+    write_json,
+    write_table,
+)
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.methods.l2e.params import members
+from explearn.models.classifier import Classifier
+from explearn.pipeline.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "teacher.json"
+MOST_FAILED = 0.01
+"""Share of the texts that a teacher may fail on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A text that a teacher could not explain, and why."""
+
+    example_id: str
+    reason: str
+
+
+class TooManyFailures(DataError):
+    """A teacher failed on more than MOST_FAILED of the texts."""
+
+
+def teacher_options(name: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Any]:
+    """Options of a method under `teachers`; methods that draw at random take `seed` where theirs name none."""
+    return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **teachers[name]}
+
+
+def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:
+    """The members of a teacher by name, ready to explain.
+
+    Raises UnknownNameError for one that is not under `teachers`, and as `get_explainer` does.
+    """
+    for name in members(teacher):
+        if name not in teachers:
+            raise UnknownNameError("teacher", name, teachers)
+    return {name: get_explainer(name, **teacher_options(name, teachers, seed)) for name in members(teacher)}
+
+
+def teach(
+    folder: Path,
+    teacher: Explainer,
+    options: Mapping[str, Any],
+    classifier: Classifier,
+    splits: Mapping[str, Sequence[Example]],
+    shard_texts: int = 128,
+    description: str | None = None,
+) -> list[Failure]:
+    """Explain the predicted class of every text of some splits; write attributions shard by shard.
+
+    Shards of an earlier, unfinished run are kept if they were made by the same method with the same options from the
+    same texts and the same classifier, and without a failure. A text that the teacher fails on is left out and noted
+    with the reason.
+
+    Args:
+        folder: of this teacher and task.
+        teacher: any method that is ready to explain. options: what it was made with, for the record.
+        splits: by name.
+        shard_texts: texts a shard; what is lost when a run is ended.
+        description: what the progress bar should say (default: no bar).
+
+    Returns the failures of all splits.
+
+    Raises:
+        UnsupportedError: the method cannot explain this classifier.
+        DataError: there is no text.
+        TooManyFailures: the teacher failed on more than MOST_FAILED of all texts. Shards stay for the next run.
+    """
+    total = sum(map(len, splits.values()))
+    if not total:
+        raise DataError(f"{folder}: there is no text to explain; expected at least one")
+    teacher.check(classifier)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
+    shards: dict[str, list[str]] = {split: [] for split in splits}
+    failures: list[Failure] = []
+    to_do = total
+    with tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar:
+        for split, examples in splits.items():
+            for start in range(0, len(examples), shard_texts):
+                part = examples[start : start + shard_texts]
+                name = f"{split}-{len(shards[split]):05d}.parquet"
+                shards[split].append(name)
+                made_by = {**origin, "texts": _digest(part)}
+                if _made_by(folder / name, made_by):
+                    # So that the time left is not reckoned from texts that took none.
+                    to_do -= len(part)
+                    bar.total = to_do
+                    bar.refresh()
+                    continue
+                found, failed = _explain(teacher, classifier, part)
+                rows = [attribution_row(attribution) for attribution in found]
+                metadata = {**made_by, "failures": [asdict(failure) for failure in failed]}
+                write_table(folder / name, rows, ATTRIBUTION_SCHEMA, metadata)
+                bar.update(len(part))
+                failures += failed
+                if len(failures) > MOST_FAILED * total:
+                    listed = "; ".join(f"{f.example_id}: {f.reason}" for f in failures[:3])
+                    raise TooManyFailures(
+                        f"{folder}: {teacher.name} failed on {len(failures)} of {total} texts ({listed}); "
+                        f"expected at most {MOST_FAILED:.0%}"
+                    )
+    kept = {name for names in shards.values() for name in names}
+    for stale in folder.glob("*.parquet"):
+        if stale.name not in kept:
+            stale.unlink()
+    write_json(
+        folder / MANIFEST,
+        {
+            **origin,
+            "signed": teacher.signed,
+            "shards": shards,
+            "texts": {split: len(examples) for split, examples in splits.items()},
+            "failures": [asdict(failure) for failure in failures],
+        },
+    )
+    return failures
+
+
+def _digest(examples: Iterable[Example]) -> str:
+    """SHA-256 over ids and words, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr((example.id, example.words, example.pair)).encode())
+    return digest.hexdigest()
+
+
+def _made_by(path: Path, made_by: Mapping[str, Any]) -> bool:
+    """Whether a shard is there, whole, made by this, and without a failure (which may have been of the moment)."""
+    if not path.exists():
+        return False
+    try:
+        metadata = read_metadata(path)
+        read_attributions(path)
+    except DataError:
+        return False
+    return metadata == {**made_by, "failures": []}
+
+
+def _explain(
+    teacher: Explainer, classifier: Classifier, examples: Sequence[Example]
+) -> tuple[list[Attribution], list[Failure]]:
+    try:
+        return list(teacher.explain(classifier, examples)), []
+    except Exception as error:
+        # Whatever it was (an odd text, memory), one text's trouble must not cost the others: find out whose it is.
+        logger.warning("%s: %s; going on text by text", teacher.name, first_line(error))
+    found, failed = [], []
+    for example in examples:
+        try:
+            found += list(teacher.explain(classifier, [example]))
+        except Exception as error:
+            failed.append(Failure(example.id, f"{type(error).__name__}: {first_line(error)}"))
+            logger.warning("%s failed on %s: %s", teacher.name, example.id, failed[-1].reason)
+    return found, failed
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What a teacher says of one text.
+
+    target: name of the class explained. weights: float64, (words,), larger for more evidence.
+    """
+
+    example_id: str
+    target: str
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lessons:
+    """A teacher's scores of a task's texts.
+
+    by_split: lessons in the texts' order; texts that the teacher failed on are missing.
+    signed: whether weights below 0 speak against the class.
+    """
+
+    by_split: dict[str, list[Lesson]]
+    signed: bool
+
+
+def read_lessons(workspace: Workspace, task: str, teacher: str, fingerprint: str) -> Lessons:
+    """Read what a teacher, or an ensemble of them, said of a task's texts.
+
+    An ensemble's weight of a word is the mean over its members of the word's rank, scaled to (0, 1]: of |w| with the
+    sign of w where all members are signed, else of w. Only texts that every member explained are kept.
+
+    Args:
+        fingerprint: of the classifier that is to be explained.
+
+    Raises DataError where files are missing or damaged, or were made with another classifier.
+    """
+    found = [_read_one(workspace.teacher(task, name), fingerprint) for name in members(teacher)]
+    if len(found) == 1:
+        return found[0]
+    signed = all(lessons.signed for lessons in found)
+    by_split: dict[str, list[Lesson]] = {}
+    for split in found[0].by_split:
+        texts = [{lesson.example_id: lesson for lesson in lessons.by_split.get(split, ())} for lessons in found]
+        by_split[split] = [
+            Lesson(
+                lesson.example_id,
+                lesson.target,
+                combined([of_text[lesson.example_id].weights for of_text in texts], signed),
+            )
+            for lesson in found[0].by_split[split]
+            if all(lesson.example_id in of_text for of_text in texts)
+        ]
+    return Lessons(by_split, signed)
+
+
+def combined(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np.float64]:
+    """An ensemble's weights of a text's words: the mean of its members' `scaled_ranks`; of one member, its own."""
+    if len(weights) == 1:
+        return np.asarray(weights[0], dtype=np.float64)
+    return np.asarray(np.mean([scaled_ranks(np.asarray(w, dtype=np.float64), signed) for w in weights], axis=0))
+
+
+def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
+    """Ranks of a text's weights in (0, 1], equal ones sharing their mean; signed: of |w|, with the sign of w."""
+    if not signed:
+        return np.asarray(rankdata(weights) / len(weights))
+    return np.asarray(np.sign(weights) * rankdata(np.abs(weights)) / len(weights))
+
+
+def _read_one(folder: Path, fingerprint: str) -> Lessons:
+    manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+    if manifest is None:
+        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach")
+    try:
+        origin = {key: manifest[key] for key in ("teacher", "options", "classifier")}
+        shards, signed = manifest["shards"], bool(manifest["signed"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{folder / MANIFEST}: not of the stage teach ({error!r} is missing)") from error
+    if origin["classifier"] != fingerprint:
+        raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
+    by_split: dict[str, list[Lesson]] = {}
+    for split, names in shards.items():
+        by_split[split] = []
+        for name in names:
+            metadata = read_metadata(folder / name)
+            if any(metadata.get(key) != value for key, value in origin.items()):
+                raise DataError(f"{folder / name}: not of the run that {MANIFEST} tells of; run the stage teach again")
+            by_split[split] += [
+                Lesson(a.example_id, a.target, np.asarray(a.scores, dtype=np.float64))
+                for a in read_attributions(folder / name)
+            ]
+    return Lessons(by_split, signed)

@@ -1,0 +1,82 @@
+"""Options of L2E, of its teachers, and of the comparison between the two."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from explearn.core.errors import ParamsError
+from explearn.core.settings import PositiveInt, Section
+
+ENSEMBLE = "ensemble:"
+"""How the name of a teacher begins that is several methods."""
+
+
+def members(teacher: str) -> list[str]:
+    """The methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
+
+    Raises ParamsError for an ensemble of less than two methods, or of one twice.
+    """
+    if not teacher.startswith(ENSEMBLE):
+        return [teacher]
+    names = teacher.removeprefix(ENSEMBLE).split(",")
+    if len(names) < 2 or not all(names) or len(set(names)) != len(names):
+        raise ParamsError(f"teacher {teacher!r}: expected {ENSEMBLE}NAME,NAME,... with two names or more, each once")
+    return names
+
+
+class TeachParams(Section):
+    max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
+    """Most texts a split that teachers explain, drawn by seed (default: all)."""
+
+
+class L2EParams(Section):
+    teacher: str = "attcat"
+    """A method under `teachers`, or several: `ensemble:a,b,c`."""
+    formulation: Literal["labelling", "ranking"] = "labelling"
+    """L2E section 3: levels of sub-tokens, or their order (quadratic in a text's length)."""
+    ranking_order: Literal["magnitude", "signed"] = "magnitude"
+    """ranking: the order of |w|, as in the paper, or of w."""
+    layers: PositiveInt = 4
+    heads: PositiveInt = 4
+    width: PositiveInt = 128
+    """Of embeddings and hidden states; a multiple of `heads`, and even."""
+    feedforward: PositiveInt = 256
+    """Hidden units of a block's feed-forward part."""
+    window: PositiveInt | None = None
+    """Sub-tokens to either side that one attends to, for texts of thousands; null: all."""
+    embeddings: Literal["classifier", "random"] = "classifier"
+    """Start from the classifier's word embeddings (principal components), or at random as in the paper."""
+    train_embeddings: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """The paper's is sgd, with a learning rate of 1e-4."""
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    epochs: PositiveInt = 20
+    """At most."""
+    patience: PositiveInt = 3
+    """Epochs without better agreement with the teacher on validation texts before training stops."""
+    batch_size: PositiveInt = 32
+    """Texts a step."""
+    max_texts: PositiveInt | None = None
+    """Most training texts, drawn by seed."""
+
+    @model_validator(mode="after")
+    def _width_fits(self) -> L2EParams:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} with {self.heads} heads; expected an even multiple of the heads")
+        return self
+
+
+class DistilParams(Section):
+    teachers: list[str] = Field(default_factory=list)
+    """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
+    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
+    seeds: PositiveInt = 3
+    """Students a teacher and formulation; the other options are those of `l2e`."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 30
+    """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
+    max_texts: PositiveInt | None = 100
+    """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""

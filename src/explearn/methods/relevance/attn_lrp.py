@@ -1,0 +1,118 @@
+"""AttnLRP: relevance propagation with rules for attention and layer norms, as a changed backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from explearn.introspection.anatomy import Activation, Anatomy, Block, dissect, merge_heads, split_heads
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
+
+
+class AttnLRP(BatchExplainer):
+    """AttnLRP: the target's logit handed down to the embeddings, by rules that a changed gradient carries out.
+
+    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules, outputs to inputs:
+
+    * linear maps and residual sums: the plain gradient (epsilon rule with epsilon = 0);
+    * activations f, in blocks and head: g_in = g_out f(x) / x, that is, R_in = R_out (identity rule);
+    * layer norms: the plain gradient with the standard deviation held constant;
+    * the products Q K^T and A V: half the gradient to each operand (uniform rule);
+    * softmax s = softmax(x): the plain gradient, R_in = x * (R_out - s sum(R_out)) (Taylor expansion at x).
+
+    score_j = sum over features of e_j * g_j, with e the output of the embeddings, of which word, position and segment
+    are parts; where a projection follows (ALBERT, small ELECTRA), before that. Signed, and additive over pieces.
+
+    The scores of a text do not add up to its logit, for two reasons. Biases, of linear maps and of layer norms, keep
+    their part of it. And softmax hands on sum(R_in) != sum(R_out): its expansion leaves the rest in a constant. All
+    other rules conserve relevance.
+
+    Source: Achtibat et al. (2024, section 3).
+    """
+
+    aggregation = "sum"
+    signed = True
+
+    def check(self, classifier: Classifier) -> None:
+        dissect(classifier.model)
+
+    @torch.enable_grad()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        anatomy = dissect(classifier.model)
+        with classifier.autocast():
+            embedded = replace(anatomy, projection=None).embed(batch).detach().requires_grad_()
+            logits = attn_lrp_forward(anatomy, embedded, batch.attention_mask.bool())
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        targets = resolve_targets(logits.detach(), targets)
+        (gradient,) = torch.autograd.grad(logits.gather(-1, targets[:, None]).sum(), embedded)
+        return BatchScores((gradient * embedded.detach()).sum(-1), logits.detach(), targets)
+
+
+def attn_lrp_forward(anatomy: Anatomy, embedded: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The classifier's logits, (batch, C), whose gradients follow the rules of AttnLRP.
+
+    Args:
+        embedded: output of the embeddings, before a projection, (batch, tokens, e).
+        mask: bool, (batch, tokens), False at padding.
+    """
+    hidden = embedded if anatomy.projection is None else anatomy.projection(embedded)
+    for block in anatomy.blocks:
+        hidden = _block(block, hidden, mask)
+    head = anatomy.head
+    logits: torch.Tensor = head.classifier(_activate(head.dense(hidden[:, 0]), head.activation))
+    return logits
+
+
+def _block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    query, key, value = (split_heads(f(hidden), block.heads) for f in (block.query, block.key, block.value))
+    scores = _halve_gradient(query @ key.transpose(-1, -2)) * query.shape[-1] ** -0.5
+    attention = scores.masked_fill(~mask[:, None, None], float("-inf")).softmax(-1)
+    context = merge_heads(_halve_gradient(attention @ value))
+    middle = _normalise(block.attention_norm, block.output(context) + hidden)
+    activated = _activate(block.expand(middle), block.activation)
+    return _normalise(block.norm, block.contract(activated) + middle)
+
+
+def _normalise(norm: nn.LayerNorm, hidden: torch.Tensor) -> torch.Tensor:
+    """Layer norm, with the standard deviation held constant in the backward pass."""
+    hidden = hidden if hidden.dtype == torch.float64 else hidden.float()
+    variance = hidden.detach().var(-1, correction=0, keepdim=True)
+    centred = hidden - hidden.mean(-1, keepdim=True)
+    return centred * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
+
+
+class _HalvedGradient(torch.autograd.Function):
+    """The identity, which hands on half the gradient: what one of a product's two operands gets."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0] / 2
+
+
+class _IdentityRule(torch.autograd.Function):
+    """An activation whose relevance passes unchanged: gradient f(x) / x, and 0 at x = 0, where f(0) = 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, activation: Activation) -> torch.Tensor:
+        value = activation(x)
+        ctx.save_for_backward(x, value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        x, value = ctx.saved_tensors
+        return gradients[0] * (value / x).masked_fill(x == 0, 0), None
+
+
+_halve_gradient = cast(Callable[[torch.Tensor], torch.Tensor], _HalvedGradient.apply)
+_activate = cast(Callable[[torch.Tensor, Activation], torch.Tensor], _IdentityRule.apply)

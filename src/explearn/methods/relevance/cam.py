@@ -1,0 +1,101 @@
+"""CAM and Grad-CAM for text: the last layer's attention from [CLS], weighted by what it does for the class."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+
+from explearn.core.errors import ParamsError
+from explearn.introspection.anatomy import dissect, trace_block
+from explearn.introspection.gradients import differentiate, full_precision
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Batch
+
+Normalisation = Literal["none", "matrix"]
+
+
+class CAM(BatchExplainer):
+    """Class activation map (after Zhou et al., 2016) on the last layer.
+
+    s_j = mean_h A[L, h, CLS, j] * sum_k w[c, k] * g(h_j)[k]
+
+    h_j: last hidden state of token j; g: the classification head's layers before its last (dense and activation); w:
+    weights of the last, without its bias; c: the target. CAM is made for classifiers that average over positions before
+    one linear layer. These read [CLS] alone, and through g, so each token's state is put where the head expects that of
+    [CLS]: for [CLS] itself the sum over k is its logit less the bias. Attention says how much of a token [CLS] takes.
+    Signed; no gradient.
+
+    Args:
+        attention: weight by attention; without it the class activation alone is left.
+        centred: take from w[c] the mean over classes. What moves all logits alike changes no probability, and does not
+            count then.
+    """
+
+    signed = True
+
+    def __init__(self, attention: bool = True, centred: bool = False) -> None:
+        self.attention = attention
+        self.centred = centred
+
+    def check(self, classifier: Classifier) -> None:
+        dissect(classifier.model)
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        anatomy = dissect(classifier.model)
+        head, mask = anatomy.head, batch.attention_mask.bool()
+        with classifier.autocast():
+            hidden = anatomy.embed(batch)
+            for block in anatomy.blocks:
+                passed = trace_block(block, hidden, mask)
+                hidden = passed.result
+            activated = head.activation(head.dense(hidden))
+            logits = head.classifier(activated[:, 0])
+        chosen = resolve_targets(logits, targets)
+        weight = full_precision(head.classifier.weight)
+        if self.centred:
+            weight = weight - weight.mean(0)
+        scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
+        if self.attention:
+            scores = scores * full_precision(passed.attention[:, :, 0]).mean(1)
+        return BatchScores(scores, full_precision(logits), chosen)
+
+
+class GradCAM(BatchExplainer):
+    """Grad-CAM on attention (Selvaraju et al., 2017; on attention: a baseline of Chefer et al., CVPR 2021).
+
+    M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
+    is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
+    neither in the means nor below. Not signed.
+
+    Args:
+        normalisation: `none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code
+            does. Scores of a text then depend on rows that are not returned, but keep their order. A matrix without
+            any spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
+            this does not.
+    """
+
+    def __init__(self, normalisation: Normalisation = "none") -> None:
+        if normalisation not in get_args(Normalisation):
+            raise ParamsError(f"normalisation: got {normalisation!r}; expected one of none, matrix")
+        self.normalisation = normalisation
+
+    def check(self, classifier: Classifier) -> None:
+        dissect(classifier.model)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        found = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
+        attention, gradient = found.attentions[-1], found.attention_gradients[-1]
+        mask = batch.attention_mask.bool()
+        padding = ~(mask[:, :, None] & mask[:, None])
+        tokens = mask.sum(-1)
+        weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
+        maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        scores = maps[:, 0]
+        if self.normalisation == "matrix":
+            lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
+            spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
+            scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
+        return BatchScores(scores, found.logits, found.targets)

@@ -1,0 +1,62 @@
+"""Parameters of the metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from explearn.core.settings import OpenFraction, PositiveInt, Section
+
+
+class SimulatabilityParams(Section):
+    enabled: bool = True
+    """Train the students; the costliest metric."""
+    dimensions: PositiveInt = 32
+    """Principal components of the classifier's word embeddings that the student reads."""
+    steps: PositiveInt = 50
+    """Steps of Adam, each on all training texts."""
+    learning_rate: Annotated[float, Field(gt=0)] = 0.05
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    """Of the divergence between explanation and the student's attention, beside its cross-entropy (IvRA eq. 7)."""
+    folds: Annotated[int, Field(ge=2)] = 2
+    """Parts of the texts; a student learns from all but one of them and is tested on that one."""
+    repeats: PositiveInt = 5
+    """Partitions into folds, each drawn anew."""
+
+
+class EvaluateParams(Section):
+    protocol: Literal["default", "aml", "eraser"] = "default"
+    """Which paper's counts and means faithfulness follows; see `explearn.metrics.faithfulness`."""
+    bootstrap_samples: Annotated[int, Field(ge=100)] = 1000
+    confidence: OpenFraction = 0.95
+    removal: Literal["delete", "mask"] = "delete"
+    """How words leave the text for comprehensiveness and sufficiency. Log-odds always masks."""
+    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    """Shares of the words removed or kept, in percent, for the AOPC means."""
+    headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
+    """The share of the single comprehensiveness, sufficiency and log-odds figures, and of L2E's, in percent."""
+    significance: OpenFraction = 0.05
+    """A method is tied with the best where Holm's corrected p-value of the difference is at least this."""
+    neighbours: PositiveInt = 3
+    """Most similar texts that stability compares a text with."""
+    consistency_batch: Annotated[int, Field(ge=3)] = 64
+    """Most texts whose distances are correlated together."""
+    infidelity_samples: Annotated[int, Field(ge=0)] = 10
+    """Random sets of words masked in each text, the same for all methods; 0 leaves infidelity out."""
+    simulatability: SimulatabilityParams = SimulatabilityParams()
+
+
+class SanityParams(Section):
+    methods: list[str] | None = None
+    """Methods to check (default: the learned and the quick ones of the run)."""
+    texts: PositiveInt = 10
+    """Test texts explained anew on every perturbed model."""
+    cascade: bool = False
+    """Randomise the classifier from its head downwards, a part more at a time, not just all of it at once."""
+    noise_samples: Annotated[int, Field(ge=0)] = 3
+    """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
+    noise_radius: Annotated[float, Field(gt=0)] = 0.02
+    """Largest change of an embedding's entry (captum's default), in the embeddings' own unit."""
+    random_labels: bool = False
+    """Also fine-tune a classifier on permuted labels and compare; as costly as the stage finetune."""

@@ -1,0 +1,196 @@
+"""Explaining a task's test texts with one method, timed, into one Parquet file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
+from explearn.core.memory import peak_from_here
+from explearn.core.records import Example
+from explearn.core.seeds import hash_order
+from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
+from explearn.introspection.passes import count_passes
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.registry import accepted_options, get_explainer, get_info, learned_options
+from explearn.models.classifier import Classifier
+from explearn.pipeline.params import LEARNED, ON_MODEL, Params
+from explearn.pipeline.workspace import Workspace
+
+SHARD_TEXTS = 512
+WARM_UP_TEXTS = 2
+"""Texts explained before the clock starts: first calls load kernels and allocate buffers."""
+
+
+def texts_to_explain(
+    examples: Iterable[Example], marked: Collection[str], most: int | None, seed: int
+) -> list[Example]:
+    """Choose at most `most` examples, those with a rationale (ids in `marked`) first, otherwise by seed.
+
+    Returned in the order given. The draw depends on ids and seed alone.
+    """
+    rows = list(examples)
+    if most is None or len(rows) <= most:
+        return rows
+
+    # sorted is stable: within the marked and the others, the order stays that of the draw.
+    order = sorted(hash_order((example.id for example in rows), seed), key=lambda example_id: example_id not in marked)
+    chosen = set(order[:most])
+    return [example for example in rows if example.id in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a method costs on the texts it explained.
+
+    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included,
+    taken just before and just after.
+    peak_memory_mb: largest while it explained, of the process or the device, model included; None where the system
+    does not tell (`explearn.core.memory`).
+    forward_passes, backward_passes: through the model, for one text on average.
+    """
+
+    texts: int
+    seconds: float
+    forward_seconds: float
+    peak_memory_mb: float | None
+    forward_passes: float
+    backward_passes: float
+
+
+class ForwardClock:
+    """Times the plain classification of some texts, tokenisation included, round about what it is compared with.
+
+    A computer is not equally fast all the time, so a ratio of two durations is taken close together.
+    """
+
+    def __init__(self, classifier: Classifier, examples: Sequence[Example]) -> None:
+        self._classifier, self._examples = classifier, examples
+        self._run()  # first calls load kernels and allocate buffers
+        self._before = self._run()
+
+    def seconds(self) -> float:
+        """Mean of one classification of all texts now and one in the constructor."""
+        return (self._before + self._run()) / 2
+
+    def _run(self) -> float:
+        start = time.perf_counter()
+        self._classifier.predict_proba(self._classifier.encode(self._examples))
+        return time.perf_counter() - start
+
+
+def write_attributions(
+    target: Path,
+    explainer: Explainer,
+    classifier: Classifier,
+    examples: Sequence[Example],
+    options: Mapping[str, Any],
+) -> None:
+    """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
+
+    The metadata holds method, options, classifier (fingerprint), threshold, notes, and the fields of Cost, measured on
+    this very run after a warm-up.
+
+    Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
+    """
+    if not examples:
+        raise DataError(f"{target}: there is no text to explain; expected at least one test example")
+    try:
+        explainer.check(classifier)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"method {explainer.name!r}: {error}") from error
+    # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
+    peak = peak_from_here(classifier.device)
+    forward = ForwardClock(classifier, examples)
+    list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
+    seconds = 0.0
+    with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
+        with count_passes(classifier.model) as passes:
+            found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
+            while True:
+                start = time.perf_counter()
+                attributions = list(islice(found, SHARD_TEXTS))
+                seconds += time.perf_counter() - start
+                if not attributions:
+                    break
+                rows = [attribution_row(attribution) for attribution in attributions]
+                writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
+        memory = peak()
+        cost = Cost(
+            texts=len(examples),
+            seconds=seconds,
+            forward_seconds=forward.seconds(),
+            peak_memory_mb=memory,
+            forward_passes=passes.forward / len(examples),
+            backward_passes=passes.backward / len(examples),
+        )
+        metadata = {
+            "method": explainer.name,
+            "options": dict(options),
+            "classifier": classifier.fingerprint,
+            "threshold": explainer.threshold,
+            "notes": explainer.notes(),
+            **asdict(cost),
+        }
+        set_metadata(writer, metadata)
+
+
+def group_methods(
+    group: str, task: str, params: Params, workspace: Workspace, seed: int
+) -> list[tuple[Explainer, dict[str, Any]]]:
+    """The methods of a group with their options.
+
+    A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
+    `learned`, the explainers as trained; one that refines such a one; on_NAME, explainer NAME and the baselines run on
+    the classifier that it trained. Methods that draw at random take `seed` where their options name none.
+    Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
+    """
+
+    def trained(name: str) -> tuple[Explainer, dict[str, Any]]:
+        return get_explainer(name, path=str(workspace.explainer(task, name))), learned_options(name, params)
+
+    if group == LEARNED:
+        return [trained(name) for name in params.explainers if name not in params.own_model]
+    if group in params.refiners:
+        base = get_info(group).base
+        assert base is not None
+        options = {**learned_options(group, params), "seed": seed}
+        return [(get_explainer(group, path=str(workspace.explainer(task, base)), **options), options)]
+    own = {f"{ON_MODEL}{name}": name for name in params.own_model}
+    groups = {**params.baseline_groups, **dict.fromkeys(own, params.baselines.own_model)}
+    if group not in groups:
+        raise UnknownNameError("group", group, [*params.learned, *groups])
+    methods = [trained(own[group])] if group in own else []
+    for name, given in groups[group].items():
+        options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
+        methods.append((get_explainer(name, **options), options))
+    return methods
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How an attribution file came about: the method's cost and threshold (None without one), the classifier's
+    fingerprint, and the method's notes (see `Explainer.notes`)."""
+
+    cost: Cost
+    threshold: float | None
+    classifier: str
+    notes: dict[str, Any]
+
+
+def read_run(path: Path) -> Run:
+    """Read an attribution file's metadata; raises DataError where they are not those of the stage attribute."""
+    metadata = read_metadata(path)
+    keys = [field.name for field in fields(Cost)]
+    missing = [key for key in (*keys, "threshold", "classifier", "notes") if key not in metadata]
+    if missing:
+        raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
+    return Run(
+        Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"], metadata["notes"]
+    )

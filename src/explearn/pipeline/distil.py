@@ -1,0 +1,173 @@
+"""Teachers against their students on one task: training over formulations and seeds, figures, times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.errors import DataError
+from explearn.core.records import Example
+from explearn.introspection.representations import aggregate_states
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.lessons import Lessons, combined
+from explearn.methods.l2e import L2E
+from explearn.metrics.distillation import Explained, choose, has_words, judge, summarise
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding
+from explearn.pipeline.params import Params
+
+TIMED_RUNS = 3
+"""Of the student and of the classifier, whose median is taken; the teacher is timed once."""
+
+
+def compare_with_students(
+    name: str,
+    teacher: Mapping[str, Explainer],
+    lessons: Lessons,
+    classifier: Classifier,
+    training: Sequence[Example],
+    tests: Sequence[Example],
+    gold: Mapping[str, ArrayLike],
+    k: int,
+    params: Params,
+    seed: int,
+    task: str,
+) -> dict[str, Any]:
+    """Train students of one teacher and set them against it on the same texts.
+
+    Args:
+        name: of the teacher.
+        teacher: its members by name, ready to explain; one, unless it is an ensemble.
+        lessons: what it says of the training texts.
+        training: examples of the splits train and validation.
+        tests: texts to compare on.
+        gold: by id, marked words.
+        k: words compared with the marked ones.
+        params: of the students (`l2e`), of the comparison (`distil`), and `evaluate.neighbours`.
+        seed: of the first student, the next being one more; and of the random words.
+        task: name, for progress bars.
+
+    Returns a JSON document: task, teacher, texts, formulations (name -> metric -> figures of
+    `explearn.metrics.distillation.summarise`), students (one entry a student: formulation, seed, seconds of training,
+    epochs, agreement), seconds (a text: teacher, student, student_classified, classifier).
+
+    Raises DataError where no test text has a word that the classifier sees.
+    """
+    encodings = classifier.encode(tests)
+    kept = [i for i, encoding in enumerate(encodings) if has_words(encoding)]
+    if not kept:
+        raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
+    tests, encodings = [tests[i] for i in kept], [encodings[i] for i in kept]
+    for method in teacher.values():
+        list(method.explain(classifier, tests[:2]))
+    start = time.perf_counter()
+    explained = {
+        member: list(method.explain(classifier, tests, description=f"{task}: test texts, {member}"))
+        for member, method in teacher.items()
+    }
+    seconds: dict[str, float] = {"teacher": (time.perf_counter() - start) / len(tests)}
+    weights = [combined([explained[member][i].scores for member in teacher], lessons.signed) for i in range(len(tests))]
+    predicted = next(iter(explained.values()))
+    targets = [classifier.label_index(attribution.predicted) for attribution in predicted]
+    judged = [
+        np.asarray(gold[example.id], dtype=np.bool_)
+        if example.id in gold and attribution.predicted == example.label
+        else None
+        for example, attribution in zip(tests, predicted, strict=True)
+    ]
+    neighbours = {
+        "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), params.evaluate.neighbours),
+        "lexical": nearest(lexical_similarity([e.words for e in encodings]), params.evaluate.neighbours),
+    }
+    predictions = Predictions(classifier)
+    students: list[dict[str, Any]] = []
+    formulations: dict[str, Any] = {}
+    times: list[tuple[float, float, float]] = []
+    for formulation in params.distil.formulations:
+        of_teacher = _teacher_side(weights, lessons.signed, formulation, params.l2e.ranking_order)
+        by_seed = []
+        for number in range(params.distil.seeds):
+            options = {**params.l2e.model_dump(), "teacher": name, "formulation": formulation, "seed": seed + number}
+            student = L2E(**options)
+            student.name = "l2e"
+            start = time.perf_counter()
+            student.fit(
+                classifier, training, lessons, description=f"{task}: {formulation} student {number + 1}, {name}"
+            )
+            students.append(
+                {
+                    "formulation": formulation,
+                    "seed": seed + number,
+                    "seconds": time.perf_counter() - start,
+                    "texts": student.trained_on["train"],
+                    "epochs": [asdict(epoch) for epoch in student.history],
+                }
+            )
+            scores = student.word_scores(encodings, targets, classifier.max_tokens, classifier.device)
+            of_student = Explained(
+                [np.asarray(of_text, dtype=np.float64) for of_text in scores],
+                student.word_levels(encodings, targets, classifier.max_tokens, classifier.device)
+                if formulation == "labelling"
+                else None,
+            )
+            choices = choose(of_teacher, of_student, params.distil.percent, seed + number)
+            rng = np.random.default_rng(seed + number)
+            orders = {
+                "teacher": of_teacher.scores,
+                "student": of_student.scores,
+                "random": [rng.random(len(e.words)) for e in encodings],
+            }
+            by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
+            times.append(_times(student, classifier, tests, encodings, targets))
+        formulations[formulation] = summarise(by_seed)
+    for side, of_side in zip(("student", "student_classified", "classifier"), zip(*times, strict=True), strict=True):
+        seconds[side] = median(of_side) / len(tests)
+    return {
+        "task": task,
+        "teacher": name,
+        "texts": len(tests),
+        "formulations": formulations,
+        "students": students,
+        "seconds": seconds,
+    }
+
+
+def _teacher_side(
+    weights: Sequence[NDArray[np.float64]], signed: bool, formulation: str, ranking_order: str
+) -> Explained:
+    if formulation == "labelling":
+        return Explained(weights, [levels(of_text, signed) for of_text in weights])
+    return Explained([np.abs(of_text) for of_text in weights] if ranking_order == "magnitude" else weights)
+
+
+def _times(
+    student: L2E,
+    classifier: Classifier,
+    tests: Sequence[Example],
+    encodings: Sequence[Encoding],
+    targets: Sequence[int],
+) -> tuple[float, float, float]:
+    """Seconds for all texts: the student given the class, the student with the classifier, the classifier alone."""
+    return (
+        _seconds(lambda: student.word_scores(encodings, targets, classifier.max_tokens, classifier.device)),
+        _seconds(lambda: list(student.explain(classifier, tests))),
+        _seconds(lambda: classifier.predict_proba(classifier.encode(tests))),
+    )
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    run()
+    found = []
+    for _ in range(TIMED_RUNS):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return median(found)

@@ -1,0 +1,82 @@
+"""One task's part of the report, from the files that the stages left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.records import SPLITS, RationaleKind
+from explearn.core.storage import read_attributions, read_json
+from explearn.metrics.files import read_by_text, read_comparisons
+from explearn.metrics.plausibility import rationale_k
+from explearn.pipeline.attribute import read_run
+from explearn.pipeline.params import Params
+from explearn.pipeline.workspace import Workspace
+from explearn.reporting.content.task_report import TaskReport, choose_examples, example_reports
+
+
+def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
+    """Gather a task's metrics, how its methods compare, and the example texts to show.
+
+    Raises DataError where a file is missing or damaged.
+    """
+    agreement = read_json(workspace.agreement(task))
+    classifier = read_json(workspace.metrics("classifier", task))
+    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
+    files = workspace.attribution_files(params, task)
+    attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
+    gold = workspace.read_gold(task, params)
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in workspace.read_rationales(task):
+        kinds[rationale.example_id].add(rationale.kind)
+    explained = set.intersection(*(set(found) for found in attributions.values()))
+    candidates = [example for example in by_split["test"] if example.id in explained]
+    runs = {method: read_run(path) for method, path in files.items()}
+    thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
+    k = rationale_k(agreement["mean_length"])
+    rate = agreement["positive_rate"] or 0.0
+    comparisons, method_agreement = read_comparisons(
+        workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
+    )
+    # The first of the texts with heatmaps are those of report.md: one draw, of which each takes what it shows.
+    shown = example_reports(
+        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
+        gold,
+        {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
+        attributions,
+        k=k,
+        thresholds=thresholds,
+        positive_rate=rate,
+    )
+    return TaskReport(
+        task=task,
+        labels=workspace.read_labels(task),
+        split_counts={split: len(examples) for split, examples in by_split.items()},
+        agreement=agreement,
+        classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
+        methods=read_json(workspace.metrics("explanations", task)),
+        examples=shown[: params.report.examples],
+        k=k,
+        positive_rate=rate,
+        thresholds=thresholds,
+        comparisons=comparisons,
+        by_text=_by_text(workspace.metrics_table("texts", task)),
+        method_agreement=method_agreement,
+        sanity=read_json(workspace.metrics("sanity", task)),
+        heatmaps=shown[: params.report.heatmaps],
+        own_models=read_json(workspace.metrics("own_model", task)),
+        notes={method: run.notes for method, run in runs.items() if run.notes},
+    )
+
+
+def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What `TaskReport.by_text` holds, from the file; a text that a method lacks is NaN."""
+    found = read_by_text(path)
+    ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
+    return {
+        metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
+        for metric, methods in found.items()
+    }

@@ -1,0 +1,182 @@
+"""What the report is made from, the leaderboard's order, and the texts to show."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution, Example, RationaleKind
+from explearn.methods.base.registry import get_info
+from explearn.metrics.plausibility import binarise
+from explearn.metrics.significance import Comparison
+
+Number = int | float | None
+
+FAMILY_ORDER = ("learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition")
+"""Families in the order of the leaderboard; others follow by name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExampleReport:
+    """One text to show.
+
+    Attributes:
+        example: the text and its true label.
+        gold: marked words, bool (n,).
+        kinds: who marked it (human, llm, author); empty when nobody did.
+        attributions: by method.
+        selected: by method, the words chosen, bool (n,).
+    """
+
+    example: Example
+    gold: NDArray[np.bool_]
+    kinds: tuple[RationaleKind, ...]
+    attributions: Mapping[str, Attribution]
+    selected: Mapping[str, NDArray[np.bool_]]
+
+    @property
+    def true_label(self) -> str:
+        """The example's label; of a question, its answer's words."""
+        example = self.example
+        return example.label if example.answer is None else " ".join(example.all_words[slice(*example.answer)])
+
+    @property
+    def task_attribution(self) -> Attribution | None:
+        """The explanation of a method that explains the task's classifier, whose answer it holds; where all explain
+        classifiers of their own, that of the first; None without methods."""
+        shared = (a for method, a in self.attributions.items() if not get_info(method).own_model)
+        return next(shared, next(iter(self.attributions.values()), None))
+
+    def other_answer(self, method: str) -> str | None:
+        """The class that a method explains, where the task's classifier answers another; methods with a classifier of
+        their own explain its answer."""
+        answer, of_task = self.attributions[method].target, self.task_attribution
+        return answer if of_task is not None and answer != of_task.predicted else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskReport:
+    """One task's part of the report.
+
+    Attributes:
+        task: name.
+        labels: classes in the classifier's order.
+        split_counts: texts of each split.
+        agreement: figures of `explearn.data.agreement.agreement_metrics`: alpha, alpha_texts, pairwise_f1, mean_length,
+            kinds; any may be missing or None.
+        classifier: by split, accuracy, macro_f1, mcc, majority_rate, texts; any may be missing.
+        methods: by method, the metrics of `explearn.metrics.evaluate.evaluate_task`.
+        examples: texts to show.
+        k: words chosen a text by the top-K rule; None where unknown.
+        positive_rate: share of marked words in training; None where unknown.
+        thresholds: method -> score from which a word counts, for methods with that rule.
+        comparisons: by metric, the paired tests, the best and who ties with them.
+        by_text: metric -> method -> its value on each text of one order for all methods, (texts,), NaN where undefined;
+            names are those of `explearn.metrics.catalogue.Metric.by_text`.
+        method_agreement: measure -> its value for every two methods, in the order of `methods`.
+        sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
+            (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
+        heatmaps: texts to show with all methods' scores.
+        own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
+            epochs (how many were run), best_epoch (the one that was kept, 0 where none was better than the start),
+            coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
+        notes: method -> what it noted while it explained (`Explainer.notes`), for those with notes.
+    """
+
+    task: str
+    labels: Sequence[str]
+    split_counts: Mapping[str, int]
+    agreement: Mapping[str, Any]
+    classifier: Mapping[str, Mapping[str, Number]]
+    methods: Mapping[str, Mapping[str, Number]]
+    examples: Sequence[ExampleReport] = field(default_factory=list)
+    k: int | None = None
+    positive_rate: float | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
+    method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    sanity: Mapping[str, Any] = field(default_factory=dict)
+    heatmaps: Sequence[ExampleReport] = field(default_factory=list)
+    own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str]:
+    """Method names by family (FAMILY_ORDER, then others by name); within a family in the order given."""
+    families = {method: get_info(method).family for method in methods}
+
+    def rank(method: str) -> tuple[int, str]:
+        family = families[method]
+        known = family in FAMILY_ORDER
+        return (FAMILY_ORDER.index(family) if known else len(FAMILY_ORDER), "" if known else family)
+
+    return sorted(methods, key=rank)
+
+
+def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
+    """`count` texts to show, the same whenever the seed is: those with marked words first, then evenly over labels.
+
+    A text's place in the draw depends on the seed and its id alone, not on the other texts or their order.
+    """
+    draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
+    for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
+        unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
+        draws[unmarked, example.label].append(example)
+    # Turn by turn over the labels: (marked first, turn, label).
+    turns = [(unmarked, turn, label, e) for (unmarked, label), drawn in draws.items() for turn, e in enumerate(drawn)]
+    return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
+
+
+def example_reports(
+    chosen: Sequence[Example],
+    gold: Mapping[str, ArrayLike],
+    kinds: Mapping[str, Sequence[RationaleKind]],
+    attributions: Mapping[str, Mapping[str, Attribution]],
+    *,
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> list[ExampleReport]:
+    """The texts of `choose_examples` with the words each method chose by its own rule.
+
+    `gold` and `kinds` by example id, `attributions` by method and then example id.
+    Raises DataError naming method and id where a method does not explain one of the texts.
+    """
+    reports = []
+    for example in chosen:
+        for method, texts in attributions.items():
+            if example.id not in texts:
+                raise DataError(
+                    f"method {method!r}: example {example.id!r} is not explained; expected it for the report"
+                )
+        mine = {method: texts[example.id] for method, texts in attributions.items()}
+        marked = gold.get(example.id)
+        reports.append(
+            ExampleReport(
+                example=example,
+                gold=np.zeros(len(example.all_words), dtype=np.bool_)
+                if marked is None
+                else np.asarray(marked, dtype=np.bool_),
+                kinds=tuple(kinds.get(example.id, ())),
+                attributions=mine,
+                selected={
+                    method: binarise(
+                        attribution.scores,
+                        get_info(method).binarisation,
+                        k=k,
+                        threshold=thresholds.get(method),
+                        positive_rate=positive_rate,
+                    )
+                    for method, attribution in mine.items()
+                },
+            )
+        )
+    return reports

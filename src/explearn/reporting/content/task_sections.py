@@ -1,0 +1,318 @@
+"""A task's part of the report as plain tables, for Markdown and HTML alike."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from explearn.methods.base.registry import get_info
+from explearn.metrics.significance import Comparison
+from explearn.reporting.content.aml_training import remarks
+from explearn.reporting.content.blocks import Panel
+from explearn.reporting.content.columns import (
+    BEHAVIOUR_COLUMNS,
+    FAITHFULNESS_COLUMNS,
+    OWN_MODEL_COLUMNS,
+    PLAUSIBILITY_COLUMNS,
+    Column,
+    leaderboard,
+    marked,
+)
+from explearn.reporting.content.markdown import Markdown, escape_markdown
+from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+
+COMPARED = (
+    PLAUSIBILITY_COLUMNS[3],
+    PLAUSIBILITY_COLUMNS[6],
+    FAITHFULNESS_COLUMNS[3],
+    FAITHFULNESS_COLUMNS[4],
+    BEHAVIOUR_COLUMNS[0],
+)
+"""The figures whose paired tests the report shows pair by pair: F1 top-K, AUROC, both AOPC, stability."""
+
+BETTER, WORSE, LEVEL, SELF = "+", "−", "·", ""
+"""What a cell of the significance matrix says of its row's method against its column's."""
+
+_RULES = {
+    "top_k": "the K highest-scoring words",
+    "threshold": "words scoring {threshold} or more, at least one",
+    "positive_rate": "each word at random, as often as training texts are marked",
+}
+
+
+def panels(task: TaskReport) -> list[Panel]:
+    """What is said of methods that watch a metric, or train a classifier of their own."""
+    return [*remarks(task), *own_model_panels(task)]
+
+
+def own_model_panels(task: TaskReport) -> list[Panel]:
+    """For each explainer with a classifier of its own, what that cost, and the methods compared on it."""
+    shown = []
+    for name, found in task.own_models.items():
+        criteria = escape_markdown(", ".join(found["criteria"]))
+        sentence = f"Trained for {criteria}: epoch {found['best_epoch']} of {found['epochs']} was the best."
+        if not found["best_epoch"]:
+            sentence = (
+                f"**Not trained:** it was to be for {criteria}, but of {found['epochs']} epochs none was better than "
+                "the start. What is shown is the untrained module on the task's own classifier."
+            )
+        accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
+        if accuracy is not None and before is not None:
+            points = round(100 * (accuracy - before), 1) + 0.0
+            sentence += (
+                f" Its classifier answers {accuracy:.3f} of the test texts rightly, the task's own {before:.3f} "
+                f"({points:+.1f} points)."
+            )
+        sentence += (
+            " All methods here explain that classifier, on the same texts. Bold: the best; underlined: not "
+            "significantly worse. Important words: the share of the words that stand out by their score, or how "
+            "concise explanations are; it is not tested."
+        )
+        standings = {
+            column.metric: _standing(column, found["methods"], found["tied"][column.metric])
+            for column in OWN_MODEL_COLUMNS
+            if column.metric in found["tied"]
+        }
+        rows = [
+            [row.method, *(cell.markdown(False) for cell in row.cells)]
+            for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS, standings)
+        ]
+        headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
+        shown.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Who has the best figure of a metric, and who is worse, but not significantly so."""
+
+    best: Sequence[str]
+    tied: Sequence[str]
+
+
+def _standing(column: Column, methods: Mapping[str, Mapping[str, Number]], level: Sequence[str]) -> _Standing:
+    """level: the best and those not significantly worse, together, as the stage evaluate writes them."""
+    values = {method: value for method in level if (value := methods[method].get(column.metric)) is not None}
+    top = (max if column.larger_is_better else min)(values.values(), default=None)
+    best = [method for method, value in values.items() if value == top]
+    return _Standing(best, [method for method in level if method not in best])
+
+
+def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
+    """Labels, texts, rationales and how far annotators agree: name and value."""
+    agreement = task.agreement
+    found = [
+        ("Labels", Markdown(", ".join(escape_markdown(label) for label in task.labels))),
+        ("Texts", Markdown(", ".join(f"{escape_markdown(s)} {n:,}" for s, n in task.split_counts.items()))),
+    ]
+    marked = agreement.get("texts")
+    if marked:
+        listed = ", ".join(f"{escape_markdown(split)} {n:,}" for split, n in marked.items())
+        found.append(("Texts with rationales", Markdown(listed)))
+    mean_length = agreement.get("mean_length")
+    if task.k is not None:
+        mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
+        found.append(("Words chosen by the top-K rule, K", Markdown(f"{task.k}{mean}")))
+    if task.positive_rate is not None:
+        found.append(("Share of words marked in training", figure(task.positive_rate)))
+    kinds = agreement.get("kinds")
+    if kinds:
+        found.append(("Rationales", Markdown(", ".join(f"{escape_markdown(kind)} {n:,}" for kind, n in kinds.items()))))
+    none = "no text is marked by two"
+    texts = agreement.get("alpha_texts")
+    over = f" over {texts:,} texts" if texts else ""
+    found.append(
+        (
+            f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: as by chance)",
+            figure(agreement.get("alpha"), none),
+        )
+    )
+    found.append((f"Agreement of annotators{over}, mean F1 of pairs", figure(agreement.get("pairwise_f1"), none)))
+    return found
+
+
+def annotator_pairs(task: TaskReport) -> list[list[str]]:
+    """Rows of who, texts, alpha and mean F1, one a pair of annotators; none where there is one pair or fewer."""
+    pairs = task.agreement.get("alpha_by_pair") or {}
+    if len(pairs) < 2:
+        return []
+    return [
+        [who, f"{found['texts']:,}", figure(found["alpha"]), figure(found["pairwise_f1"])]
+        for who, found in pairs.items()
+    ]
+
+
+def classifier_rows(task: TaskReport) -> list[list[str]]:
+    """Rows of split, accuracy, share of the most frequent class, macro F1, MCC and texts."""
+    return [
+        [
+            split,
+            *(figure(row.get(name)) for name in ("accuracy", "majority_rate", "macro_f1", "mcc")),
+            Markdown("–" if row.get("texts") is None else f"{row['texts']:,}"),
+        ]
+        for split, row in task.classifier.items()
+    ]
+
+
+def counted(task: TaskReport) -> Markdown | None:
+    """How many texts the numbers rest on, as a sentence; methods may differ where they explain their own classifier."""
+    if not task.methods:
+        return None
+
+    def span(name: str) -> str:
+        values = sorted({int(v) for m in task.methods.values() if (v := m.get(name)) is not None})
+        if not values:
+            return "–"
+        return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+    sentence = (
+        f"Agreement is counted over {span('plausibility_texts')} test texts (marked, and classified rightly), "
+        f"faithfulness over {span('texts')}."
+    )
+    lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
+    if lost:
+        sentence += (
+            f" Up to {lost:,} words have no sub-token or are not read, being cut off or unknown; they get "
+            "their text's lowest score."
+        )
+    own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
+    if own:
+        sentence += (
+            f" {', '.join(escape_markdown(marked(method)) for method in own)}: explains a classifier of its own. Its "
+            "figures that ask the classifier are marked neither best nor level with it, and its agreement is counted "
+            "over the texts that its own classifier gets right."
+        )
+    return Markdown(sentence)
+
+
+def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
+    """Rows of family, name, what it does, the words it chooses and its cost, one a method."""
+    rows = []
+    for name in leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods))):
+        info = get_info(name)
+        thresholds = sorted({task.thresholds[name] for task in tasks if name in task.thresholds})
+        rule = _RULES[info.binarisation].format(
+            threshold=" or ".join(f"{value:g}" for value in thresholds) or "its threshold"
+        )
+        rows.append([info.family, name, info.summary, rule, info.cost])
+    return rows
+
+
+def significance_matrix(comparison: Comparison, level: float) -> list[tuple[str, list[str]]]:
+    """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, SELF against itself."""
+    methods = leaderboard_order(list(comparison.methods))
+    place = {method: comparison.methods.index(method) for method in methods}
+    outcomes = comparison.outcomes(level)
+    said = {1: BETTER, -1: WORSE, 0: LEVEL}
+
+    def cell(row: str, column: str) -> str:
+        return SELF if row == column else said[int(outcomes[place[row], place[column]])]
+
+    return [(row, [cell(row, column) for column in methods]) for row in methods]
+
+
+def matrices(task: TaskReport, level: float) -> list[tuple[Column, list[tuple[str, list[str]]]]]:
+    """`significance_matrix` of each of COMPARED that at least two methods have."""
+    return [
+        (column, significance_matrix(comparison, level))
+        for column in COMPARED
+        if (comparison := task.comparisons.get(column.metric)) is not None and len(comparison.methods) > 1
+    ]
+
+
+def agreement_rows(task: TaskReport, measure: str = "rank_agreement") -> list[tuple[str, list[str]]]:
+    """Methods in leaderboard order, each with a measure of its agreement with every other, in percent."""
+    matrix = task.method_agreement.get(measure)
+    names = list(task.methods)
+    if matrix is None or len(matrix) != len(names) or len(names) < 2:
+        return []
+    order = [names.index(method) for method in leaderboard_order(names)]
+
+    def cell(i: int, j: int) -> str:
+        return "" if i == j else "–" if np.isnan(matrix[i, j]) else f"{round(100 * float(matrix[i, j])) + 0:d}"
+
+    return [(names[i], [cell(i, j) for j in order]) for i in order]
+
+
+def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the sanity checks, a row a method of the task: rank correlation (interval) and overlap after
+    each part drawn anew, the same after permuted labels where that was done, and max-sensitivity; or that, and why, the
+    method was not checked. No rows where none was checked."""
+    checked: Mapping[str, Any] = task.sanity.get("methods", {})
+    parts = list(dict.fromkeys(part for result in checked.values() for part in result["random_model"]))
+    labels = any(result["random_labels"] for result in checked.values())
+    whole = parts[-1:] if len(parts) == 1 else []
+    headings = ["Method"]
+    for part in parts:
+        name = "new weights" if part in whole else f"new weights down to {part}"
+        headings += [f"Rank correlation, {name}", f"Top words kept, {name}"]
+    headings += ["Rank correlation, permuted labels", "Top words kept, permuted labels"] if labels else []
+    headings.append("Max-sensitivity ↓")
+    rows = []
+    for method in leaderboard_order(list(dict.fromkeys([*checked, *task.methods]))) if checked else []:
+        if method not in checked:
+            rows.append([method, *["–"] * (len(headings) - 2), "not checked: not among sanity.methods"])
+            continue
+        result = checked[method]
+        row = [method]
+        for similarity in [
+            *(result["random_model"].get(part) for part in parts),
+            *([result["random_labels"]] * labels),
+        ]:
+            row += _similarity(similarity)
+        sensitivity = result["max_sensitivity"]
+        row.append("–" if sensitivity is None else f"{sensitivity:.3f}")
+        if result["skipped"]:
+            row[-1] = f"not checked: {result['skipped']}"
+        rows.append(row)
+    return headings, rows
+
+
+def sanity_sentence(task: TaskReport) -> Markdown:
+    """What was done, on how many texts, and what was not."""
+    sentence = (
+        f"{task.sanity.get('texts', 0)} texts explained again on the classifier with all its weights drawn anew: a "
+        "method that reads the model gives other scores, so rank correlation and overlap with the scores before should "
+        "be low. Max-sensitivity is the largest relative change of the scores under slight noise on the word "
+        "embeddings; small is steady."
+    )
+    if not any(result["random_labels"] for result in task.sanity.get("methods", {}).values()):
+        sentence += " The check on a classifier taught permuted labels was not run (sanity.random_labels)."
+    return Markdown(sentence)
+
+
+def _similarity(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return ["–", "–"]
+    rho, low, high = found["spearman"], found["spearman_low"], found["spearman_high"]
+    shown = "–" if rho is None else f"{rho:.2f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
+    return [Markdown(shown), Markdown(f"{found['overlap']:.2f}")]
+
+
+def versions() -> list[tuple[str, str]]:
+    """Python, Explearn and each of its direct dependencies with their versions, without importing them."""
+    rows = [("python", platform.python_version())]
+    try:
+        rows.append(("explearn", metadata.version("explearn")))
+        required = metadata.requires("explearn") or []
+    except metadata.PackageNotFoundError:
+        return [*rows, ("explearn", "not installed")]
+    for requirement in required:
+        name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+        if "extra ==" not in requirement:
+            try:
+                rows.append((name, metadata.version(name)))
+            except metadata.PackageNotFoundError:
+                rows.append((name, "not installed"))
+    return rows
+
+
+def figure(value: Number, missing: str = "–") -> Markdown:
+    """A number with three decimals, or what stands where there is none."""
+    return Markdown(missing if value is None else f"{round(value, 3) + 0.0:.3f}")

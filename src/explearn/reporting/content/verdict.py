@@ -1,0 +1,297 @@
+"""The report's first page: who wins on what, at what cost, and what not to trust, from the numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.methods.base.registry import get_info
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.headline import best_rival, headline
+from explearn.metrics.significance import Comparison, compare
+from explearn.pipeline.params import Params
+from explearn.reporting.content.columns import Cell, Column, Row, comparable
+from explearn.reporting.content.markdown import Markdown, escape_markdown
+from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+
+QUESTIONS: tuple[tuple[str, Column], ...] = (
+    ("Chooses the words that people marked", Column("f1_topk", "F1 top-K", True)),
+    ("Puts marked words first", Column("auroc", "AUROC", True)),
+    ("Finds the words the classifier depends on", Column("aopc_comprehensiveness", "AOPC compr.", True)),
+    ("Finds words that alone are enough", Column("aopc_sufficiency", "AOPC suff.", False)),
+    ("Foretells what masking words does", Column("infidelity", "Infidelity", False, decimals=4)),
+    ("Explains like texts alike, by meaning", Column("stability_semantic", "Stability", True)),
+    ("Stays near where the classifier's states are near", Column("consistency", "Consistency", True)),
+    ("Teaches others to foretell the classifier", Column("simulatability", "Simulatability", True)),
+)
+"""What the first page asks of the methods, each with the figure that answers it. The words of a method are those of one
+rule for all, so that none gains from its own."""
+
+TIME = Column("time", "Time", False, "×", 1, limit=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The answer to one question.
+
+    Attributes:
+        question, column: what is asked, and the figure.
+        method, value: the best mean over the tasks, among methods that have the figure on every task that has it.
+        chance: the mean of random scores, None where they were not compared.
+        unbeaten, tasks: on how many tasks no method is significantly better, of how many that were tested.
+        time: its time to classify and explain, relative to classifying alone.
+        rivals: how many other methods are not significantly worse over the texts of all tasks together, random scores
+            left out; None where it was not tested.
+        random_too: whether random scores are not significantly worse.
+        fastest, fastest_time: the fastest of those, the one ahead included; None where it was not tested.
+    """
+
+    question: str
+    column: Column
+    method: str
+    value: float
+    chance: float | None
+    unbeaten: int
+    tasks: int
+    time: float | None
+    rivals: int | None
+    random_too: bool
+    fastest: str | None
+    fastest_time: float | None
+
+
+def near_chance(classifier: Mapping[str, Mapping[str, Number]], margin: float) -> tuple[float, float] | None:
+    """Test accuracy and share of the most frequent class, where the first is less than `margin` above the second."""
+    test = classifier.get("test", {})
+    accuracy, majority = test.get("accuracy"), test.get("majority_rate")
+    if accuracy is None or majority is None or accuracy - majority >= margin:
+        return None
+    return accuracy, majority
+
+
+def counted_tasks(params: Params, tasks: Sequence[TaskReport]) -> list[TaskReport]:
+    """The tasks that means and counts take: those whose classifier is not `near_chance`; all where every one is."""
+    margin = params.report.chance_margin
+    return [task for task in tasks if near_chance(task.classifier, margin) is None] or list(tasks)
+
+
+def counting_sentence(params: Params, tasks: Sequence[TaskReport]) -> Markdown:
+    """Over which tasks means are taken, and why not over the others."""
+    counted = {task.task for task in counted_tasks(params, tasks)}
+    weak = [
+        f"{escape_markdown(task.task)} (accuracy {found[0]:.3f}, most frequent class {found[1]:.3f})"
+        for task in tasks
+        if (found := near_chance(task.classifier, params.report.chance_margin)) is not None
+    ]
+    if not weak:
+        return Markdown("Means are over all tasks.")
+    hardly = f"the classifier is hardly better than always answering the most frequent class: {', '.join(weak)}"
+    if len(weak) == len(tasks):
+        return Markdown(f"**No evidence about the methods:** on every task {hardly}. Means are over all of them.")
+    return Markdown(
+        f"Means are over {len(counted)} of {len(tasks)} tasks. Left out are those on which {hardly}. "
+        "Their own sections have their figures, and headline.json has means over all tasks."
+    )
+
+
+def means(metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
+    """Method -> mean over the tasks where any method has the metric; methods that lack it on one of them are left out.
+
+    The metric `time` is that of classifying and explaining, relative to classifying alone.
+    """
+
+    def value(task: TaskReport, method: str) -> Number:
+        figures = task.methods.get(method, {})
+        if metric != TIME.metric:
+            return figures.get(metric)
+        speed = figures.get("relative_throughput")
+        return 1 / speed if speed else None
+
+    judged = [task for task in tasks if any(value(task, method) is not None for method in task.methods)]
+    found = {}
+    for method in leaderboard_order(list(dict.fromkeys(m for task in judged for m in task.methods))):
+        values = [number for task in judged if (number := value(task, method)) is not None]
+        if len(values) == len(judged):
+            found[method] = fmean(values)
+    return found
+
+
+def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
+    """The answers to QUESTIONS that the tasks have figures for."""
+    times = means(TIME.metric, tasks)
+    found = []
+    for question, column in QUESTIONS:
+        table = {m: value for m, value in means(column.metric, tasks).items() if comparable(m, column.metric)}
+        if not table:
+            continue
+        best = (max if column.larger_is_better else min)(table, key=table.__getitem__)
+        compared = [c for task in tasks if (c := task.comparisons.get(column.metric)) is not None and c.methods]
+        together = compare_together(column.metric, table, tasks, column.larger_is_better is True, significance)
+        level = [] if together is None else [m for m in (*together.best, *together.tied) if m != best]
+        rivals = [method for method in level if get_info(method).family != "chance"]
+        tested = [] if together is None else [best, *rivals]
+        fastest = min((m for m in tested if m in times), key=times.__getitem__, default=None)
+        found.append(
+            Leader(
+                question,
+                column,
+                best,
+                table[best],
+                table.get("random"),
+                sum(best in c.best or best in c.tied for c in compared),
+                len(compared),
+                times.get(best),
+                None if together is None else len(rivals),
+                "random" in level,
+                fastest,
+                times[fastest] if fastest else None,
+            )
+        )
+    return found
+
+
+def compare_together(
+    metric: str, values: Mapping[str, float], tasks: Sequence[TaskReport], larger_is_better: bool, significance: float
+) -> Comparison | None:
+    """The paired tests over the texts of all tasks together, between methods of which `values` has the mean over the
+    tasks; None where a task has such figures, but not by text."""
+    rows: dict[str, list[NDArray[np.float64]]] = {method: [] for method in values}
+    for task in tasks:
+        if all(of.get(metric) is None for of in task.methods.values()):
+            continue
+        by_text = task.by_text.get(METRICS[metric].by_text, {})
+        if any(method not in by_text for method in values):
+            return None
+        for method, of_tasks in rows.items():
+            of_tasks.append(by_text[method])
+    joined = {method: np.concatenate(of_tasks) for method, of_tasks in rows.items()}
+    return compare(metric, values, joined, larger_is_better, significance)
+
+
+LEADER_HEADINGS = [
+    "What is asked",
+    "Ahead",
+    "Its figure",
+    "Not beaten on",
+    "Time",
+    "Others not told apart from it",
+    "Fastest of all these",
+]
+
+LEADER_EXPLANATION = Markdown(
+    "Not beaten: no method is significantly better on the task. Not told apart: not significantly worse over the texts "
+    "of all these tasks together. Neither means equal: with few texts, large differences can go unnoticed. "
+    "Time: that of classifying and explaining, relative to classifying alone."
+)
+
+
+def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
+    """Cells of the table of leaders, under LEADER_HEADINGS."""
+    rows = []
+    for leader in found:
+        figure = f"{leader.column.title} {leader.column.text(leader.value)}"
+        if leader.chance is not None:
+            figure += f" (random: {leader.column.text(leader.chance)})"
+        fastest = "not tested"
+        if leader.fastest is not None:
+            fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{_aside(leader.fastest)}"
+        rivals = "not tested" if leader.rivals is None else str(leader.rivals)
+        rows.append(
+            [
+                Markdown(leader.question),
+                Markdown(f"**{escape_markdown(leader.method)}**{_aside(leader.method)}"),
+                Markdown(figure),
+                Markdown(f"{leader.unbeaten} of {_tasks(leader.tasks)}" if leader.tasks else "not tested"),
+                Markdown(TIME.text(leader.time)),
+                Markdown(f"{rivals}, and random" if leader.random_too else rivals),
+                Markdown(fastest),
+            ]
+        )
+    return rows
+
+
+def _aside(method: str) -> str:
+    """What makes a method's figures another thing than the others', as `caveats` says at length."""
+    if get_info(method).own_model:
+        return " (on its own classifier)"
+    return " (looks at a metric)" if get_info(method).watches_metric else ""
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def overview(tasks: Sequence[TaskReport]) -> tuple[list[Column], list[Row]]:
+    """Every method's means over the tasks in the figures of QUESTIONS, and its time; the best of those that compare
+    marked."""
+    columns = [column for _, column in QUESTIONS] + [TIME]
+    tables = {column.metric: means(column.metric, tasks) for column in columns}
+    columns = [column for column in columns if tables[column.metric]]
+    best = {}
+    for column in columns:
+        values = [value for m, value in tables[column.metric].items() if comparable(m, column.metric)]
+        best[column.metric] = column.text((max if column.larger_is_better else min)(values)) if values else None
+    rows = []
+    for method in leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods))):
+        cells = []
+        for column in columns:
+            value = tables[column.metric].get(method)
+            text = column.text(value)
+            cells.append(Cell(value, text, best=text == best[column.metric] and comparable(method, column.metric)))
+        rows.append(Row(get_info(method).family, method, tuple(cells)))
+    return columns, rows
+
+
+def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
+    """What the numbers say of the explainer under study, in plain sentences; nothing that was not measured."""
+    methods = {task.task: task.methods for task in tasks}
+    numbers = headline(params.explainer, params.baseline_names, methods)
+    name = Markdown(f"**{escape_markdown(params.explainer)}**")
+    topk = numbers["f1_topk"]
+    if not isinstance(topk, float):
+        return [Markdown(f"No text of these tasks has marked words that {name} could be compared with.")]
+    count = sum(of.get(params.explainer, {}).get("f1_topk") is not None for of in methods.values())
+    over = _tasks(count)
+    sentences = [
+        f"Where every method chooses its K highest-scoring words, {name} agrees with the marked words at an F1 of "
+        f"**{topk:.3f}**, the mean over {over}."
+    ]
+    chance = numbers["random_f1_topk"]
+    compared = params.explainer != "random"
+    if compared and isinstance(chance, float):
+        sentences.append(f"K words drawn at random have {chance:.3f}: {name} is {_compared(topk, chance)}.")
+    others = sorted({m for of in methods.values() for m in of} - {params.explainer})
+    baselines = [m for m in others if m in params.baselines.quick or m in params.baselines.costly]
+    best_baseline = best_rival(methods, params.explainer, baselines, "f1_topk")
+    best_other = best_rival(methods, params.explainer, others, "f1_topk")
+    for rival, what in ((best_baseline, "baseline"), (best_other, "other method")):
+        if rival is None or (what != "baseline" and best_baseline and rival.method == best_baseline.method):
+            continue
+        sentences.append(
+            f"The best {what} by that mean, {escape_markdown(rival.method)}, has {rival.value:.3f}: {name} is "
+            f"{_compared(topk, rival.value)}, and leads every {what}, or is level with the best, on "
+            f"{rival.tasks_won} of {over}."
+        )
+    f1, chance_f1 = numbers["f1"], numbers["random_f1"]
+    if isinstance(f1, float):
+        by_rule = f"By its own rule of choosing words it has an F1 of {f1:.3f}"
+        if compared and isinstance(chance_f1, float):
+            by_rule += f"; words drawn at random, as often as people mark them, have {chance_f1:.3f}"
+        sentences.append(f"{by_rule}.")
+    auroc, time = numbers["auroc"], means(TIME.metric, tasks).get(params.explainer)
+    if isinstance(auroc, float):
+        sentences.append(f"Its mean AUROC is {auroc:.3f}, where ordering words by chance gives 0.5.")
+    if time is not None:
+        sentences.append(f"Classifying and explaining takes {TIME.text(time)} as long as classifying alone.")
+    return [Markdown(sentence) for sentence in sentences]
+
+
+def _compared(own: float, other: float) -> str:
+    difference = round(own - other, 3)
+    if difference == 0:
+        return "level with it"
+    return f"{abs(difference):.3f} {'above' if difference > 0 else 'below'} it"

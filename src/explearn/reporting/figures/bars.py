@@ -1,0 +1,205 @@
+"""Figures of F1 and AUROC, one panel a task, and the same numbers as CSV for DVC.
+
+The SVG files depend on the numbers alone (no date, fixed ids) and keep their text as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
+
+from explearn.core.storage import atomic_path, write_text
+from explearn.methods.base.registry import get_info
+from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+
+# Colours of Okabe and Ito, which stay apart for colour-blind readers; the marker tells families apart without colour.
+_STYLES = {
+    "learned": ("#D55E00", "D"),
+    "chance": ("#7F7F7F", "X"),
+    "attention": ("#0072B2", "o"),
+    "gradient": ("#009E73", "^"),
+    "relevance": ("#CC79A7", "s"),
+    "perturbation": ("#E69F00", "v"),
+    "decomposition": ("#56B4E9", "P"),
+}
+_OTHER_STYLE = ("#000000", "*")
+
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "explearn",
+    # Names of tasks and methods are no mathematics, even with a dollar sign.
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+"""matplotlib's settings for every figure."""
+
+_COLUMNS = 4
+
+# In inches.
+_PANEL_WIDTH = 1.95
+_PANELS_WIDTH = 5.0
+_LABEL_WIDTH = 1.7
+_ROW_HEIGHT = 0.27
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSpec:
+    """A figure: the metric, the names of its bounds (or None), its axis and its chance level (or None)."""
+
+    name: str
+    metric: str
+    low: str | None
+    high: str | None
+    label: str
+    chance: float | None
+
+
+F1_PLOT = PlotSpec("f1", "f1", "f1_low", "f1_high", "F1 (line: {confidence:g} % interval)", None)
+AUROC_PLOT = PlotSpec(
+    "auroc", "auroc", "auroc_low", "auroc_high", "AUROC (line: {confidence:g} % interval, dashed: 0.5, by chance)", 0.5
+)
+FAITHFULNESS_PLOT = PlotSpec(
+    "faithfulness",
+    "aopc_comprehensiveness",
+    "aopc_comprehensiveness_low",
+    "aopc_comprehensiveness_high",
+    "AOPC comprehensiveness (line: {confidence:g} % interval)",
+    None,
+)
+
+
+def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confidence: float) -> None:
+    """Draw `spec` for all tasks and methods as SVG; the format follows the suffix, so that .png works too.
+
+    Methods are ordered by their mean over the tasks, best on top; learned ones have a bold name and a shaded row. A
+    method without a value in a task has no point there.
+    """
+    methods = _by_mean(spec, tasks)
+    families = {method: get_info(method).family for method in methods}
+    styles = family_styles(list(families.values()))
+    columns = max(1, min(_COLUMNS, len(tasks)))
+    rows = max(1, ceil(len(tasks) / columns))
+    # One panel alone still has to leave room for the legend.
+    width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
+    # Heading, axis and legend take 1.1 inches besides the rows of methods.
+    height = rows * (0.65 + _ROW_HEIGHT * max(3, len(methods))) + 0.55
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for index, axes in enumerate(grid.flat):
+            if index < len(tasks):
+                _panel(axes, spec, tasks[index], methods, families, styles)
+            else:
+                axes.set_visible(False)
+            if index + columns >= len(tasks):
+                axes.tick_params(labelbottom=True)
+        for axes in grid[:, 0]:
+            axes.set_yticks(range(len(methods)), labels=methods)
+            for label, method in zip(axes.get_yticklabels(), methods, strict=True):
+                label.set_fontweight("bold" if families[method] == "learned" else "normal")
+        grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
+        grid[0, 0].set_xlim(*_limits(spec, tasks))
+        grid[0, 0].xaxis.set_major_locator(MultipleLocator(0.2))
+        figure.supxlabel(spec.label.format(confidence=100 * confidence), fontsize=9)
+        shown = sorted(set(families.values()), key=list(styles).index)
+        figure.legend(
+            handles=[Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown],
+            loc="outside upper center",
+            ncols=max(1, min(len(shown), 2 * columns + 2)),
+            frameon=False,
+        )
+        save_figure(figure, path)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's suffix, without a date."""
+    with atomic_path(path) as partial:
+        # The partial file's name ends otherwise, so the format is said.
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(partial, format=path.suffix[1:], metadata=metadata, facecolor="white", dpi=110)
+
+
+def write_plot_data(path: Path, spec: PlotSpec, task: str, methods: Mapping[str, Mapping[str, Number]]) -> None:
+    """A panel's numbers as CSV, for DVC's plots: task, method, family, value, low, high; empty where undefined."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["task", "method", "family", "value", "low", "high"])
+    for method in leaderboard_order(methods):
+        metrics = methods[method]
+        bounds = [metrics.get(name) if name else None for name in (spec.low, spec.high)]
+        writer.writerow([task, method, get_info(method).family, metrics.get(spec.metric), *bounds])
+    write_text(path, buffer.getvalue())
+
+
+def _panel(
+    axes: Any,
+    spec: PlotSpec,
+    task: TaskReport,
+    methods: Sequence[str],
+    families: Mapping[str, str],
+    styles: Mapping[str, tuple[str, str]],
+) -> None:
+    axes.set_title(task.task, fontsize=9, fontweight="bold", loc="left")
+    axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    if spec.chance is not None:
+        axes.axvline(spec.chance, color="#555555", linewidth=0.9, linestyle="--", zorder=1)
+    for row, method in enumerate(methods):
+        learned = families[method] == "learned"
+        if learned:
+            axes.axhspan(row - 0.5, row + 0.5, color="#D55E00", alpha=0.09, linewidth=0, zorder=0)
+        value = task.methods.get(method, {}).get(spec.metric)
+        if value is None:
+            continue
+        colour, marker = styles[families[method]]
+        low, high = (task.methods[method].get(name) if name else None for name in (spec.low, spec.high))
+        if low is not None and high is not None:
+            axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
+        size = 6.0 if learned else 5.0
+        axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
+    if not any(_value(spec, task, method) is not None for method in methods):
+        axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
+
+
+def _value(spec: PlotSpec, task: TaskReport, method: str) -> Number:
+    return task.methods.get(method, {}).get(spec.metric)
+
+
+def _by_mean(spec: PlotSpec, tasks: Sequence[TaskReport]) -> list[str]:
+    names = dict.fromkeys(method for task in tasks for method in task.methods)
+
+    def mean(method: str) -> float:
+        values = [value for task in tasks if (value := _value(spec, task, method)) is not None]
+        return fmean(values) if values else float("-inf")
+
+    return sorted(names, key=lambda method: (-mean(method), method))
+
+
+def _limits(spec: PlotSpec, tasks: Sequence[TaskReport]) -> tuple[float, float]:
+    names = [name for name in (spec.metric, spec.low, spec.high) if name]
+    values = [v for task in tasks for m in task.methods.values() for name in names if (v := m.get(name)) is not None]
+    if spec.chance is None:
+        # A length is read from zero.
+        return 0.0, min(1.0, max(values, default=0.95) + 0.05)
+    return max(0.0, min([*values, spec.chance]) - 0.05), min(1.0, max([*values, spec.chance]) + 0.05)
+
+
+def family_styles(families: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each family; those not known share one."""
+    return _STYLES | dict.fromkeys(sorted(set(families) - set(_STYLES)), _OTHER_STYLE)

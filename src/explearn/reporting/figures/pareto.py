@@ -1,0 +1,149 @@
+"""Figure of what methods give against what they cost, with the line of those that none beats at their price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib
+import numpy as np
+from adjustText import adjust_text
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from explearn.methods.base.registry import get_info
+from explearn.reporting.content.columns import comparable, marked
+from explearn.reporting.content.task_report import TaskReport, leaderboard_order
+from explearn.reporting.figures.bars import SETTINGS, family_styles, save_figure
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A measure against cost: its metric, its title, and whether a larger value is better."""
+
+    metric: str
+    title: str
+    larger_is_better: bool
+
+
+PANELS = (
+    Panel("f1_topk", "Agreement with people: F1 top-K ↑", True),
+    Panel("aopc_comprehensiveness", "Agreement with the model: AOPC comprehensiveness ↑", True),
+    Panel("aopc_sufficiency", "Agreement with the model: AOPC sufficiency ↓", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A method's mean over the tasks; cost is its time relative to classifying alone, 1 at least."""
+
+    method: str
+    cost: float
+    value: float
+
+
+def points(panel: Panel, tasks: Sequence[TaskReport]) -> list[Point]:
+    """One point a method that has cost and value on every task where any method has this value."""
+    judged = [t for t in tasks if any(m.get(panel.metric) is not None for m in t.methods.values())]
+    found = []
+    for method in leaderboard_order(list(dict.fromkeys(m for task in judged for m in task.methods))):
+        rows = [task.methods.get(method, {}) for task in judged]
+        speeds = [speed for row in rows if (speed := row.get("relative_throughput"))]
+        values = [value for row in rows if (value := row.get(panel.metric)) is not None]
+        if len(speeds) == len(values) == len(rows):
+            found.append(Point(method, max(1.0, fmean(1 / speed for speed in speeds)), fmean(values)))
+    return found
+
+
+def pareto_front(found: Sequence[Point], larger_is_better: bool) -> list[Point]:
+    """The points than which no other is at once as cheap and better, or cheaper and as good; cheapest first."""
+    front: list[Point] = []
+    sign = 1 if larger_is_better else -1
+    for point in sorted(found, key=lambda p: (p.cost, -sign * p.value)):
+        if not front or sign * point.value > sign * front[-1].value:
+            front.append(point)
+    return front
+
+
+def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
+    """Draw PANELS one below the other, cost on a logarithmic axis, as SVG (or PNG, by the suffix). Methods that do not
+    compare (`explearn.reporting.content.columns.comparable`) are shown, but not on the line.
+
+    The same numbers give the same bytes.
+    """
+    drawn = {panel: points(panel, tasks) for panel in PANELS}
+    methods = {point.method for found in drawn.values() for point in found}
+    families = {method: get_info(method).family for method in methods}
+    styles = family_styles(sorted(families.values()))
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(9, 13), layout="constrained")
+        FigureCanvasSVG(figure)
+        for axes, (panel, found) in zip(figure.subplots(len(PANELS), 1), drawn.items(), strict=True):
+            _draw(axes, panel, found, families, styles)
+        figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
+        shown = sorted(set(families.values()), key=list(styles).index)
+        figure.legend(
+            handles=[Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown],
+            loc="outside upper center",
+            ncols=max(1, len(shown)),
+            frameon=False,
+        )
+        # Labels are placed against the axes' final size.
+        figure.canvas.draw()
+        for axes in figure.axes:
+            _place_labels(axes)
+        save_figure(figure, path)
+
+
+def _draw(
+    axes: Axes,
+    panel: Panel,
+    found: Sequence[Point],
+    families: Mapping[str, str],
+    styles: Mapping[str, tuple[str, str]],
+) -> None:
+    axes.set_title(panel.title, fontsize=9, fontweight="bold", loc="left")
+    if not found:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "nothing measured", transform=axes.transAxes, ha="center", va="center", color="#555555")
+        return
+    axes.set_xscale("log")
+    axes.grid(color="#E5E5E5", linewidth=0.6)
+    axes.set_axisbelow(True)
+    front = pareto_front([p for p in found if comparable(p.method, panel.metric)], panel.larger_is_better)
+    last = max(point.cost for point in found) * 1.3
+    if front:
+        axes.step(
+            [*(p.cost for p in front), last], [*(p.value for p in front), front[-1].value],
+            where="post", color="#888888", linewidth=1.0, zorder=1,
+        )  # fmt: skip
+    for point in found:
+        colour, marker = styles[families[point.method]]
+        axes.plot([point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3)
+    for point in found:
+        weight = "bold" if families[point.method] == "learned" else "normal"
+        axes.text(point.cost, point.value, marked(point.method), fontsize=7, fontweight=weight, zorder=4)
+    axes.margins(x=0.12, y=0.12)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    if not panel.larger_is_better:
+        axes.invert_yaxis()
+
+
+def _place_labels(axes: Axes) -> None:
+    if not axes.texts or not axes.lines or not axes.axison:
+        return
+    marks = [line for line in axes.lines if len(np.atleast_1d(line.get_xdata())) == 1]
+    adjust_text(
+        list(axes.texts),
+        x=[float(np.atleast_1d(line.get_xdata())[0]) for line in marks],
+        y=[float(np.atleast_1d(line.get_ydata())[0]) for line in marks],
+        ax=axes,
+        iter_lim=200,
+        arrowprops={"arrowstyle": "-", "color": "#999999", "linewidth": 0.5},
+    )

@@ -1,0 +1,162 @@
+"""`explearn gate`: has a figure become worse than a rule allows, from one run to another?"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.settings import Section
+from explearn.core.storage import read_json
+
+Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
+
+WORKSPACE = "workspace"
+"""The files as they stand, where a git revision is asked for."""
+
+
+class Rule(Section):
+    """Figures that must not become worse."""
+
+    metric: str
+    """Path of keys with dots between them; * stands for any characters, dots included."""
+    direction: Literal["higher", "lower"]
+    """Which way is better."""
+    tolerance: Annotated[float, Field(ge=0)]
+    """By how much a figure may become worse, in its own unit or, where `relative`, as a share of its earlier value."""
+    relative: bool = False
+    file: str = "reports/metrics.json"
+    """Where the figures are, from the project's root."""
+
+
+class Gate(Section):
+    rules: Annotated[list[Rule], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure before and after; None where it is missing or undefined. `allowed`: how much worse it might be."""
+
+    file: str
+    metric: str
+    rule: Rule
+    old: float | None
+    new: float | None
+    allowed: float
+    verdict: Verdict
+
+    @property
+    def regression(self) -> bool:
+        return self.verdict in ("worse", "gone")
+
+
+def load_gate(path: str | os.PathLike[str]) -> Gate:
+    """Read a file of rules.
+
+    Raises ParamsError naming file, rule, what was got and what was expected.
+    """
+    try:
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return Gate.model_validate(raw)
+    except OSError as error:
+        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+    except ValidationError as error:
+        problems = ("{}: {}".format(".".join(map(str, p["loc"])) or "rules", p["msg"]) for p in error.errors())
+        raise ParamsError(f"{path}, {'; '.join(problems)}") from error
+
+
+def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    """Path and value of every number and null in a JSON document; true, false, text and lists are no figures."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from figures(value, f"{prefix}.{key}" if prefix else str(key))
+    elif document is None or (isinstance(document, int | float) and not isinstance(document, bool)):
+        yield prefix, None if document is None or not math.isfinite(document) else float(document)
+
+
+def check(gate: Gate, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Apply every rule to two runs.
+
+    Args:
+        old, new: file -> its JSON document; a file that a run does not have is left out.
+
+    Returns the changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is
+    gone, one that was not there before is new.
+    Raises DataError where a rule speaks of no figure in either run.
+    """
+    changes = []
+    for rule in gate.rules:
+        before, after = (dict(figures(run.get(rule.file, {}))) for run in (old, new))
+        names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
+        if not names:
+            raise DataError(f"rule {rule.metric!r}: no such figure in {rule.file} of either run; expected one at least")
+        changes += [_change(rule, name, before.get(name), after.get(name)) for name in names]
+    return changes
+
+
+def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Change:
+    allowed = rule.tolerance * (abs(old) if rule.relative and old is not None else 1.0)
+    if old is None:
+        verdict: Verdict = "same" if new is None else "new"
+    elif new is None:
+        verdict = "gone"
+    else:
+        loss = old - new if rule.direction == "higher" else new - old
+        # Rounding alone is no regression: 0.3 - 0.2 is more than 0.1.
+        if loss > allowed + 1e-12 * max(1.0, abs(old)):
+            verdict = "worse"
+        else:
+            verdict = "within tolerance" if loss > 0 else "same" if loss == 0 else "better"
+    return Change(rule.file, name, rule, old, new, allowed, verdict)
+
+
+def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
+    """Files of a git revision, or those of the workspace, through DVC; a file that it lacks is left out.
+
+    Raises DataError for a revision that is not known, or a file that is not JSON.
+    """
+    if revision == WORKSPACE:
+        return {file: read_json(file) for file in files if Path(file).exists()}
+    # DVC takes a second to load.
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException
+
+    found = {}
+    # One file system for all files: a revision takes long to open.
+    with closing(DVCFileSystem(rev=revision)) as project:
+        for file in files:
+            try:
+                found[file] = json.loads(project.read_text(file, encoding="utf-8"))
+            except FileNotFoundError:
+                continue
+            except json.JSONDecodeError as error:
+                raise DataError(f"{file} at {revision}: not valid JSON ({error})") from error
+            except DvcException as error:
+                raise DataError(f"{file} at {revision}: {first_line(error)}") from error
+    return found
+
+
+def from_path(files: Sequence[str], path: Path) -> dict[str, Any]:
+    """Files below a project's folder, or the one file of the rules that has the name of `path`.
+
+    Raises DataError where there is none.
+    """
+    if path.is_dir():
+        return {file: read_json(path / file) for file in files if (path / file).exists()}
+    document = read_json(path)
+    same = [file for file in files if PurePath(file).name == path.name]
+    if len(same) != 1:
+        raise DataError(f"{path}: {len(same)} files of the rules have this name; expected one of {', '.join(files)}")
+    return {same[0]: document}
