@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.methods.ivra import IvRA, SMaT
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import IvRAParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.models.classifier import Classifier

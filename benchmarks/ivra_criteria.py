@@ -35,7 +35,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.records import Attribution, Example
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.registry import get_explainer
-from explearn.methods.ivra import IvRA, SMaT
+from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 import explearn
 import tiny
+from explearn.cli.app import app
 from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML

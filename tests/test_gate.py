@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
+from explearn.cli.app import app
 from explearn.core.errors import DataError, ParamsError
 from explearn.reporting.gate import Gate, check, figures, load_gate
 

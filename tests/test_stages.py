@@ -15,10 +15,10 @@ import pytest
 import torch
 import typer
 import yaml
-from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 import tiny
+from explearn.cli.app import app
 from explearn.core.storage import read_examples, read_rationales
 from explearn.methods.base.registry import get_info
 from explearn.metrics.catalogue import METRICS

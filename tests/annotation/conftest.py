@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from explearn.cli.app.app import app
 from typer.testing import CliRunner
 
 from chat_server import ChatServer
+from explearn.cli.app import app
 from explearn.core.records import SPLITS, Example, Rationale
 from explearn.core.storage import write_examples, write_json, write_rationales
 

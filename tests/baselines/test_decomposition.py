@@ -17,8 +17,9 @@ import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.anatomy import Block, dissect, trace
-from explearn.methods.decomposition import ALTI, DecompX, GlobEnc
-from explearn.methods.decomposition.alti import transformed_vectors
+from explearn.methods.decomposition.alti import ALTI, transformed_vectors
+from explearn.methods.decomposition.decompx import DecompX
+from explearn.methods.decomposition.globenc import GlobEnc
 from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

@@ -20,8 +20,9 @@ from explearn.core.records import Example
 from explearn.data.alignment import aggregate
 from explearn.introspection.anatomy import dissect, trace
 from explearn.introspection.gradients import content_mask
-from explearn.methods.ivra import IvRA, SMaT, objectives
+from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, normalise
+from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.methods.ivra.training import JointTrainer, Labelled, explain_batch

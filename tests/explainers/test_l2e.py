@@ -19,7 +19,7 @@ from explearn.core.records import Example
 from explearn.core.storage import write_examples, write_json
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.lessons import Lesson, Lessons, teach
-from explearn.methods.l2e import L2E
+from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.losses import labelling_loss, ranking_loss
 from explearn.methods.l2e.student import Block, Student, initialise, local_attention, principal_embeddings
 from explearn.methods.l2e.training import (

@@ -21,8 +21,8 @@ from explearn.data.alignment import NO_WORD
 from explearn.introspection.features import batch_features
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.registry import get_info, list_explainers
-from explearn.methods.ivra import IvRA
 from explearn.methods.ivra.attention import HeadAttention
+from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer, Labelled

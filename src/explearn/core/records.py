@@ -20,6 +20,10 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 RationaleKind = Literal["human", "llm", "author"]
 RATIONALE_KINDS: tuple[RationaleKind, ...] = get_args(RationaleKind)
 
+Binarisation = Literal["threshold", "positive_rate", "top_k"]
+"""How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
+rationales' positive rate, or the top K."""
+
 Aggregation = Literal["max", "sum"]
 
 ANSWER_LABELS = ("answer", "another span")

@@ -1,6 +1,7 @@
 """Gradients of a class's logit at attention probabilities and at the inputs of blocks.
 
-Fused attention kernels hold no probabilities, so the forward pass is run part by part (`anatomy`), and one call of autograd gives the gradients of all layers. Nothing is set on the model.
+Fused attention kernels hold no probabilities, so the forward pass is run part by part (`anatomy`), and one
+call of autograd gives the gradients of all layers. Nothing is set on the model.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.records import Attribution, Example
+from explearn.core.records import Attribution, Binarisation, Example
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
 from explearn.metrics.arrays import mean_of_known
@@ -77,7 +77,7 @@ def evaluate_task(
     classifier: Classifier,
     params: EvaluateParams,
     seed: int,
-    binarisation: Mapping[str, plausibility.Binarisation],
+    binarisation: Mapping[str, Binarisation],
     thresholds: Mapping[str, float],
     states: Mapping[str, ArrayLike] | None = None,
     embeddings: Mapping[str, ArrayLike] | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +17,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from explearn.core.errors import DataError
 
 Mask = NDArray[np.bool_]
-Binarisation = Literal["threshold", "positive_rate", "top_k"]
-"""How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
-rationales' positive rate, or the top K."""
 
 INDICES_PER_CHUNK = 1_000_000
 """Resampled indices held at once by `bootstrap_interval`: with the three counts they fetch, 32 MB of int64."""

@@ -16,7 +16,7 @@ from explearn.core.records import Example
 from explearn.introspection.representations import aggregate_states
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.lessons import Lessons, combined
-from explearn.methods.l2e import L2E
+from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.distillation import Explained, choose, has_words, judge, summarise
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity

@@ -25,12 +25,12 @@ from explearn.core.errors import ParamsError
 from explearn.core.records import Aggregation, Attribution
 from explearn.data.alignment import aggregate
 from explearn.models.encoding import Batch, Encoding, budget_batches
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.models.classifier import Classifier, Text
+    from explearn.pipeline.params import Params
+    from explearn.pipeline.workspace import Workspace
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""

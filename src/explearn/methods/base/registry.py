@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.metrics.plausibility import Binarisation
+from explearn.core.records import Binarisation
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -92,7 +92,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "l2e",
             "learned",
-            "explearn.methods.l2e:L2E",
+            "explearn.methods.l2e.explainer:L2E",
             "A small Transformer that has learned another method's explanations of the training texts.",
             "one forward pass, and one of its student, a smaller Transformer",
             frozenset({"teacher"}),
@@ -101,7 +101,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "ivra",
             "learned",
-            "explearn.methods.ivra:IvRA",
+            "explearn.methods.ivra.explainer:IvRA",
             "Weighted attention of all layers, trained with a classifier of its own for chosen criteria.",
             "one forward pass",
             frozenset({"attentions"}),
@@ -110,7 +110,7 @@ _METHODS: dict[str, MethodInfo] = {
         MethodInfo(
             "smat",
             "learned",
-            "explearn.methods.ivra:SMaT",
+            "explearn.methods.ivra.explainer:SMaT",
             "The same with weights for whole heads alone.",
             "one forward pass",
             frozenset({"attentions"}),

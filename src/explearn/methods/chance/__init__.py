@@ -1,5 +1,1 @@
 """Scores that know nothing of the model."""
-
-from explearn.methods.chance.random import Random
-
-__all__ = ["Random"]

@@ -1,5 +1,1 @@
 """IvRA and Attention-SMaT: attention that is trained, with its classifier, to explain it (Xie et al. 2024)."""
-
-from explearn.methods.ivra.explainer import IvRA, SMaT
-
-__all__ = ["IvRA", "SMaT"]

@@ -2,7 +2,3 @@
 
 Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
 """
-
-from explearn.methods.l2e.explainer import L2E
-
-__all__ = ["L2E"]
