@@ -56,6 +56,8 @@ class Workspace:
         Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
         """
         trainers = {f"{ON_MODEL}{name}": name for name in list_explainers() if get_info(name).own_model}
+        # A variant is a group of its own.
+        trainers |= {name: name for name in list_explainers() if get_info(name).of and get_info(name).own_model}
         if group in trainers:
             return self.explainer(task, trainers[group]) / "classifier"
         if group.startswith(ON_MODEL):
@@ -120,5 +122,5 @@ class Workspace:
 
     def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
         """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
-        folder = self.attributions(task, f"{ON_MODEL}{explainer}")
+        folder = self.attributions(task, params.group_of(explainer))
         return {name: folder / f"{name}.parquet" for name in (explainer, *params.baselines.own_model)}
