@@ -10,8 +10,8 @@ as the pipeline leaves them; params.yaml there gives the options.
 speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
 copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
 by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
-in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which
-is how the paper reports.
+in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at. (The
+paper goes further: it searches for the weights and trains anew for each metric.)
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
 of the terms that stay are searched for anew in each, as in the paper; data/studies/TASK keeps the searches.
 """
