@@ -18,7 +18,7 @@ from explearn.core.seeds import hash_order
 from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer, get_info, learned_options
+from explearn.methods.base.registry import accepted_options, get_explainer, get_info
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import LEARNED, ON_MODEL, Params
 from explearn.pipeline.workspace import Workspace
@@ -153,14 +153,14 @@ def group_methods(
     """
 
     def trained(name: str) -> tuple[Explainer, dict[str, Any]]:
-        return get_explainer(name, path=str(workspace.explainer(task, name))), learned_options(name, params)
+        return get_explainer(name, path=str(workspace.explainer(task, name))), params.options_of(name)
 
     if group == LEARNED:
         return [trained(name) for name in params.explainers if name not in params.own_model]
     if group in params.refiners:
         base = get_info(group).base
         assert base is not None
-        options = {**learned_options(group, params), "seed": seed}
+        options = {**params.options_of(group), "seed": seed}
         return [(get_explainer(group, path=str(workspace.explainer(task, base)), **options), options)]
     own = {f"{ON_MODEL}{name}": name for name in params.own_model}
     groups = {**params.baseline_groups, **dict.fromkeys(own, params.baselines.own_model)}

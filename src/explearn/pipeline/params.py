@@ -20,7 +20,8 @@ from explearn.core.settings import Fraction, PositiveInt, Section, problem_sente
 from explearn.data.params import SourceParams
 from explearn.introspection.params import AttendParams
 from explearn.methods.aml.params import FAMLParams, PAMLParams
-from explearn.methods.base.registry import MethodInfo, get_info
+from explearn.methods.base.info import MethodInfo
+from explearn.methods.base.registry import get_info
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.ivra.params import IvRAParams, SMaTParams
 from explearn.methods.l2e.params import DistilParams, L2EParams, TeachParams, members
@@ -136,7 +137,7 @@ class Params(Section):
                 raise ValueError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
             if info.base is not None:
                 raise ValueError(f"explainer {name!r} has no training of its own; name it under refiners")
-            leaves_one_out = _known(name).defaults.get("protocol") == "leave_one_task_out"
+            leaves_one_out = (info.of or name) == "expnet" and info.defaults.get("protocol") != "in_domain"
             if leaves_one_out and len(self.tasks) < 2:
                 raise ValueError(
                     f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
@@ -238,6 +239,22 @@ class Params(Section):
         """Group -> method -> options: all quick baselines together, each costly one by itself."""
         groups = {name: {name: options} for name, options in self.baselines.costly.items()}
         return {"quick": self.baselines.quick, **groups} if self.baselines.quick else groups
+
+    def options_of(self, name: str) -> dict[str, Any]:
+        """The options of a learned explainer: the section with its name, or, of a variant without a section, those of
+        the method that it is a variant of, with its own.
+
+        Raises UnknownNameError, and ParamsError for a baseline.
+        """
+        info = get_info(name)
+        if not info.learned:
+            raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
+        sections = type(self).model_fields
+        if name in sections:
+            section: dict[str, Any] = getattr(self, name).model_dump()
+            return section
+        base = getattr(self, info.of).model_dump() if info.of in sections else {}
+        return {**base, **info.defaults}
 
     def check_task(self, task: str) -> str:
         """Return `task`; raises UnknownNameError, with near names, if the profile has no such task."""

@@ -10,7 +10,7 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_json, read_rationales, read_task_examples
 from explearn.data.rationales import merge_annotators
-from explearn.methods.base.registry import get_info, list_explainers
+from explearn.methods.base.registry import known_infos
 from explearn.pipeline.params import ON_MODEL, Params
 
 
@@ -55,7 +55,7 @@ class Workspace:
 
         Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
         """
-        trainers = {f"{ON_MODEL}{name}": name for name in list_explainers() if get_info(name).own_model}
+        trainers = {f"{ON_MODEL}{info.name}": info.name for info in known_infos() if info.own_model}
         if group in trainers:
             return self.explainer(task, trainers[group]) / "classifier"
         if group.startswith(ON_MODEL):
