@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import torch
 
 import explearn
 import tiny
-from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
-from explearn.core.records import Attribution, Example
+from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
+from explearn.core.records import Attribution
 from explearn.data.alignment import aggregate
-from explearn.methods.base import explainer as module
+from explearn.methods.base.registry import explainer_class
+from explearn.testing import check_explainer
 
 METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 FEWER: dict[str, dict[str, Any]] = {
@@ -29,135 +30,85 @@ FEWER: dict[str, dict[str, Any]] = {
 }
 """Options that make the costly methods quick, with which all here holds as well."""
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
-TOLERANCE = 1e-5
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_asked_of_every_method(name: str) -> None:
+    check_explainer(explainer_class(name), options=FEWER.get(name))
 
 
 def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None) -> list[Attribution]:
     return list(explearn.get_explainer(name, **FEWER.get(name, {})).explain(of, texts, targets))
 
 
-def assert_same(found: list[Attribution], expected: list[Attribution]) -> None:
-    for a, b in zip(found, expected, strict=True):
-        assert (a.words, a.tokens, a.target, a.predicted) == (b.words, b.tokens, b.target, b.predicted)
-        size = max(0.1, float(np.abs(b.token_scores).max()))
-        np.testing.assert_allclose(a.scores, b.scores, atol=TOLERANCE * size)
-        np.testing.assert_allclose(a.token_scores, b.token_scores, atol=TOLERANCE * size)
-        assert a.probability == pytest.approx(b.probability, abs=TOLERANCE)
-
-
-@pytest.mark.parametrize(("kind", "classes"), [*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2)])
 @pytest.mark.parametrize("name", METHODS)
-class TestEveryArchitecture:
-    def test_an_attribution_scores_every_word_and_sub_token(self, name: str, kind: str, classes: int) -> None:
-        of = tiny.classifier(kind, classes)
-        probabilities = of.predict_proba(of.encode(TEXTS))
-        for found, text, encoding, p in zip(
-            explain(name, of, TEXTS), TEXTS, of.encode(TEXTS), probabilities, strict=True
-        ):
-            assert found.words == tuple(" ".join(text).split() if isinstance(text, tuple) else text.split())
-            assert found.scores.shape == (len(found.words),)
-            assert found.token_scores.shape == (len(found.tokens),)
-            assert found.scores.dtype == found.token_scores.dtype == np.float32
-            assert np.isfinite(found.scores).all()
-            assert found.predicted == found.target == of.labels[int(p.argmax())]
-            assert found.probability == pytest.approx(p.max(), abs=TOLERANCE)
-            assert (found.method, found.unaligned) == (name, 0)
-            assert found.seconds > 0
-            if not found.signed:
-                assert (found.token_scores >= 0).all()
-            owners = np.array([encoding.word_ids[i] for i in encoding.positions])
-            combine = {"max": np.max, "sum": np.sum}[found.aggregation]
-            for word, score in enumerate(found.scores):
-                assert score == pytest.approx(combine(found.token_scores[owners == word]), rel=1e-5, abs=1e-6)
-
-    def test_padding_order_and_budget_change_no_score(self, name: str, kind: str, classes: int) -> None:
-        of = tiny.classifier(kind, classes)
-        alone = [explain(name, of, [text])[0] for text in TEXTS]
-        assert_same(explain(name, of, TEXTS), alone)
-        assert_same(explain(name, of, TEXTS[::-1]), alone[::-1])
-        for budget in (1, 40):
-            assert_same(explain(name, tiny.make_classifier(kind, classes, max_tokens=budget), TEXTS), alone)
-
-    def test_bf16_runs(self, name: str, kind: str, classes: int) -> None:
-        of = tiny.make_classifier(kind, classes, precision="bf16")
-        for found in explain(name, of, TEXTS):
-            assert np.isfinite(found.scores).all()
-            assert found.scores.dtype == np.float32
-
-    def test_targets_by_name_and_by_index(self, name: str, kind: str, classes: int) -> None:
-        of = tiny.classifier(kind, classes)
-        indices = [i % classes for i in range(len(TEXTS))]
-        named = explain(name, of, TEXTS, [of.labels[i] for i in indices])
-        assert [a.target for a in named] == [of.labels[i] for i in indices]
-        assert_same(explain(name, of, TEXTS, indices), named)
-        probabilities = of.predict_proba(of.encode(TEXTS))
-        assert [a.probability for a in named] == pytest.approx(probabilities[range(len(TEXTS)), indices], abs=TOLERANCE)
+def test_words_without_pieces_get_the_lowest_score(name: str) -> None:
+    """A zero-width word, and words behind truncation; counted by hand for a BERT of 48 positions."""
+    (found,) = explain(name, tiny.classifier("bert"), ["lazy \u200b dog " + "castle " * 60])
+    kept = [i for i in range(43 + 2) if i != 1]
+    assert found.unaligned == 1 + 63 - 45
+    lowest = found.scores[kept].min()
+    assert all(found.scores[i] == lowest for i in range(63) if i not in kept)
+    assert len(found.tokens) == 44
 
 
-@pytest.mark.parametrize("name", METHODS)
-class TestInput:
-    def test_a_stream_is_read_as_it_is_explained(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "CHUNK_TEXTS", 2)
-        of = tiny.classifier("bert", 3)
-        read: list[str] = []
+def test_a_target_that_is_no_class_brings_near_names() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown label 'fare'; did you mean fair\?"):
+        explain("rollout", tiny.classifier("bert", 3), ["lazy dog"], ["fare"])
 
-        def stream() -> Iterator[str]:
-            for text in tiny.TEXTS:
-                read.append(text)
-                yield text
 
-        found = explearn.get_explainer(name, **FEWER.get(name, {})).explain(
-            of, stream(), (target for target in [0, 1, 2, 0, 1])
-        )
-        first = next(found)
-        assert len(read) == 2
-        rest = list(found)
-        assert [" ".join(a.words) for a in [first, *rest]] == list(tiny.TEXTS)
-        assert [a.target for a in [first, *rest]] == ["bad", "fair", "good", "bad", "fair"]
+class TestTheCheckItself:
+    """It fails, with a sentence, for a method that breaks what is asked."""
 
-    @pytest.mark.parametrize(("targets", "words"), [([0] * 4, "fewer than texts"), ([0] * 6, "more than texts")])
-    def test_as_many_targets_as_texts(self, name: str, targets: list[int], words: str) -> None:
-        with pytest.raises(ParamsError, match=f"targets: {words}; expected one for each text"):
-            explain(name, tiny.classifier("bert", 3), tiny.TEXTS, targets)
+    class Right(explearn.BatchExplainer):
+        """A sub-token's id is its score."""
 
-    def test_a_target_that_is_no_class(self, name: str) -> None:
-        with pytest.raises(UnknownNameError, match=r"unknown label 'fare'; did you mean fair\?"):
-            explain(name, tiny.classifier("bert", 3), ["lazy dog"], ["fare"])
+        about = explearn.About(name="right", family="chance", cost="one forward pass")
 
-    def test_no_texts(self, name: str) -> None:
-        assert explain(name, tiny.classifier("bert"), []) == []
+        def score_batch(self, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
+            logits = classifier.logits(batch)
+            scores = self.scores(batch.input_ids.float())
+            return explearn.BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
 
-    def test_one_string_is_not_taken_for_its_characters(self, name: str) -> None:
-        with pytest.raises(ParamsError, match="texts: got one string; expected a list of texts"):
-            explain(name, tiny.classifier("bert"), "lazy dog")
+        def scores(self, ids: torch.Tensor) -> torch.Tensor:
+            return ids
 
-    def test_a_text_that_cannot_be_used_is_named_by_its_place_in_the_stream(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(module, "CHUNK_TEXTS", 2)
-        with pytest.raises(DataError, match="text 4: field 'text' is empty"):
-            explain(name, tiny.classifier("bert"), ["fox", "dog", "lazy", " "])
+    def broken(self, **changed: Any) -> type[explearn.Explainer]:
+        parts = {"about": self.Right.about, "__doc__": "It is broken.", **changed}
+        made: type[explearn.Explainer] = type("Broken", (self.Right,), parts)
+        return made
 
-    def test_words_without_pieces_get_the_lowest_score(self, name: str) -> None:
-        """A zero-width word, and words behind truncation."""
-        (found,) = explain(name, tiny.classifier("bert"), ["lazy \u200b dog " + "castle " * 60])
-        kept = [i for i in range(43 + 2) if i != 1]
-        assert found.unaligned == 1 + 63 - 45
-        lowest = found.scores[kept].min()
-        assert all(found.scores[i] == lowest for i in range(63) if i not in kept)
-        assert len(found.tokens) == 44
+    def test_a_method_that_does_as_asked(self) -> None:
+        check_explainer(self.Right, architectures=["bert"])
+        check_explainer(self.Right(), classifier=tiny.classifier("bert", 2))
 
-    def test_a_text_of_which_nothing_is_left_scores_zero(self, name: str) -> None:
-        (found,) = explain(name, tiny.classifier("bert"), ["\u200b \u200d"])
-        assert found.scores.tolist() == [0, 0]
-        assert (found.tokens, found.unaligned) == ((), 2)
+    @pytest.mark.parametrize(
+        ("scores", "words"),
+        [
+            (lambda self, ids: -ids, "a score is below zero, but `signed` is False"),
+            (lambda self, ids: ids * ids.shape[1], "all texts together, text 1: scores are"),
+            (lambda self, ids: ids + torch.rand(()), "text 1: scores are"),
+        ],
+        ids=["sign", "padding", "chance"],
+    )
+    def test_what_is_broken_is_named(self, scores: Any, words: str) -> None:
+        with pytest.raises(AssertionError, match=f"^right on bert with 3 classes: .*{re.escape(words)}"):
+            check_explainer(self.broken(scores=scores), architectures=["bert"])
 
-    def test_examples_keep_their_id(self, name: str) -> None:
-        pair = Example("pair", ("slow",), "no", "test", "t", ("no", "refund"))
-        single = Example("single", ("lazy", "dog"), "no", "test", "t")
-        found = explain(name, tiny.classifier("bert"), [pair, single])
-        assert [(a.example_id, a.words) for a in found] == [("pair", pair.all_words), ("single", single.words)]
+    def test_what_is_left_on_the_model_is_found(self) -> None:
+        def hooked(self: Any, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
+            classifier.model.register_forward_hook(lambda *_: None)
+            return TestTheCheckItself.Right.score_batch(self, classifier, batch, targets)
+
+        with pytest.raises(AssertionError, match="hooks, modes or settings are left on the model"):
+            check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier("bert"))
+
+    def test_a_class_that_declares_nothing(self) -> None:
+        with pytest.raises(AssertionError, match=r"class .*Silent: its `about` is missing"):
+            check_explainer(type("Silent", (self.Right,), {}))
+
+    def test_a_method_that_is_trained_comes_as_an_instance(self) -> None:
+        with pytest.raises(ParamsError, match="got class ExpNet, which is trained; expected an instance after `fit`"):
+            check_explainer(explainer_class("expnet"))
 
 
 class TestWordScores:
@@ -191,56 +142,8 @@ class TestWordScores:
         assert aggregate(scores, self.WORD_IDS, 3, "max")[0].tolist() == [4, -1, -1]
 
 
-class TestRegistry:
-    def test_the_issue_s_methods_are_there(self) -> None:
-        expected = (
-            "expnet random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
-            "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
-            "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
-        )
-        assert set(expected.split()) <= set(explearn.list_explainers())
-
-    @pytest.mark.parametrize("name", explearn.list_explainers())
-    def test_what_is_listed_can_be_made_and_is_as_described(self, name: str) -> None:
-        method, info = explearn.get_explainer(name), explearn.get_info(name)
-        assert (method.name, info.name) == (name, name)
-        assert isinstance(method, module.LearnedExplainer) == info.trained
-        assert isinstance(method, module.RefiningExplainer) == (info.base is not None)
-        assert info.summary.endswith(".")
-
-    def test_near_names(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"unknown explainer 'rolout'; did you mean rollout\?"):
-            explearn.get_explainer("rolout")
-        with pytest.raises(UnknownNameError, match=r"unknown option of raw_attention 'layers'; did you mean layer\?"):
-            explearn.get_explainer("raw_attention", layers=1)
-
-    def test_a_method_without_options(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"unknown option of rollout 'layer'; known: \(none\)"):
-            explearn.get_explainer("rollout", layer=1)
-
-    def test_a_baseline_has_nothing_to_load(self) -> None:
-        with pytest.raises(ParamsError, match="method 'rollout' is not trained; it has nothing to load"):
-            explearn.get_explainer("rollout", path="folder")
-
-    def test_a_trained_one_comes_with_its_options(self) -> None:
-        with pytest.raises(ParamsError, match="options hidden come with the trained explainer"):
-            explearn.get_explainer("expnet", path="folder", hidden=3)
-
-    def test_names_and_help_need_no_torch(self, run_python: Any) -> None:
-        run_python("import sys, explearn; explearn.list_explainers(); assert 'torch' not in sys.modules")
-
-
 def test_attributions_show_their_best_words() -> None:
     found = Attribution(
         ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
     )
     assert str(found) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"
-
-
-def test_autocast_is_over_when_a_method_is_done() -> None:
-    of = tiny.make_classifier("bert", precision="bf16")
-    for name in METHODS:
-        explain(name, of, ["lazy dog"])
-        assert not torch.is_autocast_enabled("cpu")
-        assert torch.is_grad_enabled()
-        assert not torch.is_inference_mode_enabled()

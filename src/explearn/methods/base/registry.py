@@ -68,7 +68,7 @@ def _plug_ins() -> dict[str, EntryPoint]:
     """The methods of installed packages, by name; nothing of them is imported."""
     found: dict[str, EntryPoint] = {}
     for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-        if entry == found.get(entry.name):
+        if entry.name in found and entry == found[entry.name]:
             continue  # A package that is on the path twice.
         if entry.name in _index() or entry.name in BUILT_IN_VARIANTS or entry.name in found:
             warnings.warn(f"{_package(entry)}: its method {entry.name!r} is left out; the name is taken", stacklevel=3)
@@ -167,7 +167,7 @@ def _variant(name: str, given: Mapping[str, Any]) -> MethodInfo:
     if not _is_method(base):
         if base in _variants():
             raise ParamsError(f"variant {name!r}: {base!r} is a variant itself; expected the name of a method")
-        raise UnknownNameError(f"method that variant {name!r} is of", base, _method_names())
+        raise UnknownNameError(f"method under variants.{name}.of", base, _method_names())
     info = _method(base)
     listed = ", ".join(f"{option} {value}" for option, value in options.items())
     summary = f"{info.summary} Here with {listed}." if options else info.summary
@@ -211,7 +211,7 @@ def _method(name: str) -> MethodInfo:
 
 
 def list_explainers() -> list[str]:
-    """Names of all methods: Explearn's own, learned first, then by family; then those registered; then those of packages.
+    """Names of all methods: Explearn's own, learned first, then by family; those registered; those of packages.
 
     A variant follows the method that it is a variant of.
     """
