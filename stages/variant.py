@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from explearn.pipeline.train import train_explainer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
@@ -11,7 +12,6 @@ from explearn.methods.base.registry import get_info
 from explearn.pipeline.attribute import attribute_group
 from explearn.pipeline.params import Params
 from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.train import train_explainer
 from explearn.pipeline.workspace import Workspace
 
 VariantOption = Annotated[str, typer.Option(help="A name under `variants`.", envvar="EXPLEARN_VARIANT")]

@@ -219,7 +219,10 @@ class TestMethodsAndTasks:
             ({"variants": {"small": {"hidden": 4}}}, "variant 'small'"),
             ({"variants": {"small": {"of": "expnte", "hidden": 4}}}, "expnte"),
             ({"variants": {"lime": {"of": "lime"}}}, "'lime'"),
-            ({"variants": {"small": {"of": "expnet", "hiden": 4}}}, "variants.small: hiden: no such parameter; did you"),
+            (
+                {"variants": {"small": {"of": "expnet", "hiden": 4}}},
+                "variants.small: hiden: no such parameter; did you",
+            ),
             ({"variants": {"small": {"of": "expnet", "hidden": 0}}}, "variants.small: hidden: got 0"),
             ({"variants": {"faster": {"of": "faml", "steps": 1}}}, "starts from 'paml', which is not under explainers"),
             ({"variants": {"other": {"of": "l2e", "teacher": "lime"}}}, "teacher under variants.other.teacher 'lime'"),

@@ -121,13 +121,13 @@ def test_a_stage_runs_no_code_outside_the_rooms_it_depends_on(
 
 
 @pytest.mark.parametrize(("name", "item", "by_name"), cases())
-def test_a_stage_depends_on_no_room_that_it_does_not_need(
-    name: str, item: dict[str, str], by_name: set[Path]
-) -> None:
+def test_a_stage_depends_on_no_room_that_it_does_not_need(name: str, item: dict[str, str], by_name: set[Path]) -> None:
     script = ROOT / STAGES[name]["cmd"].split()[1]
     runs = closure([script, *by_name])
     code = [dep for dep in dependencies(name, item) if dep.is_relative_to(SOURCE) and dep.suffix != ".json"]
-    idle = [str(dep.relative_to(ROOT)) for dep in code if not any(run == dep or run.is_relative_to(dep) for run in runs)]
+    idle = [
+        str(dep.relative_to(ROOT)) for dep in code if not any(run == dep or run.is_relative_to(dep) for run in runs)
+    ]
     assert name == "train-other" or not idle  # what a package's explainer imports is not known here
     assert len(code) <= MOST_ROOMS
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
-from explearn.core.compute import ComputeOptions
 from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer, get_info, learned_options
+from explearn.methods.base.registry import accepted_options, get_explainer, get_info
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
@@ -181,9 +181,7 @@ def group_methods(
     return methods
 
 
-def _ready(
-    name: str, task: str, params: Params, workspace: Workspace, seed: int
-) -> tuple[Explainer, dict[str, Any]]:
+def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int) -> tuple[Explainer, dict[str, Any]]:
     """A method of the run, loaded where it was trained."""
     info, options = get_info(name), params.options_of(name)
     if not info.learned:

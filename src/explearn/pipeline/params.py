@@ -309,7 +309,9 @@ class Params(Section):
             try:
                 return section.model_validate(merged).model_dump()
             except ValidationError as error:
-                raise ParamsError("; ".join(problem_sentence(problem, section) for problem in error.errors())) from error
+                raise ParamsError(
+                    "; ".join(problem_sentence(problem, section) for problem in error.errors())
+                ) from error
         if name in learned_sections():
             found: dict[str, Any] = self.section(name).model_dump()
             return found
@@ -357,7 +359,9 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
         return Params.of(raw)
     except ValidationError as error:
         root = with_sections(Params)
-        raise ParamsError("; ".join(f"{path}, {problem_sentence(problem, root)}" for problem in error.errors())) from error
+        raise ParamsError(
+            "; ".join(f"{path}, {problem_sentence(problem, root)}" for problem in error.errors())
+        ) from error
 
 
 def _known(name: str) -> MethodInfo:

@@ -19,9 +19,7 @@ from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 
 
-def check_task(
-    workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int
-) -> dict[str, Any]:
+def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
     A method with a classifier of its own is checked on copies of that one.
