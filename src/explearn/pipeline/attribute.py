@@ -16,7 +16,14 @@ from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
-from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
+from explearn.core.storage import (
+    ATTRIBUTION_SCHEMA,
+    atomic_folder,
+    attribution_row,
+    parquet_writer,
+    read_metadata,
+    set_metadata,
+)
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer, get_info
