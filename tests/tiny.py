@@ -19,8 +19,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from explearn.core.compute import ComputeOptions
-from explearn.models.classifier import Classifier
-from explearn.models.question_answering import QuestionAnswerer
+from explearn.models.classifier import Classifier, QuestionAnswerer
 
 # For tensors this small a second thread costs more than it gives.
 torch.set_num_threads(1)
