@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ModelError, first_line
 from explearn.models.heads import Head, head_of
@@ -60,7 +60,8 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
         )
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    known = model.get_input_embeddings().weight.shape[0]
+    table: Any = model.get_input_embeddings()
+    known = table.weight.shape[0]
     if len(tokenizer) > known:
         raise ModelError(
             f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
