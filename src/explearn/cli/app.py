@@ -136,8 +136,7 @@ def explain(
         found = get_explainer(method, path=str(explainer) if explainer else None, **options)
         lines = texts or _lines()
         from explearn.core.seeds import seed_everything
-        from explearn.models.classifier import Classifier
-        from explearn.models.question_answering import QuestionAnswerer
+        from explearn.models.classifier import Classifier, QuestionAnswerer
 
         if seed is not None:
             seed_everything(seed)

@@ -32,9 +32,8 @@ from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.info import About
-from explearn.models.classifier import Classifier, fingerprint, max_length
+from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 

@@ -43,10 +43,10 @@ from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights, load_encoder
-from explearn.models.question_answering import QuestionAnswerer, reached
+from explearn.models.question_answering import reached
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 
