@@ -17,11 +17,11 @@ from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import read_run
 from explearn.pipeline.params import Params
+from explearn.pipeline.runs import read_run
 from explearn.pipeline.staging import TaskOption, stage
 from explearn.pipeline.workspace import Workspace
-from explearn.reporting.figures.bars import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
+from explearn.reporting.figures.plot_data import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
 
 
 @stage()
