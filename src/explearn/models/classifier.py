@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
-from explearn.models.encoding import Batch, Encoding, budget_batches, collate
+from explearn.models.encoding import Batch, Encoding, collate
 
 Text = str | tuple[str, str] | Example
 """What can be classified and explained: a text, a pair of segments, or an example."""

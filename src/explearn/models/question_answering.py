@@ -20,12 +20,13 @@ import transformers
 from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.data.alignment import NO_WORD
 from explearn.models.classifier import Classifier, Text
-from explearn.models.encoding import Batch, Encoding, budget_batches
+from explearn.models.encoding import Batch, Encoding
 
 FLOOR = -30.0
 """Least log-probability of a span, for what cannot be given: gates and logits stay finite."""
