@@ -379,7 +379,7 @@ class TestOtherBackbones:
         of = one_word_classifier()
         tiny.model("bert", seed=4).bert.save_pretrained(tmp_path / "encoder")
         of.tokenizer.save_pretrained(tmp_path / "encoder")
-        paml = PAML("encoder")
+        paml = PAML(backbone="encoder")
         paml._start(of, str(tmp_path / "encoder"), None)
         assert paml.model is not None and paml.bridge is None
         own, pretrained = paml.model.backbone.get_input_embeddings().weight, tiny.model("bert", seed=4).bert

@@ -275,7 +275,7 @@ class TestFiles:
         ]
 
     def test_weights_lie_in_safetensors_and_the_rest_in_json(self, tmp_path: Path) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         assert sorted(p.name for p in (tmp_path / "it").iterdir()) == ["config.json", "expnet.safetensors"]
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ class TestFiles:
     @pytest.mark.parametrize("name", ["config.json", "expnet.safetensors"])
     @pytest.mark.parametrize("keep", [None, 0.0, 0.5])
     def test_a_file_that_is_missing_empty_or_cut_short(self, tmp_path: Path, name: str, keep: float | None) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         file = tmp_path / "it" / name
         content = file.read_bytes()
         file.unlink()
@@ -321,19 +321,19 @@ class TestFiles:
         ids=str,
     )
     def test_a_configuration_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any]) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         self.refused(tmp_path / "it")
 
     @pytest.mark.parametrize("config", ["[]", "3", '"ExpNet"'])
     def test_a_configuration_of_another_kind(self, tmp_path: Path, config: str) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         (tmp_path / "it" / "config.json").write_text(config)
         self.refused(tmp_path / "it")
 
     def test_a_tensor_that_is_missing(self, tmp_path: Path) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         weights = tmp_path / "it" / "expnet.safetensors"
         tensors = load_file(weights)
         del tensors["2.bias"]
