@@ -12,22 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.data.alignment import NO_WORD, aggregate
+from explearn.methods.aml.params import Metric, MetricOfInterest
 from explearn.metrics.faithfulness import EPSILON, top_count
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-
-Metric = Literal[
-    "sufficiency",
-    "comprehensiveness",
-    "log_odds",
-    "aopc_sufficiency",
-    "aopc_comprehensiveness",
-    "difference",
-    "aopc_difference",
-]
-"""Those of `faithfulness`; differences are comprehensiveness - sufficiency, single (the headline percent) or AOPC."""
 
 RIDGE = 1.0
 """Penalty on the squared weights of `Monitor.worth`, in squared probabilities."""
@@ -43,6 +33,10 @@ class MetricOptions:
     removal: Literal["delete", "mask"]
     percents: tuple[int, ...]
     headline_percent: int
+
+    @classmethod
+    def of(cls, section: MetricOfInterest) -> MetricOptions:
+        return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
 
 
 @dataclass(frozen=True, slots=True)
