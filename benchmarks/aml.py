@@ -37,8 +37,8 @@ from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import texts_to_explain
-from explearn.pipeline.params import Params, load_params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params, load_params
+from explearn.pipeline.base.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
 SMALLER = ("sufficiency", "log_odds", "aopc_sufficiency")

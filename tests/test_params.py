@@ -10,9 +10,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST: dict[str, Any] = {"profile": "mine", "tasks": ["a", "b"], "sources": {"a": SOURCE, "b": SOURCE}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.data.params import SourceParams
+from explearn.core.sections import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.annotated import mask_of_phrase
 from explearn.data.sources.mapping import Dropped, MappedRow

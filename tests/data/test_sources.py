@@ -19,11 +19,11 @@ import yaml
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Split
+from explearn.core.sections import RationaleFile, SourceParams
 from explearn.data.agreement import agreement_metrics
-from explearn.data.params import RationaleFile, SourceParams
 from explearn.data.rationales import import_rationales
 from explearn.data.sources import TaskData, load_task
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 
 
 def source(**options: Any) -> SourceParams:

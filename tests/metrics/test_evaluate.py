@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from explearn.core.errors import DataError
+from explearn.core.method_names import get_info
 from explearn.core.records import Example
-from explearn.methods.base.registry import get_info
+from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.evaluate import OwnModel, evaluate_task
 from explearn.metrics.headline import Rival, best_rival, headline
-from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 
 from .fakes import FakeClassifier, attribution, random_probability
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import golden
 from explearn.core.errors import DataError, ModelError, UnknownNameError
+from explearn.core.sections import EvaluateParams
 from explearn.metrics.faithfulness import EPSILON, faithfulness, logit, top_count
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability

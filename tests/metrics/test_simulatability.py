@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
-from explearn.metrics.params import SimulatabilityParams
+from explearn.core.sections import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability, to_simplex
 
 QUICK = SimulatabilityParams(repeats=2, dimensions=16)

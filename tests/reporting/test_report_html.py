@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from explearn.core.records import Attribution, Example
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.markdown import Markdown, emphasise, escape_markdown, inline_html
 from explearn.reporting.content.task_report import example_reports
 from explearn.reporting.files import write_report

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Example
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
 from explearn.reporting.content.task_report import choose_examples, example_reports, leaderboard_order

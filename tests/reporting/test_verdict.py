@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.caveats import caveats
 from explearn.reporting.content.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
 from explearn.reporting.content.task_sections import agreement_rows, own_model_blocks, sanity_rows, significance_matrix

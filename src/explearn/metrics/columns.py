@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.records import Attribution
+from explearn.core.sections import EvaluateParams
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.consistency import consistency
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import Counts, mean_interval
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity, stability
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Binarisation, Example
+from explearn.core.sections import EvaluateParams
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
 from explearn.metrics.arrays import mean_of_known
@@ -20,7 +21,6 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.importance import important_share
 from explearn.metrics.infidelity import infidelity
 from explearn.metrics.judge import judge_plausibility
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Comparison, bootstrap_counts, compare
 

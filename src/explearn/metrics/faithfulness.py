@@ -17,8 +17,8 @@ from scipy.special import entr
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution
+from explearn.core.sections import EvaluateParams
 from explearn.data.alignment import NO_WORD
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from explearn.core.records import Attribution
+from explearn.core.sections import EvaluateParams
 from explearn.metrics import eraser, plausibility
 from explearn.metrics.arrays import ratio
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import (
     area_intervals,
     bootstrap_counts,

@@ -19,10 +19,10 @@ from scipy.stats import rankdata
 
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import SanityParams
 from explearn.introspection.perturb import noisy_embeddings, parts, randomised
 from explearn.metrics.arrays import ratio
 from explearn.metrics.faithfulness import top_count
-from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.significance import bootstrap_counts, mean_interval
 from explearn.models.classifier import Classifier

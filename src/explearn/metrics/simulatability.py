@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.metrics.params import SimulatabilityParams
+from explearn.core.sections import SimulatabilityParams
 from explearn.metrics.plausibility import check_scores
 
 Array = NDArray[np.float64]

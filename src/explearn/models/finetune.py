@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.core.records import ANSWER_LABELS, Example
+from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier, QuestionAnswerer, max_length
 from explearn.models.encoder import resolve_encoder
 from explearn.models.heads import head_for
 from explearn.models.loading import quiet_transformers
-from explearn.models.params import FinetuneParams
 from explearn.models.question_answering import reached
 
 if TYPE_CHECKING:

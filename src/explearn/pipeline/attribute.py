@@ -14,6 +14,7 @@ import pyarrow as pa
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
+from explearn.core.method_names import get_info
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
 from explearn.core.storage import (
@@ -22,14 +23,15 @@ from explearn.core.storage import (
     attribution_row,
     parquet_writer,
     set_metadata,
+    write_json,
 )
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer, get_info
+from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.runs import Cost
-from explearn.pipeline.workspace import Workspace
 
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
@@ -80,11 +82,12 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
-) -> None:
-    """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
+) -> Cost:
+    """Explain the predicted class of every example; write attributions shard by shard.
 
-    The metadata holds method, options, classifier (fingerprint), threshold, notes, and the fields of Cost, measured on
-    this very run after a warm-up.
+    The file's metadata holds method, options, classifier (fingerprint), threshold, notes, texts, and the passes through
+    the model for one text. Nothing in it depends on the machine's speed. Returns the cost of this very run, measured
+    after a warm-up.
 
     Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
     """
@@ -111,23 +114,19 @@ def write_attributions(
                 rows = [attribution_row(attribution) for attribution in attributions]
                 writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
         memory = peak()
-        cost = Cost(
-            texts=len(examples),
-            seconds=seconds,
-            forward_seconds=forward.seconds(),
-            peak_memory_mb=memory,
-            forward_passes=passes.forward / len(examples),
-            backward_passes=passes.backward / len(examples),
-        )
+        cost = Cost(len(examples), seconds, forward.seconds(), memory)
         metadata = {
             "method": explainer.name,
             "options": dict(options),
             "classifier": classifier.fingerprint,
             "threshold": explainer.threshold,
             "notes": explainer.notes(),
-            **asdict(cost),
+            "texts": len(examples),
+            "forward_passes": passes.forward / len(examples),
+            "backward_passes": passes.backward / len(examples),
         }
         set_metadata(writer, metadata)
+    return cost
 
 
 def attribute_group(
@@ -135,15 +134,20 @@ def attribute_group(
 ) -> None:
     """Explain a task's test texts with every method of a group; write a file for each, in place of the group's folder.
 
+    What each cost goes to a file beside DVC's (`Workspace.costs`).
+
     Raises as `group_methods` and `write_attributions` do.
     """
     methods = group_methods(group, task, params, workspace, seed)
     classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
+    costs: dict[str, Any] = {}
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
-            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+            cost = write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+            costs[method.name] = asdict(cost)
+    write_json(workspace.costs(task, group), costs)
 
 
 def group_methods(

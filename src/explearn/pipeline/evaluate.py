@@ -10,19 +10,19 @@ from typing import Any
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
+from explearn.core.method_names import get_info
 from explearn.core.records import Example
 from explearn.core.storage import read_attributions, read_json, write_json
 from explearn.introspection.representations import aggregate_states, word_embeddings
-from explearn.methods.base.registry import get_info
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.plot_data import PLOTTED, write_plot_data
 from explearn.pipeline.runs import read_run
-from explearn.pipeline.workspace import Workspace
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:

@@ -7,8 +7,8 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.core.storage import write_text
-from explearn.methods.base.registry import get_info, leaderboard_order
 
 PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness"}
 """Plot -> the metric that it shows."""

@@ -1,18 +1,22 @@
-"""The record of one method's run that stands in its attribution file. Reading it needs no torch."""
+"""What is known of one method's run: what stands in its attribution file, and what it cost. Reading needs no torch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError
-from explearn.core.storage import read_metadata
+from explearn.core.storage import read_json, read_metadata
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a method costs on the texts it explained.
+    """What a run of a method cost. It differs from machine to machine and from run to run, so it is kept apart from the
+    attributions: in a file that DVC does not know.
 
     Attributes:
         texts: how many texts were explained.
@@ -21,15 +25,20 @@ class Cost:
             after.
         peak_memory_mb: the most memory in use while it explained, of the process or the device, model included; None
             where the system does not say (`explearn.core.memory`).
-        forward_passes, backward_passes: passes through the model, mean per text.
     """
 
     texts: int
     seconds: float
     forward_seconds: float
     peak_memory_mb: float | None
-    forward_passes: float
-    backward_passes: float
+
+    def figures(self) -> dict[str, float | None]:
+        """throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
+        return {
+            "throughput": self.texts / self.seconds if self.seconds > 0 else None,
+            "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,
+            "peak_memory_mb": self.peak_memory_mb,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +46,14 @@ class Run:
     """How an attribution file was made.
 
     Attributes:
-        cost: what the method took.
-        threshold: its threshold on the scores; None for a method without one.
+        forward_passes, backward_passes: passes through the model, mean per text.
+        threshold: the method's threshold on the scores; None for a method without one.
         classifier: fingerprint of the classifier that it explained.
         notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
     """
 
-    cost: Cost
+    forward_passes: float
+    backward_passes: float
     threshold: float | None
     classifier: str
     notes: dict[str, Any]
@@ -52,10 +62,38 @@ class Run:
 def read_run(path: Path) -> Run:
     """Read an attribution file's metadata; raises DataError where the stage attribute did not write them."""
     metadata = read_metadata(path)
-    keys = [field.name for field in fields(Cost)]
-    missing = [key for key in (*keys, "threshold", "classifier", "notes") if key not in metadata]
-    if missing:
+    keys = [field.name for field in fields(Run)]
+    if missing := [key for key in keys if key not in metadata]:
         raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
-    return Run(
-        Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"], metadata["notes"]
-    )
+    return Run(**{key: metadata[key] for key in keys})
+
+
+def read_costs(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, float | None]]:
+    """Method -> `Cost.figures`, of the methods of the run that were timed on this machine.
+
+    A method whose attributions came out of DVC's cache was not. Raises DataError for a damaged file.
+    """
+    return _figures(workspace, task, {name: params.group_of(name) for name in params.methods}.items())
+
+
+def read_own_model_costs(
+    workspace: Workspace, params: Params, task: str, explainer: str
+) -> dict[str, dict[str, float | None]]:
+    """The same of an explainer with a classifier of its own and the baselines run on that."""
+    group = params.group_of(explainer)
+    return _figures(workspace, task, [(name, group) for name in (explainer, *params.baselines.own_model)])
+
+
+def _figures(workspace: Workspace, task: str, methods: Iterable[tuple[str, str]]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = {}
+    documents: dict[str, Any] = {}
+    for name, group in methods:
+        path = workspace.costs(task, group)
+        if group not in documents:
+            documents[group] = read_json(path) if path.exists() else {}
+        if name in documents[group]:
+            try:
+                found[name] = Cost(**documents[group][name]).figures()
+            except TypeError as error:
+                raise DataError(f"{path}, {name}: {error}; expected what the stage attribute writes") from error
+    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from explearn.core.storage import write_json, write_text
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.headline import headline
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.l2e_students import Document
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES, not_of_machine, of_machine
 from explearn.reporting.content.task_report import TaskReport

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explearn.core.storage import read_json
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:

@@ -15,6 +15,7 @@ from aml_cases import CPU
 
 import tiny
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.sections import EvaluateParams
 from explearn.data.alignment import aggregate
 from explearn.methods.aml.candidates import _draw, arranged, exchanged
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
@@ -23,7 +24,6 @@ from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor, T
 from explearn.methods.aml.tokenizer_bridge import Bridge, link, link_batch
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 

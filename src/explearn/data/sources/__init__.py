@@ -14,7 +14,7 @@ from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import SPLITS, Example, Rationale, Split
-from explearn.data.params import SourceParams
+from explearn.core.sections import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.mapping import Adapter, Dropped, MappedRow, Marks, one_of
 from explearn.data.sources.readers import (

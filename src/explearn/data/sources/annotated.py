@@ -9,8 +9,8 @@ from typing import Any
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
+from explearn.core.sections import SourceParams
 from explearn.data.marks import parse_mask
-from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, Marks, class_label, row_id
 from explearn.data.sources.readers import RawRow
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Split, is_unicode
+from explearn.core.sections import SourceParams
 from explearn.data.marks import parse_marked, parse_mask, parse_spans, parse_word_list
-from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.data.sources.readers import RawRow
 

@@ -27,7 +27,7 @@ SMALLER_IS_BETTER = frozenset({"sufficiency", "log_odds", "aopc_sufficiency"})
 
 @dataclass(frozen=True, slots=True)
 class MetricOptions:
-    """How the metrics are taken; as in `explearn.metrics.params.EvaluateParams`, protocol default or aml."""
+    """How the metrics are taken; as in `explearn.core.sections.EvaluateParams`, protocol default or aml."""
 
     protocol: Literal["default", "aml"]
     removal: Literal["delete", "mask"]

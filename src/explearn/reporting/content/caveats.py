@@ -8,8 +8,8 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import spearmanr
 
-from explearn.methods.base.registry import get_info
-from explearn.pipeline.params import Params
+from explearn.core.method_names import get_info
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.aml_notes import is_untrained
 from explearn.reporting.content.columns import comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown

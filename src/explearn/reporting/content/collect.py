@@ -12,9 +12,9 @@ from explearn.core.records import SPLITS, RationaleKind
 from explearn.core.storage import read_attributions, read_json
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
-from explearn.pipeline.params import Params
-from explearn.pipeline.runs import read_run
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.runs import read_costs, read_run
 from explearn.reporting.content.machine_figures import join_costs
 from explearn.reporting.content.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 
@@ -42,7 +42,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         split_counts=counts,
         agreement=agreement,
         classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
-        methods=_figures(workspace, task),
+        methods=_figures(workspace, params, task),
         examples=shown[: params.report.examples],
         k=k,
         positive_rate=rate,
@@ -57,10 +57,9 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     )
 
 
-def _figures(workspace: Workspace, task: str) -> dict[str, dict[str, Number]]:
-    """Method -> its metrics and costs. Costs are missing where only the files under version control are there."""
-    costs = workspace.metrics("costs", task)
-    return join_costs(read_json(workspace.metrics("explanations", task)), read_json(costs) if costs.exists() else {})
+def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
+    """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
+    return join_costs(read_json(workspace.metrics("explanations", task)), read_costs(workspace, params, task))
 
 
 def _example_texts(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from explearn.methods.base.registry import get_info, list_explainers
+from explearn.core.method_names import get_info, list_explainers
 from explearn.metrics.catalogue import METRICS
 from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.task_report import Number, leaderboard_order

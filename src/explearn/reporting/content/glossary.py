@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explearn.metrics.params import EvaluateParams
+from explearn.core.sections import EvaluateParams
 
 
 @dataclass(frozen=True, slots=True)

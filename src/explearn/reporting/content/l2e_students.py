@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.metrics.significance import holm
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 

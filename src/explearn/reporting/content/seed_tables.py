@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import Column
 from explearn.reporting.content.markdown import Markdown

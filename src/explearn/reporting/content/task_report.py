@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
+from explearn.core.method_names import get_info
 from explearn.core.records import Attribution, Example, RationaleKind
-from explearn.methods.base.registry import get_info
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.significance import Comparison
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.metrics.significance import Comparison
 from explearn.reporting.content.aml_notes import aml_blocks
 from explearn.reporting.content.blocks import Block

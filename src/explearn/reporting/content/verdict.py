@@ -9,11 +9,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.headline import best_rival, headline
 from explearn.metrics.significance import Comparison, compare
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import Cell, Column, Row, comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order

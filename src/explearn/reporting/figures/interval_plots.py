@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.reporting.content.task_report import Number, TaskReport
 from explearn.reporting.figures.plot_data import PlotSpec
 from explearn.reporting.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure

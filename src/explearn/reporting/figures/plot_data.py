@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from explearn.core.method_names import get_info
 from explearn.core.storage import write_text
-from explearn.methods.base.registry import get_info
 from explearn.reporting.content.task_report import Number, leaderboard_order
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import COST_COLUMNS, COST_NOTE, leaderboard
 from explearn.reporting.content.l2e_students import Document, student_times
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES

@@ -13,8 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
+from explearn.core.method_names import get_info
 from explearn.core.storage import write_text
-from explearn.methods.base.registry import get_info
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import COST_NOISE, Cell, Column, Row
 from explearn.reporting.content.criterion_tables import OwnModelRun, criterion_blocks

@@ -12,7 +12,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from explearn.core.storage import write_text
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.caveats import caveats, chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import yaml
 
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.caveats import caveats, chance_warning
