@@ -177,7 +177,7 @@ def _check_attributions(case: _Case) -> None:
         if not found.signed:
             case.expect(bool((found.token_scores >= 0).all()), f"{said}a score is below zero, but `signed` is False")
         owners = np.array([encoding.word_ids[i] for i in encoding.positions])
-        combine = {"max": np.max, "sum": np.sum}[found.aggregation]
+        combine: Callable[[Any], float] = np.max if found.aggregation == "max" else np.sum
         for word, score in enumerate(found.scores):
             pieces = float(combine(found.token_scores[owners == word]))
             case.expect(
