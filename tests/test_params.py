@@ -205,7 +205,7 @@ class TestOptionsOf:
 
     @pytest.fixture
     def params(self) -> Iterator[Params]:
-        yield Params.model_validate({**LEAST, "expnet_in_domain": {"hidden": 8}, "ivra": {"epochs": 7}})
+        yield Params.model_validate({**LEAST, "expnet_in_domain": {"hidden": 8}, "ivra": {"norm": "softmax"}})
         set_variants({})
 
     def test_those_of_its_section(self, params: Params) -> None:
@@ -213,8 +213,8 @@ class TestOptionsOf:
         assert params.options_of("expnet_in_domain") == ExpNetParams(hidden=8).model_dump()
 
     def test_a_variant_s_are_those_of_its_method_and_its_own(self, params: Params) -> None:
-        set_variants({"ivra_again": {"of": "ivra", "epochs": 3}})
-        assert params.options_of("ivra_again") == {**params.ivra.model_dump(), "epochs": 3}
+        set_variants({"ivra_again": {"of": "ivra", "norm": "sparsemax"}})
+        assert params.options_of("ivra_again") == {**params.ivra.model_dump(), "norm": "sparsemax"}
 
     def test_a_baseline_has_none(self, params: Params) -> None:
         with pytest.raises(ParamsError, match="explainer 'rollout' is not trained; name it under baselines"):
