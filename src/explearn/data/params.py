@@ -23,7 +23,7 @@ class Columns(Section):
     marked: str | None = None
     """Text whose evidence is set in double square brackets, [[like this]]."""
     mask: str | None = None
-    """List of 0/1, one a word."""
+    """List of 0/1, one per word."""
     spans: str | None = None
     """List of [start, end) word offsets."""
 
@@ -40,7 +40,7 @@ class SourceParams(Section):
     config: str | None = None
     """hub: configuration of the data set (default: the adapter's own)."""
     revision: str | None = None
-    """hub: git revision, for a download that stays the same."""
+    """hub: git revision, so that every download is the same."""
     view: str | None = None
     """A variant of the labels that the adapter offers (hatexplain: binary or three_class)."""
     splits: dict[Split, str] | None = None
@@ -50,7 +50,7 @@ class SourceParams(Section):
     carve_test: OpenFraction = 0.2
     """Fraction of train set aside as test where `splits` names none."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
-    """Most examples a split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
+    """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
     balance: bool = False
     """Even out the labels of every split by subsampling the larger ones."""
     labels: list[str] | None = None
@@ -60,11 +60,11 @@ class SourceParams(Section):
     columns: Columns = Field(default_factory=Columns)
     neutral: str | None = None
     """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
-    protocol for human rationales (section 5). For sources that bring rationales."""
+    protocol for human rationales (section 5). For sources that come with rationales."""
 
 
 class RationaleFile(Section):
-    """A file of rationales to import besides those that the source brings along."""
+    """A file of rationales to import, besides those that come with the source."""
 
     path: str
     """JSON Lines, CSV or Parquet under `data_dir`."""

@@ -1,4 +1,4 @@
-"""How many model passes something takes, counted where they happen."""
+"""Counting how many forward and backward passes a method makes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Passes:
-    """Texts sent through the classifier, forward and backward; a batch of 8 counts 8."""
+    """Texts sent through the classifier, forward and backward; a batch of 8 texts counts as 8."""
 
     forward: int = 0
     backward: int = 0
 
 
 def _last_layer(model: nn.Module) -> nn.Module:
-    """The map that gives the logits: every pass goes through it, also one that runs the model part by part."""
+    """The map that gives the logits: every pass goes through it, even one that runs the model part by part."""
     from explearn.introspection.anatomy import dissect
 
     try:

@@ -14,11 +14,11 @@ class FinetuneParams(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
-    """Fraction of all steps."""
+    """Share of all steps in which the learning rate rises."""
     batch_size: PositiveInt = 32
-    """Examples a step."""
+    """Examples per step."""
     max_length: Annotated[int, Field(ge=8)] = 256
-    """Sub-tokens a text, special tokens included; longer texts are cut."""
+    """Most sub-tokens per text, special tokens included; longer texts are cut."""
     class_weights: Literal["balanced", "none"] = "balanced"
     """balanced: each class weighs n / (C n_c) in the loss."""
     patience: PositiveInt = 2
