@@ -12,8 +12,8 @@ from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Mark
 from explearn.data.sources.readers import RawRow
 
 INLINE_ANNOTATOR = "table"
-"""Annotator of the rationales that stand in the table itself. They count as human; for others, and for several
-annotators a text, there are rationale files."""
+"""Annotator of the rationales in the table itself. They count as human; rationales of other kinds, or of several
+annotators per text, go into rationale files."""
 
 
 class CustomAdapter:
