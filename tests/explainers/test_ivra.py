@@ -26,9 +26,10 @@ from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.methods.ivra.training import JointTrainer, Labelled, explain_batch
-from explearn.metrics.faithfulness import faithfulness, top_count
+from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import ratio
-from explearn.metrics.faithfulness import top_count
+from explearn.metrics.arrays import ranks, ratio
 from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.protocols import top_count
 
 Array = NDArray[np.float64]
 
@@ -30,10 +29,10 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     texts = _texts(scores)
     total, known = np.zeros((len(scores),) * 2), np.zeros((len(scores),) * 2)
     for values in texts:
-        ranks = rankdata(values, axis=1)
-        ranks -= ranks.mean(axis=1, keepdims=True)
-        norms = np.linalg.norm(ranks, axis=1)
-        total += ratio(ranks @ ranks.T, np.outer(norms, norms), undefined=0.0)
+        centred = ranks(values, axis=1)
+        centred -= centred.mean(axis=1, keepdims=True)
+        norms = np.linalg.norm(centred, axis=1)
+        total += ratio(centred @ centred.T, np.outer(norms, norms), undefined=0.0)
         known += np.outer(norms > 0, norms > 0)
     return ratio(total, known)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,9 @@ from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Binarisation, Example
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
-from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.catalogue import METRICS
-from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
-from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.importance import important_share
-from explearn.metrics.infidelity import infidelity
-from explearn.metrics.judge import judge_plausibility
+from explearn.metrics.catalogue import FAMILIES, METRICS
+from explearn.metrics.columns import Columns, MethodMetrics
+from explearn.metrics.context import Context, ExplainedModel
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Comparison, bootstrap_counts, compare
@@ -27,7 +24,6 @@ from explearn.metrics.significance import Comparison, bootstrap_counts, compare
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
 
-Number = int | float | None
 Array = NDArray[np.float64]
 
 _NOTHING = np.zeros(1, dtype=np.bool_)
@@ -128,82 +124,51 @@ def evaluate_task(
         return TaskEvaluation({}, (), {}, {}, {})
     if k < 1:
         raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
-    by_id = {method: _by_id(task, method, texts) for method, texts in attributions.items()}
-    ids = _common_ids(task, by_id)
-    ordered = {method: [texts[i] for i in ids] for method, texts in by_id.items()}
-    for method, texts in ordered.items():
-        for attribution in texts:
-            _check(task, method, attribution, examples)
+    ordered = _ordered(task, attributions, examples)
+    for method in ordered:
         if method not in costs:
             raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected seconds and memory")
-    masks = [_gold_mask(task, i, gold[i], examples[i]) if i in gold else _NOTHING for i in ids]
-    chosen = {
-        method: [
-            plausibility.binarise(
-                text.scores,
-                binarisation[method],
-                k=k,
-                threshold=thresholds.get(method),
-                positive_rate=positive_rate,
-            )
-            for text in texts
-        ]
-        for method, texts in ordered.items()
-    }
-    columns = Columns(counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed))
-    for method, texts in ordered.items():
-        judged = np.array(
-            [a.predicted == examples[a.example_id].label and mask.any() for a, mask in zip(texts, masks, strict=True)]
-        )
-        boundaries = [len(examples[i].words) or None for i in ids]
-        found = judge_plausibility(texts, chosen[method], masks, judged, boundaries, k, params, seed)
-        columns.means[method] |= found.metrics | {"plausibility_texts": int(judged.sum())}
-        for name, values in found.by_text.items():
-            columns.by_text[name][method] = values
-
-    for method, texts in ordered.items():
-        columns.add(method, "important_words", np.array([important_share(text.scores) for text in texts]))
-    rationales = {method: dict(zip(ids, masks_, strict=True)) for method, masks_ in chosen.items()}
+    texts = [examples[attribution.example_id] for attribution in next(iter(ordered.values()))]
     own = own or {}
-    shared = {method: texts for method, texts in ordered.items() if method not in own}
-    models = [(OwnModel(classifier, states), shared)] if shared else []
-    models += [(own[method], {method: ordered[method]}) for method in ordered if method in own]
-    prediction: dict[str, NDArray[np.int64]] = {}
-    for model, of_model in models:
-        predictions = Predictions(model.classifier)
-        encodings = dict(zip(ids, model.classifier.encode([examples[i] for i in ids]), strict=True))
-        for method, result in faithfulness(
-            model.classifier, encodings, of_model, params, rationales, predictions
-        ).items():
-            columns.add_all(method, result.values())
-            prediction[method] = result.prediction
-        if params.infidelity_samples:
-            found_infidelity = infidelity(
-                model.classifier, encodings, of_model, params.infidelity_samples, seed, predictions
-            )
-            for method, values in found_infidelity.items():
-                columns.add(method, "infidelity", values)
-        stacked = _stacked(model.states, ids)
-        add_stability(columns, of_model, [examples[i].all_words for i in ids], stacked, params)
-        add_consistency(columns, of_model, stacked, params, seed)
-    if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
-        add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
+    context = Context(
+        task=task,
+        examples=texts,
+        attributions=ordered,
+        gold=[_gold_mask(task, e.id, gold[e.id], e) if e.id in gold else _NOTHING for e in texts],
+        chosen=_chosen(ordered, binarisation, k, thresholds, positive_rate),
+        models=_models(OwnModel(classifier, states), own, ordered, texts),
+        labels=classifier.labels,
+        embeddings=None if embeddings is None else [embeddings[e.id] for e in texts],
+        costs=costs,
+        k=k,
+        params=params,
+        seed=seed,
+    )
+    columns = Columns()
+    for family in FAMILIES:
+        columns.join(_measure_of(family)(context))
+    return _evaluation(context, columns, own)
 
-    metrics: dict[str, MethodMetrics] = {}
-    for method, texts in ordered.items():
-        metrics[method] = {
-            **dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")),
-            **columns.means[method],
-            **columns.figures(method, params.confidence),
-            **_costs(task, method, costs[method]),
-            "completeness_error": mean_of_known([a.completeness_error for a in texts]),
-            "texts": len(texts),
-            "unaligned_words": sum(a.unaligned for a in texts),
-        }
+
+def _measure_of(family: str) -> Callable[[Context], Columns]:
+    """What measures a family of metrics; imported by name, since some families load torch or scikit-learn."""
+    found: Callable[[Context], Columns] = import_module(f"explearn.metrics.{family}").measure
+    return found
+
+
+def _evaluation(context: Context, columns: Columns, own: Collection[str]) -> TaskEvaluation:
+    """Figures with their intervals, and how the methods compare and agree. own: methods with a model of their own."""
+    params, ordered = context.params, context.attributions
+    counts = bootstrap_counts(len(context.examples), params.bootstrap_samples, context.seed)
+    undefined = dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high"))
+    metrics: dict[str, MethodMetrics] = {
+        method: {**undefined, **columns.figures[method], **columns.intervals(method, counts, params.confidence)}
+        for method in ordered
+    }
     scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
     return TaskEvaluation(
         metrics=metrics,
-        example_ids=tuple(ids),
+        example_ids=tuple(context.ids),
         # Looking up a metric that nobody has leaves an empty entry.
         by_text={name: dict(values) for name, values in columns.by_text.items() if values},
         comparisons={
@@ -220,9 +185,70 @@ def evaluate_task(
         agreement={
             "rank_agreement": rank_agreement(scores),
             "top_overlap": top_overlap(scores, params.headline_percent),
-            "prediction_overlap": prediction_overlap({method: prediction[method] for method in ordered}),
+            "prediction_overlap": prediction_overlap({method: columns.classes[method] for method in ordered}),
         },
     )
+
+
+def _ordered(
+    task: str, attributions: Mapping[str, Sequence[Attribution]], examples: Mapping[str, Example]
+) -> dict[str, list[Attribution]]:
+    """Each method's attributions in one order of the texts, checked."""
+    by_id = {method: _by_id(task, method, texts) for method, texts in attributions.items()}
+    ids = _common_ids(task, by_id)
+    ordered = {method: [texts[i] for i in ids] for method, texts in by_id.items()}
+    for method, texts in ordered.items():
+        for attribution in texts:
+            _check(task, method, attribution, examples)
+    return ordered
+
+
+def _chosen(
+    ordered: Mapping[str, Sequence[Attribution]],
+    binarisation: Mapping[str, Binarisation],
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> dict[str, list[NDArray[np.bool_]]]:
+    """The words that each method chooses in each text by its own rule."""
+    return {
+        method: [
+            plausibility.binarise(
+                text.scores,
+                binarisation[method],
+                k=k,
+                threshold=thresholds.get(method),
+                positive_rate=positive_rate,
+            )
+            for text in texts
+        ]
+        for method, texts in ordered.items()
+    }
+
+
+def _models(
+    shared: OwnModel,
+    own: Mapping[str, OwnModel],
+    ordered: Mapping[str, Sequence[Attribution]],
+    examples: Sequence[Example],
+) -> list[ExplainedModel]:
+    """The task's classifier with the methods that explain it, if any, and each method's own."""
+    of_task = {method: texts for method, texts in ordered.items() if method not in own}
+    models = [(shared, of_task)] if of_task else []
+    models += [(own[method], {method: ordered[method]}) for method in ordered if method in own]
+    return [
+        ExplainedModel(
+            classifier=model.classifier,
+            attributions=of_model,
+            encodings={
+                example.id: encoding
+                for example, encoding in zip(examples, model.classifier.encode(examples), strict=True)
+            },
+            states=_stacked(model.states, [example.id for example in examples]),
+            predictions=Predictions(model.classifier),
+        )
+        for model, of_model in models
+    ]
 
 
 def _by_id(task: str, method: str, attributions: Sequence[Attribution]) -> dict[str, Attribution]:
@@ -276,17 +302,3 @@ def _gold_mask(task: str, example_id: str, mask: ArrayLike, example: Example) ->
 
 def _stacked(vectors: Mapping[str, ArrayLike] | None, ids: Sequence[str]) -> Array | None:
     return None if vectors is None else np.array([vectors[i] for i in ids], dtype=np.float64)
-
-
-def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
-    for name in ("seconds", "forward_seconds", "texts", "peak_memory_mb", "forward_passes", "backward_passes"):
-        if name not in cost:
-            raise DataError(f"task {task!r}, method {method!r}: cost {name!r} is missing; got {', '.join(cost)}")
-    seconds = cost["seconds"]
-    return {
-        "throughput": cost["texts"] / seconds if seconds > 0 else None,
-        "relative_throughput": cost["forward_seconds"] / seconds if seconds > 0 else None,
-        "peak_memory_mb": cost["peak_memory_mb"],
-        "forward_passes": cost["forward_passes"],
-        "backward_passes": cost["backward_passes"],
-    }

@@ -15,15 +15,14 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.records import Attribution, Example
 from explearn.introspection.perturb import noisy_embeddings, parts, randomised
-from explearn.metrics.arrays import ratio
-from explearn.metrics.faithfulness import top_count
+from explearn.metrics.arrays import ranks, ratio
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import bootstrap_counts, mean_interval
 from explearn.models.classifier import Classifier
 
@@ -72,7 +71,7 @@ def rank_correlations(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -
     """
     found = np.full(len(first), np.nan)
     for row, (before, after) in enumerate(_pairs(first, second)):
-        a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (before, after))
+        a, b = (ranks(values) - (len(values) + 1) / 2 for values in (before, after))
         found[row] = ratio(a @ b, np.sqrt((a @ a) * (b @ b)))
     return found
 

@@ -12,10 +12,9 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata, wilcoxon
 
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import ratio
+from explearn.metrics.arrays import ranks, ratio
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -26,8 +25,11 @@ ENTRIES_PER_CHUNK = 2_000_000
 """Resampled words held at once by `area_intervals`, 16 MB in float64."""
 
 
-def bootstrap_counts(texts: int, samples: int, seed: int) -> Counts:
-    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts)."""
+def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
+    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
+
+    seed: or a generator, which is drawn on from where it stands.
+    """
     rng = np.random.default_rng(seed)
     return (
         rng.multinomial(texts, np.full(texts, 1 / texts), size=samples) if texts else np.zeros((samples, 0), np.int64)
@@ -227,13 +229,16 @@ def _signs(differences: Array) -> Signs:
     """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
     sizes = np.abs(differences)
     # NaN last and zeros first: neither moves the order of the others.
-    ranks = rankdata(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
-    found: Signs = np.sign(np.nansum(np.sign(differences) * ranks, axis=1)).astype(np.int8)
+    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
+    found: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
     return found
 
 
 def _paired_tests(differences: Array) -> tuple[Array, Counts]:
     """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out, and how many are left."""
+    # scipy.stats takes half a second to load, which a reader of results need not wait for.
+    from scipy.stats import wilcoxon
+
     known = (~np.isnan(differences)).sum(axis=1)
     p_values = np.ones(len(differences))
     # Where no text differs there is nothing to test.
@@ -252,16 +257,16 @@ def _all_sign_flips(differences: Array) -> Array:
     Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
     the 2^n choices of signs. scipy gives the same p-values, but makes each choice in Python.
     """
-    ranks = np.zeros((len(differences), MOST_FLIPPED))
-    positive = np.zeros_like(ranks)
+    ranked = np.zeros((len(differences), MOST_FLIPPED))
+    positive = np.zeros_like(ranked)
     for row, values in enumerate(differences):
         changed = values[~np.isnan(values) & (values != 0)]
-        ranks[row, : len(changed)] = rankdata(np.abs(changed))
+        ranked[row, : len(changed)] = ranks(np.abs(changed))
         positive[row, : len(changed)] = changed > 0
-    width = int((ranks > 0).sum(axis=1).max())
+    width = int((ranked > 0).sum(axis=1).max())
     signs = (np.arange(2**width)[:, None] >> np.arange(width)) & 1
     # (pairs, 2^width); ranks are multiples of a half, so sums are exact.
-    sums = ranks[:, :width] @ signs.T
-    observed = (ranks * positive).sum(axis=1, keepdims=True)
+    sums = ranked[:, :width] @ signs.T
+    observed = (ranked * positive).sum(axis=1, keepdims=True)
     p_values: Array = np.minimum(2 * np.minimum((sums >= observed).mean(axis=1), (sums <= observed).mean(axis=1)), 1.0)
     return p_values

@@ -8,15 +8,19 @@ cuts scores into; words are compared without case and without punctuation around
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MAX_NGRAM = 4
 """Longest n-gram of lexical similarity (L2E, appendix C)."""
@@ -115,6 +119,9 @@ def stability(
             f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
             "expected as many"
         )
+    # scikit-learn takes a second to load, which those who only cut scores into levels need not wait for.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
     sets: list[set[tuple[str, int]]] = []
     for row, (given, words) in enumerate(zip(levels_of_texts, texts, strict=True)):
         found = np.asarray(given)
@@ -133,7 +140,29 @@ def stability(
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
     """1 where a set (row) holds an element (column), float64."""
+    # scipy takes a while to load, as above.
+    from scipy.sparse import csr_array
+
     columns: dict[Hashable, int] = {}
     indices = np.array([columns.setdefault(e, len(columns)) for found in sets for e in found], dtype=np.int64)
     starts = np.cumsum([0, *(len(found) for found in sets)])
     return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
+
+
+def measure(context: Context) -> Columns:
+    """Stability by wording and, where the model's states are known, by meaning; each with and without stop words."""
+    columns = Columns()
+    words = [example.all_words for example in context.examples]
+    count = context.params.neighbours
+    for model in context.models:
+        near = {"lexical": nearest(lexical_similarity(words), count)}
+        if model.states is not None:
+            near["semantic"] = nearest(semantic_similarity(model.states), count)
+        for method, texts in model.attributions.items():
+            found = [levels(text.scores, text.signed) for text in texts]
+            for kind, neighbours in near.items():
+                columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
+                columns.add(
+                    method, f"stability_{kind}_content", stability(found, words, neighbours, content_words=True)
+                )
+    return columns
