@@ -206,7 +206,7 @@ def test_means_by_text_are_the_figures():
     assert found.metrics["rollout"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
 
 
-def test_where_all_texts_are_of_one_class_there_is_nothing_to_foretell():
+def test_where_all_texts_are_of_one_class_there_is_nothing_to_predict():
     found = evaluation({"rollout": [replace(a, predicted="yes") for a in attributions()]}, embeddings=EMBEDDINGS)
     assert found.metrics["rollout"]["simulatability"] is None and "simulatability" not in found.by_text
     assert (
@@ -244,13 +244,24 @@ def test_protocol_eraser_takes_the_words_that_a_method_chose():
 def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
     classifier = FakeClassifier(random_probability)
     evaluate_task(
-        "t", METHODS, dict.fromkeys(METHODS, COST), EXAMPLES, GOLD, 2, 0.25, classifier, PARAMS, 13, {"expnet": 0.5}
+        "t",
+        METHODS,
+        dict.fromkeys(METHODS, COST),
+        EXAMPLES,
+        GOLD,
+        2,
+        0.25,
+        classifier,
+        PARAMS,
+        13,
+        {"expnet": "threshold", "rollout": "top_k", "raw_attention": "top_k"},
+        {"expnet": 0.5},
     )
     asked = [encoding.key for call in classifier.calls for encoding in call]
     assert len(asked) == len(set(asked))
 
 
-def test_students_foretell_the_classes_of_the_model_that_a_method_explains():
+def test_students_predict_the_classes_of_the_model_that_a_method_explains():
     other = [replace(a, predicted={"yes": "no", "no": "yes"}[a.predicted]) for a in attributions()]
     found = evaluation({"rollout": attributions(), "raw_attention": other}, embeddings=EMBEDDINGS)
     assert all(found.metrics[m]["student_accuracy"] is not None for m in found.metrics)
@@ -327,3 +338,13 @@ def test_importing_metrics_and_reporting_needs_no_torch():
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize("module", ["catalogue", "costs", "evaluate", "files", "headline", "judge", "stability"])
+def test_importing_metrics_loads_nothing_heavy(module):
+    code = (
+        f"import sys, explearn.metrics.{module}; "
+        "sys.exit(' '.join({'torch', 'sklearn', 'scipy.stats'} & set(sys.modules)) or 0)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")

@@ -88,16 +88,15 @@ def evaluate_task(
     Args:
         task: name, for errors.
         attributions: by method; all methods must explain the same examples, in any order.
-        costs: by method, the fields of `explearn.pipeline.attribute.Cost`: `seconds` (classification included),
-            `forward_seconds` (classification alone, same texts), `texts`, `peak_memory_mb`, `forward_passes`,
-            `backward_passes`.
+        costs: by method, `seconds` (classification included), `forward_seconds` (classification alone, same texts),
+            `texts`, `peak_memory_mb`, and passes for one text, `forward_passes` and `backward_passes`.
         examples: by id, those explained among them.
         gold: by id, marked words, bool (n,) over `Example.all_words`. Texts nobody marked may be missing or all False.
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
         positive_rate: share of marked words in training, in [0, 1].
         classifier: the model that was explained, by all methods that are not in `own`.
         params: of all metrics.
-        seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
+        seed: of all draws.
         binarisation: method -> its own rule to choose words.
         thresholds: method -> score from which a word counts, for methods with that rule.
         states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
@@ -107,14 +106,9 @@ def evaluate_task(
         own: method -> the model that it explains instead; all that asks a model asks that one.
 
     Returns:
-        Its `metrics` hold for each method: every metric of `explearn.metrics.catalogue.METRICS`, with its interval as
-        NAME_low and NAME_high; precision and recall; confidence_* and entropy_* (of the classifier on the inputs that
-        faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
-        (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
-        text); important_words (share, `explearn.metrics.importance`); completeness_error (mean over the texts, for
-        methods whose scores should add up); texts, plausibility_texts, unaligned_words (without a sub-token or not
-        read).
-        None where a value is undefined, never NaN.
+        Its `metrics` hold for each method every metric that a family of `explearn.metrics.catalogue` measures; those of
+        METRICS with an interval, NAME_low and NAME_high; texts, plausibility_texts, unaligned_words, and the students'
+        accuracy. None where a value is undefined, never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
