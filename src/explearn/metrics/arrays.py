@@ -17,7 +17,7 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.na
 
 def ranks(values: ArrayLike, axis: int | None = None) -> NDArray[np.float64]:
     """Ranks from 1 along an axis (default: of all values), equal values sharing the mean of theirs; shape as given."""
-    # scipy.stats takes half a second to load, which a reader of results need not wait for.
+    # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values, axis=axis))

@@ -1,4 +1,4 @@
-"""Consistency: do texts that the model sees alike get like explanations? IvRA (2.2.3, equations 12 and 18).
+"""Consistency: do texts that are close to the model get similar explanations? IvRA (2.2.3, equations 12 and 18).
 
 Spearman's rho over the pairs of a batch between the L2 distance of the texts' aggregate hidden states and the L2
 distance of their explanations; the mean over batches.
@@ -82,7 +82,7 @@ def consistency(
 
     Raises DataError for states or scores that are not finite, or where their numbers differ.
     """
-    # scipy takes a while to load, which those who only name this metric need not wait for.
+    # scipy takes a while to load; importing this module should not.
     from scipy.spatial.distance import pdist, squareform
 
     vectors = np.asarray(states, dtype=np.float64)

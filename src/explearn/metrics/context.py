@@ -14,7 +14,7 @@ from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 
 if TYPE_CHECKING:
-    # explearn.models imports torch, which a reader of results does not need.
+    # explearn.models imports torch, which takes seconds; reading results does not need it.
     from explearn.models.classifier import Classifier
     from explearn.models.encoding import Encoding
 

@@ -1,8 +1,9 @@
-"""A student against its teacher, as L2E compares them (sections 4.4 to 5), on the same texts and as many words.
+"""A student against its teacher, as L2E compares them (sections 4.4 to 5): the same texts, and equally many words.
 
-Under `ranking` an explanation is a text's top words by weight, whichever their sign. Under `labelling` it is the words
-of positive levels, and those of negative ones; of each kind, teacher and student are given as many words: as many as
-both have, the best ones by score.
+Under `ranking` an explanation is a text's top words by weight, whatever their sign. Under `labelling` it is the words
+of positive levels, and those of negative levels. Of each kind, teacher and student get the same number of words: the
+smaller of the two numbers they have, the best words by score. Stability under `labelling` compares all levels of each
+side, however many they are.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ class Choice:
 def choose(
     teacher: Explained, student: Explained, percent: int, seed: int
 ) -> tuple[list[Choice], list[Choice], list[Choice]]:
-    """What teacher, student and chance choose in each text, as many words each.
+    """What teacher, student and chance choose in each text, equally many words each.
 
     Args:
         percent: share of the words taken under `ranking`.
-        seed: of the random words, as many as the others have and never the same for both kinds.
+        seed: of the random words, as many as the others have; no word is both for and against.
 
     Raises DataError where the sides differ in their texts, words or formulation.
     """
@@ -95,7 +96,7 @@ def choose(
             found = [teacher.levels[text], student.levels[text]]
             count = min(int((of_side > 0).sum()) for of_side in found)
             against = min(int((of_side < 0).sum()) for of_side in found)
-            # By chance: as many words of each level as the teacher's.
+            # By chance: as many words of each level as the teacher has.
             marks = [*found, rng.permutation(found[0])]
             orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
         for side, order, mark in zip(sides, orders, marks, strict=True):

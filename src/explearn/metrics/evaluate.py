@@ -1,4 +1,4 @@
-"""All metrics of a task's methods side by side, and the headline over the tasks."""
+"""All metrics of a task's methods side by side."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def evaluate_task(
             None (`explearn.introspection.representations.aggregate_states`).
         embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
             (`explearn.introspection.representations.word_embeddings`). All methods' students read the same ones.
-        own: method -> the model that it explains instead; all that asks a model asks that one.
+        own: method -> the model that it explains instead; its metrics ask that one.
 
     Returns:
         Its `metrics` hold for each method every metric that a family of `explearn.metrics.catalogue` measures; those of
@@ -163,12 +163,12 @@ def _evaluation(context: Context, columns: Columns, own: Collection[str]) -> Tas
     return TaskEvaluation(
         metrics=metrics,
         example_ids=tuple(context.ids),
-        # Looking up a metric that nobody has leaves an empty entry.
+        # Looking up a metric that no method has leaves an empty entry.
         by_text={name: dict(values) for name, values in columns.by_text.items() if values},
         comparisons={
             metric.name: compare(
                 metric.name,
-                # What a metric says of different classifiers does not compare.
+                # Figures of different classifiers cannot be compared.
                 {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},
                 columns.by_text[metric.by_text],
                 metric.larger_is_better,

@@ -25,7 +25,7 @@ from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
 
 if TYPE_CHECKING:
-    # explearn.models imports torch, which takes seconds that a reader of results need not spend.
+    # explearn.models imports torch, which takes seconds; reading results does not need it.
     from explearn.models.classifier import Classifier
     from explearn.models.encoding import Encoding
 
@@ -275,7 +275,7 @@ def _result(
     pool: Predictions,
     requested: int,
 ) -> FaithfulnessResult:
-    # scipy takes a while to load, which a reader of results need not wait for.
+    # scipy takes a while to load; importing this module should not.
     from scipy.special import entr
 
     def rows(name: str) -> Array:

@@ -42,11 +42,11 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
     Args:
         scores: (words,). masks: bool (samples, words). drops: p(x) - p(x masked), (samples,).
     """
-    told = np.asarray(masks, dtype=np.float64) @ check_scores(scores)
-    seen = np.asarray(drops, dtype=np.float64)
-    square = float(told @ told)
-    factor = float(told @ seen) / square if square > 0 else 0.0
-    return float(((factor * told - seen) ** 2).mean())
+    predicted = np.asarray(masks, dtype=np.float64) @ check_scores(scores)
+    observed = np.asarray(drops, dtype=np.float64)
+    square = float(predicted @ predicted)
+    factor = float(predicted @ observed) / square if square > 0 else 0.0
+    return float(((factor * predicted - observed) ** 2).mean())
 
 
 def infidelity(

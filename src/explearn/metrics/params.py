@@ -22,7 +22,7 @@ class SimulatabilityParams(Section):
     folds: Annotated[int, Field(ge=2)] = 2
     """Parts of the texts; a student learns from all but one of them and is tested on that one."""
     repeats: PositiveInt = 5
-    """Partitions into folds, each drawn anew."""
+    """Partitions into folds, each drawn separately."""
 
 
 class EvaluateParams(Section):
@@ -51,9 +51,9 @@ class SanityParams(Section):
     methods: list[str] | None = None
     """Methods to check (default: the learned and the quick ones of the run)."""
     texts: PositiveInt = 10
-    """Test texts explained anew on every perturbed model."""
+    """Test texts explained again on every perturbed model."""
     cascade: bool = False
-    """Randomise the classifier from its head downwards, a part more at a time, not just all of it at once."""
+    """Randomise the classifier from its head downwards, one more part at a time; otherwise only all of it at once."""
     noise_samples: Annotated[int, Field(ge=0)] = 3
     """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
     noise_radius: Annotated[float, Field(gt=0)] = 0.02

@@ -113,7 +113,9 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     Raises DataError where the numbers of texts, or the lengths of a text's two masks, differ.
     """
     if len(selected) != len(gold):
-        raise DataError(f"{len(selected)} texts with chosen words and {len(gold)} with marked words; expected as many")
+        raise DataError(
+            f"{len(selected)} texts with chosen words and {len(gold)} with marked words; expected equal numbers"
+        )
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
         s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
@@ -163,7 +165,7 @@ def auroc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | Non
 
     The chance that a marked word outscores an unmarked one, ties counted half. None unless both kinds of word occur.
     """
-    # scikit-learn takes a second to load, which a reader of results need not wait for.
+    # scikit-learn takes a second to load; importing this module should not.
     from sklearn.metrics import roc_auc_score
 
     values, marked = _pooled(scores, gold)
@@ -175,7 +177,7 @@ def auprc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | Non
 
     ERASER's own AUPRC is another number: a trapezoid a text, then the mean. None unless both kinds of word occur.
     """
-    # scikit-learn takes a second to load, which a reader of results need not wait for.
+    # scikit-learn takes a second to load; importing this module should not.
     from sklearn.metrics import average_precision_score
 
     values, marked = _pooled(scores, gold)
@@ -211,7 +213,7 @@ def bootstrap_interval(counts: NDArray[np.int64], samples: int, confidence: floa
 
 def _pooled(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], Mask]:
     if len(scores) != len(gold):
-        raise DataError(f"{len(scores)} texts with scores and {len(gold)} with marked words; expected as many")
+        raise DataError(f"{len(scores)} texts with scores and {len(gold)} with marked words; expected equal numbers")
     values = [check_scores(text) for text in scores]
     marked = [np.asarray(mask, dtype=np.bool_) for mask in gold]
     for row, (text, mask) in enumerate(zip(values, marked, strict=True)):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.data.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    # explearn.models imports torch, which a reader of results does not need.
+    # explearn.models imports torch, which takes seconds; reading results does not need it.
     from explearn.models.encoding import Encoding
 
 ProtocolName = Literal["default", "aml", "eraser"]

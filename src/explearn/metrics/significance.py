@@ -1,6 +1,6 @@
-"""How sure a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
+"""How certain a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
 
-Intervals are percentile bootstraps, texts being what is resampled. Differences are tested by Wilcoxon's signed-rank
+Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank
 test over the texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
 """
 
@@ -28,7 +28,7 @@ ENTRIES_PER_CHUNK = 2_000_000
 def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
     """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
 
-    seed: or a generator, which is drawn on from where it stands.
+    seed: or a generator to draw from.
     """
     rng = np.random.default_rng(seed)
     return (
@@ -61,7 +61,7 @@ def mean_interval(values: ArrayLike, counts: Counts, confidence: float) -> Inter
 def area_intervals(
     scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts, confidence: float
 ) -> tuple[Interval, Interval]:
-    """Intervals of AUROC and of AUPRC (average precision) over pooled words, whole texts being resampled.
+    """Intervals of AUROC and of AUPRC (average precision) over pooled words; whole texts are resampled.
 
     Resamples with one kind of word only are left out.
 
@@ -162,7 +162,7 @@ def compare(
         significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
             direction contradicts that of the figures.
 
-    Raises DataError where a method's texts are missing or not as many as the others'.
+    Raises DataError where a method's texts are missing or their number differs from the others'.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     missing = [method for method in figures if method not in by_text]
@@ -210,7 +210,7 @@ def compare(
 def holm(p_values: ArrayLike) -> Array:
     """p-values after Holm's step-down correction: the i-th smallest of m times m - i + 1, never less than the last.
 
-    As statsmodels' `multipletests`, which collects all garbage at every call: seconds beside a loaded model.
+    As statsmodels' `multipletests`, which collects garbage at every call: that takes seconds with a model in memory.
     """
     raw = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(raw, kind="stable")
@@ -236,7 +236,7 @@ def _signs(differences: Array) -> Signs:
 
 def _paired_tests(differences: Array) -> tuple[Array, Counts]:
     """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out, and how many are left."""
-    # scipy.stats takes half a second to load, which a reader of results need not wait for.
+    # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import wilcoxon
 
     known = (~np.isnan(differences)).sum(axis=1)

@@ -1,6 +1,6 @@
-"""Simulatability: does being shown explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
+"""Simulatability: do explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
 
-The student is kept small, as the idea demands (Pruthi et al. 2022): it reads a text as a bag of word embeddings, weighs
+The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weighs
 them by attention and classifies the weighted mean.
 
     a = softmax over words of (E u),  z = a E,  q = softmax(W z + b)
@@ -39,7 +39,7 @@ CHUNK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatabilityResult:
-    """Accuracy at predicting the classifier's class on texts not trained on, mean over partitions, shape (texts,).
+    """Accuracy at predicting the classifier's class of held-out texts, mean over partitions, shape (texts,).
 
     with_explanations: of the student taught with this method's explanations. without: of the student taught without.
     """
@@ -90,7 +90,7 @@ def simulatability(
     target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
     if len(target) != texts or any(len(of_method) != texts for of_method in scores.values()):
         counts = {method: len(of_method) for method, of_method in scores.items()}
-        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected as many")
+        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected equal numbers")
     if texts < params.folds:
         raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)

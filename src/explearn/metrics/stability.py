@@ -1,8 +1,8 @@
 """Stability: do similar texts get similar explanations? L2E (Situ et al. 2021), section 4.4, equation 1.
 
 Each text is compared with its nearest neighbours among the texts explained, near in meaning (cosine of the encoder's
-aggregate states) or in wording (overlapping n-grams). Compared are sets of (word, level), the levels those that L2E
-cuts scores into; words are compared without case and without punctuation around them.
+aggregate states) or in wording (overlapping n-grams). An explanation is a set of (word, level), with the levels that
+L2E cuts scores into. Words are compared without case and without punctuation around them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
     """L2E's discretisation h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
 
     High are the positive (negative) scores at least as far from 0 as the mean of the text's positive (negative) ones;
-    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive and say little by that:
-    only the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
+    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive, which says little: only
+    the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
 
     Returns int8, shape (n,). Raises DataError for scores that are not finite.
     """
@@ -117,9 +117,9 @@ def stability(
     if not len(levels_of_texts) == len(texts) == len(neighbours):
         raise DataError(
             f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
-            "expected as many"
+            "expected equal numbers"
         )
-    # scikit-learn takes a second to load, which those who only cut scores into levels need not wait for.
+    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     sets: list[set[tuple[str, int]]] = []
@@ -140,7 +140,7 @@ def stability(
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
     """1 where a set (row) holds an element (column), float64."""
-    # scipy takes a while to load, as above.
+    # scipy takes a while to load; training with `levels` alone should not wait for it.
     from scipy.sparse import csr_array
 
     columns: dict[Hashable, int] = {}
