@@ -181,7 +181,7 @@ def faithfulness(
         UnknownNameError: a target that the classifier has no class for.
         ModelError: the classifier gave a probability that is not finite.
     """
-    protocol = FaithfulnessProtocol(params.protocol, params.removal, params.percents, params.headline_percent)
+    protocol = FaithfulnessProtocol.of(params)
     pool = predictions or Predictions(classifier)
     plans: dict[str, list[_Plan]] = {}
     requested: dict[str, int] = {}

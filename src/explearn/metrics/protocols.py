@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,19 @@ def as_sub_tokens(encoding: Encoding) -> Encoding:
     return replace(encoding, word_ids=tuple(owners.tolist()))
 
 
+class ProtocolSection(Protocol):
+    """A section of parameters that says how faithfulness is taken, such as EvaluateParams."""
+
+    @property
+    def protocol(self) -> ProtocolName: ...
+    @property
+    def removal(self) -> Removal: ...
+    @property
+    def percents(self) -> Sequence[int]: ...
+    @property
+    def headline_percent(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FaithfulnessProtocol:
     """How many words (units) a share is, and how they leave the text; see the module's docstring.
@@ -62,8 +75,12 @@ class FaithfulnessProtocol:
 
     protocol: ProtocolName
     removal: Removal
-    percents: Sequence[int]
+    percents: tuple[int, ...]
     headline_percent: int
+
+    @classmethod
+    def of(cls, section: ProtocolSection) -> Self:
+        return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
 
     @property
     def by_sub_token(self) -> bool:
