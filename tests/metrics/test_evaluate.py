@@ -254,7 +254,7 @@ def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
         classifier,
         PARAMS,
         13,
-        {"expnet": "threshold", "rollout": "top_k", "raw_attention": "top_k"},
+        {method: get_info(method).binarisation for method in METHODS},
         {"expnet": 0.5},
     )
     asked = [encoding.key for call in classifier.calls for encoding in call]

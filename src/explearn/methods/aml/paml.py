@@ -31,9 +31,9 @@ from explearn.methods.aml.training import Epoch, TrainingTexts, train
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.models.classifier import Classifier, fingerprint, max_length
+from explearn.methods.base.info import About
+from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 
@@ -48,7 +48,9 @@ TRAINING = 1
 
 
 class PAML(LearnedExplainer, BatchExplainer):
-    """Attributions a = sigmoid(G(x, y)) in [0, 1]: how much of each token a mask keeps (AML, eq. 1).
+    """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
+
+    Attributions a = sigmoid(G(x, y)) in [0, 1]: how much of each token a mask keeps (AML, eq. 1).
 
     G is trained so that the text masked with a keeps its prediction, that masked with 1 - a loses it, and a is small:
 
@@ -78,6 +80,12 @@ class PAML(LearnedExplainer, BatchExplainer):
         seed: of new weights, the choice and order of texts, and all else that is random.
     """
 
+    about = About(
+        name="paml",
+        family="learned",
+        cost="one forward pass, and one of its own model",
+        uncounted=True,
+    )
     aggregation = "max"
     signed = False
 

@@ -32,6 +32,7 @@ from explearn.introspection.features import (
     read_features,
 )
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
+from explearn.methods.base.info import About
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.models.encoding import Batch
 from explearn.pipeline.params import Params
@@ -80,7 +81,9 @@ class TokenExamples:
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
-    """Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
+    """A small network from attention patterns to human rationales, trained on the other tasks' rationales.
+
+    Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
 
     width is 2H for `full` (ExpNet eq. 1), H for `task_to_token` ([CLS] to token) and `token_to_task` (token to [CLS]),
     the hidden size for `hidden`, their sum for `hidden_and_attention` (Table 4). The class explained plays no part:
@@ -98,6 +101,13 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         seed: of the initial weights and the order of the texts.
     """
 
+    about = About(
+        name="expnet",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions", "training_rationales"}),
+        binarisation="threshold",
+    )
     aggregation = "max"
     signed = False
 

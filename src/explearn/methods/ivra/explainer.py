@@ -27,6 +27,7 @@ from explearn.core.settings import check_section
 from explearn.core.storage import atomic_folder, read_json, write_json
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
+from explearn.methods.base.info import About
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.params import (
     AttentionScheduleParams,
@@ -42,10 +43,10 @@ from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights, load_encoder
-from explearn.models.question_answering import QuestionAnswerer, reached
+from explearn.models.question_answering import reached
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 
@@ -319,7 +320,9 @@ class _Regularised(LearnedExplainer, BatchExplainer):
 
 
 class IvRA(_Regularised):
-    """Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
+    """Weighted attention of all layers, trained with a classifier of its own for chosen criteria.
+
+    Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
@@ -335,6 +338,13 @@ class IvRA(_Regularised):
         seed: of the order of texts, dropout and student.
     """
 
+    about = About(
+        name="ivra",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+        own_model=True,
+    )
     section = IvRAParams
 
     def __init__(
@@ -374,12 +384,21 @@ class IvRA(_Regularised):
 
 
 class SMaT(_Regularised):
-    """Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
+    """The same with weights for whole heads alone.
+
+    Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
 
     The module: `explearn.methods.ivra.attention.HeadAttention`. Criteria, losses and arguments are those of IvRA;
     the original trains for simulatability, with sparsemax.
     """
 
+    about = About(
+        name="smat",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+        own_model=True,
+    )
     section = SMaTParams
 
     def __init__(

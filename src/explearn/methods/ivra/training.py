@@ -24,9 +24,8 @@ from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import AttentionModule
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, Parameters, Student, pilot, simulation_loss
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
 
 MAX_GRADIENT_NORM = 1.0
 """The classifier's gradients of a step are scaled down to this length, as in transformers' Trainer."""
