@@ -32,6 +32,7 @@ from explearn.core.records import Attribution, Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
@@ -71,11 +72,11 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 
 def speed(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
     folder = str(Workspace(options.root).explainer(options.task, "paml"))
-    paml = PAML.load(folder)
+    paml = PAML.from_pretrained(folder)
     given = params.options_of("faml")
     batched, loop = (
-        FAML.load(folder, **given),
-        FAML.load(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
+        FAML.from_pretrained(folder, **given),
+        FAML.from_pretrained(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
     )
     encodings = classifier.encode(texts)
 
@@ -136,11 +137,13 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**params.options_of("paml"), "seed": params.seed, **change})
         paml.fit(
-            classifier,
-            *splits,
-            params.encoder,
-            params.encoder_revision,
-            workspace.study(options.task, f"ablation{name.replace(' ', '-')}"),
+            ListedTask(
+                classifier,
+                *splits,
+                encoder=params.encoder,
+                encoder_revision=params.encoder_revision,
+                search_file=workspace.study(options.task, f"ablation{name.replace(' ', '-')}"),
+            ),
             description=f"paml{name}",
         )
         searched = "searched" if paml.trials else "given"

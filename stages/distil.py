@@ -8,6 +8,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.storage import read_json, write_json
 from explearn.methods.base.lessons import make_teacher, read_lessons
+from explearn.methods.l2e.params import members
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import texts_to_explain
@@ -30,7 +31,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
         raise UnknownNameError("teacher", teacher, params.distil.teachers)
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-    lessons = read_lessons(workspace, task, teacher, classifier.fingerprint)
+    lessons = read_lessons([workspace.teacher(task, name) for name in members(teacher)], classifier.fingerprint)
     methods = make_teacher(teacher, params.teachers, seed)
     examples = workspace.read_examples(task)
     gold = workspace.read_gold(task, params)

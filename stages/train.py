@@ -11,6 +11,7 @@ from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer, get_info
 from explearn.pipeline.params import Params
 from explearn.pipeline.staging import TaskOption, stage
+from explearn.pipeline.task_data import WorkspaceTask
 from explearn.pipeline.workspace import Workspace
 
 ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
@@ -28,8 +29,8 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
     if not isinstance(method, LearnedExplainer):
         base = get_info(explainer).base
         raise ParamsError(f"explainer {explainer!r} has no training of its own; train {base!r}, which it starts from")
-    method.fit_task(workspace, params, task, compute, f"{task}: train {explainer}")
-    method.save(workspace.explainer(task, explainer))
+    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {explainer}")
+    method.save_pretrained(workspace.explainer(task, explainer))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.errors import UnsupportedError
 from explearn.data.alignment import NO_WORD
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding, budget_batches
+from explearn.models.encoding import Encoding
 
 
 @torch.inference_mode()

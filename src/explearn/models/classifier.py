@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, UnknownNameError
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
-from explearn.models.encoding import Batch, Encoding, budget_batches, collate
+from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import load_trained
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words

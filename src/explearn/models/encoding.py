@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -116,20 +116,6 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
         attention_mask=padded(lambda e: [1] * len(e), 0),
         token_type_ids=padded(lambda e: e.token_type_ids, 0) if encodings[0].token_type_ids else None,
     )
-
-
-def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
-
-    The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
-    makes a batch of its own.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    start = 0
-    while start < len(order):
-        size = max(1, max_tokens // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
 
 
 def text_seed(seed: int, encoding: Encoding) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from explearn.core.storage import (
     atomic_folder,
     attribution_row,
     parquet_writer,
-    read_metadata,
     set_metadata,
 )
 from explearn.introspection.passes import count_passes
@@ -29,6 +28,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer, get_info
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import Params
+from explearn.pipeline.runs import Cost
 from explearn.pipeline.workspace import Workspace
 
 SHARD_TEXTS = 512
@@ -51,25 +51,6 @@ def texts_to_explain(
     order = sorted(hash_order((example.id for example in rows), seed), key=lambda example_id: example_id not in marked)
     chosen = set(order[:most])
     return [example for example in rows if example.id in chosen]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a method costs on the texts it explained.
-
-    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included,
-    taken just before and just after.
-    peak_memory_mb: largest while it explained, of the process or the device, model included; None where the system
-    does not tell (`explearn.core.memory`).
-    forward_passes, backward_passes: through the model, for one text on average.
-    """
-
-    texts: int
-    seconds: float
-    forward_seconds: float
-    peak_memory_mb: float | None
-    forward_passes: float
-    backward_passes: float
 
 
 class ForwardClock:
@@ -202,26 +183,3 @@ def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int
 def _untrained(name: str, given: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
     options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
     return get_explainer(name, **options), options
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """How an attribution file came about: the method's cost and threshold (None without one), the classifier's
-    fingerprint, and the method's notes (see `Explainer.notes`)."""
-
-    cost: Cost
-    threshold: float | None
-    classifier: str
-    notes: dict[str, Any]
-
-
-def read_run(path: Path) -> Run:
-    """Read an attribution file's metadata; raises DataError where they are not those of the stage attribute."""
-    metadata = read_metadata(path)
-    keys = [field.name for field in fields(Cost)]
-    missing = [key for key in (*keys, "threshold", "classifier", "notes") if key not in metadata]
-    if missing:
-        raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
-    return Run(
-        Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"], metadata["notes"]
-    )

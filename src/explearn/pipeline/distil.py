@@ -15,7 +15,8 @@ from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.introspection.representations import aggregate_states
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.lessons import Lessons, combined
+from explearn.methods.base.lessons import combined
+from explearn.methods.base.task_data import Lessons
 from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.distillation import Explained, choose, has_words, judge, summarise
 from explearn.metrics.predictions import Predictions
@@ -99,7 +100,7 @@ def compare_with_students(
             student = L2E(**options)
             student.name = "l2e"
             start = time.perf_counter()
-            student.fit(
+            student.fit_lessons(
                 classifier, training, lessons, description=f"{task}: {formulation} student {number + 1}, {name}"
             )
             students.append(

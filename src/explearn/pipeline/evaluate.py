@@ -19,9 +19,9 @@ from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import read_run
 from explearn.pipeline.params import Params
 from explearn.pipeline.plot_data import PLOTTED, write_plot_data
+from explearn.pipeline.runs import read_run
 from explearn.pipeline.workspace import Workspace
 
 

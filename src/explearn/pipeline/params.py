@@ -23,7 +23,8 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.settings import Fraction, PositiveInt, Section, problem_sentence
 from explearn.data.params import SourceParams
 from explearn.introspection.params import AttendParams
-from explearn.methods.base.registry import MethodInfo, get_info, learned_sections, list_explainers, set_variants
+from explearn.methods.base.info import MethodInfo
+from explearn.methods.base.registry import get_info, learned_sections, list_explainers, set_variants
 from explearn.methods.l2e.params import DistilParams, TeachParams, members
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.models.params import FinetuneParams
@@ -307,7 +308,8 @@ class Params(Section):
                 return merged
             section = type(self.section(of))
             try:
-                return section.model_validate(merged).model_dump()
+                checked: dict[str, Any] = section.model_validate(merged).model_dump()
+                return checked
             except ValidationError as error:
                 raise ParamsError(
                     "; ".join(problem_sentence(problem, section) for problem in error.errors())

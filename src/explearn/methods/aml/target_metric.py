@@ -6,29 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.data.alignment import aggregate
+from explearn.methods.aml.params import Metric
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-
-Metric = Literal[
-    "sufficiency",
-    "comprehensiveness",
-    "log_odds",
-    "aopc_sufficiency",
-    "aopc_comprehensiveness",
-    "difference",
-    "aopc_difference",
-]
-"""Those of `faithfulness`; differences are comprehensiveness - sufficiency, single (the headline percent) or AOPC."""
 
 RIDGE = 1.0
 """Penalty on the squared weights of `Monitor.worth`, in squared probabilities."""

@@ -310,14 +310,14 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
         from explearn.methods.base.explainer import LearnedExplainer, RefiningExplainer
 
         if issubclass(cls, RefiningExplainer):
-            explainer = cls.load(path, **given)
+            explainer = cls.from_pretrained(path, **given)
             explainer.name = name
             return explainer
         if not issubclass(cls, LearnedExplainer):
             raise ParamsError(f"method {name!r} is not trained; it has nothing to load from {path}")
         if options:
             raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
-        explainer = cls.load(path)
+        explainer = cls.from_pretrained(path)
     else:
         explainer = cls(**given)
     explainer.name = name

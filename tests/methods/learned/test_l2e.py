@@ -18,7 +18,8 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.records import Example
 from explearn.core.storage import write_examples, write_json
 from explearn.data.alignment import NO_WORD
-from explearn.methods.base.lessons import Lesson, Lessons, teach
+from explearn.methods.base.lessons import teach
+from explearn.methods.base.task_data import Lesson, Lessons
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.losses import labelling_loss, ranking_loss
 from explearn.methods.l2e.student import Block, Student, initialise, local_attention, principal_embeddings
@@ -33,6 +34,7 @@ from explearn.methods.l2e.training import (
 )
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import Params
+from explearn.pipeline.task_data import WorkspaceTask
 from explearn.pipeline.workspace import Workspace
 
 CPU = ComputeOptions(device="cpu")
@@ -208,7 +210,7 @@ def taught(formulation: str = "labelling", **options: Any) -> L2E:
     lessons = Lessons({"train": toy_lessons(rows, "train"), "validation": toy_lessons(validation, "validation")}, True)
     l2e = L2E(formulation=formulation, epochs=25, learning_rate=5e-3, batch_size=8, **{**SMALL, **options})  # type: ignore[arg-type]
     l2e.name = "l2e"
-    return l2e.fit(tiny.classifier("bert"), [*rows, *validation], lessons)
+    return l2e.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons)
 
 
 class TestLearning:
@@ -247,7 +249,7 @@ class TestLearning:
         opposite = [Lesson(x.example_id, x.target, -x.weights) for x in toy_lessons(rows, "validation")]
         lessons = Lessons({"train": toy_lessons(rows, "train"), "validation": opposite}, True)
         options = {**SMALL, "patience": 2}
-        l2e = L2E(epochs=40, learning_rate=5e-3, **options).fit(tiny.classifier("bert"), rows, lessons)
+        l2e = L2E(epochs=40, learning_rate=5e-3, **options).fit_lessons(tiny.classifier("bert"), rows, lessons)
         agreements = [epoch.agreement or 0.0 for epoch in l2e.history]
         assert len(agreements) == int(np.argmax(agreements)) + 1 + 2 < 40
 
@@ -256,7 +258,9 @@ class TestLearning:
         lessons = Lessons({"train": toy_lessons(rows, "train")}, True)
 
         def scores(seed: int) -> list[float]:
-            l2e = L2E(epochs=2, seed=seed, **{**SMALL, "dropout": 0.2}).fit(tiny.classifier("bert"), rows, lessons)
+            l2e = L2E(epochs=2, seed=seed, **{**SMALL, "dropout": 0.2}).fit_lessons(
+                tiny.classifier("bert"), rows, lessons
+            )
             return l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0].tolist()
 
         torch.manual_seed(1)
@@ -268,14 +272,14 @@ class TestLearning:
     def test_max_texts_are_drawn(self) -> None:
         rows = examples(32)
         l2e = L2E(epochs=1, max_texts=10, **SMALL)
-        l2e.fit(tiny.classifier("bert"), rows, Lessons({"train": toy_lessons(rows, "train")}, True))
+        l2e.fit_lessons(tiny.classifier("bert"), rows, Lessons({"train": toy_lessons(rows, "train")}, True))
         assert l2e.trained_on == {"train": 10, "validation": 0}
         assert l2e.history[0].agreement is None
 
     def test_embeddings_stay_where_they_are_not_trained(self) -> None:
         rows = examples(16)
         lessons = Lessons({"train": toy_lessons(rows, "train")}, True)
-        l2e = L2E(epochs=1, train_embeddings=False, **SMALL).fit(tiny.classifier("bert"), rows, lessons)
+        l2e = L2E(epochs=1, train_embeddings=False, **SMALL).fit_lessons(tiny.classifier("bert"), rows, lessons)
         table = tiny.classifier("bert").model.get_input_embeddings().weight  # type: ignore[union-attr]
         assert l2e.student is not None
         assert torch.equal(l2e.student.embeddings.weight, principal_embeddings(table, 16))  # type: ignore[arg-type]
@@ -284,9 +288,9 @@ class TestLearning:
         rows = examples(4)
         lessons = Lessons({"train": [Lesson("train-0", "yes", np.ones(3))]}, True)
         with pytest.raises(DataError, match="example 'train-0': 3 word scores for a text of 6 words"):
-            L2E(**SMALL).fit(tiny.classifier("bert"), rows, lessons)
+            L2E(**SMALL).fit_lessons(tiny.classifier("bert"), rows, lessons)
         with pytest.raises(DataError, match="explains no training text"):
-            L2E(**SMALL).fit(tiny.classifier("bert"), rows, Lessons({"train": []}, True))
+            L2E(**SMALL).fit_lessons(tiny.classifier("bert"), rows, Lessons({"train": []}, True))
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -311,7 +315,7 @@ def quick(classifier: Classifier, **options: Any) -> L2E:
     ]
     every = [*rows, *pairs]
     lessons = [Lesson(x.id, classifier.labels[0], np.linspace(-1, 1, len(x.all_words))) for x in every]
-    l2e = L2E(epochs=1, **{**SMALL, **options}).fit(classifier, every, Lessons({"train": lessons}, True))
+    l2e = L2E(epochs=1, **{**SMALL, **options}).fit_lessons(classifier, every, Lessons({"train": lessons}, True))
     l2e.name = "l2e"
     return l2e
 
@@ -376,7 +380,7 @@ class TestExplaining:
             lambda: list(explearn.get_explainer("l2e").explain(tiny.classifier("bert"), ["fox"])),
             lambda: L2E().word_scores(encodings, [0]),
             lambda: L2E().word_levels(encodings, [0]),
-            lambda: L2E().save("nowhere"),
+            lambda: L2E().save_pretrained("nowhere"),
         ):
             with pytest.raises(ModelError, match="this L2E is not trained"):
                 use()
@@ -390,7 +394,7 @@ class TestExplaining:
 class TestFiles:
     def test_what_is_loaded_is_what_was_saved(self, tmp_path: Path) -> None:
         l2e = taught()
-        l2e.save(tmp_path / "l2e")
+        l2e.save_pretrained(tmp_path / "l2e")
         again = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"))
         assert isinstance(again, L2E)
         assert again.history == l2e.history and again.signed and again.trained_on == {"train": 64, "validation": 16}
@@ -404,7 +408,7 @@ class TestFiles:
     @pytest.mark.parametrize("damage", ["config", "weights", "missing"])
     def test_damage_is_named(self, tmp_path: Path, damage: str) -> None:
         folder = tmp_path / "l2e"
-        taught().save(folder)
+        taught().save_pretrained(folder)
         if damage == "config":
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             write_json(folder / "config.json", {**config, "vocabulary": 3})
@@ -415,7 +419,7 @@ class TestFiles:
         else:
             (folder / "student.safetensors").unlink()
         with pytest.raises(ModelError, match=r"l2e: not a trained L2E"):
-            L2E.load(folder)
+            L2E.from_pretrained(folder)
 
 
 def test_training_from_a_task_s_files(tmp_path: Path) -> None:
@@ -439,12 +443,12 @@ def test_training_from_a_task_s_files(tmp_path: Path) -> None:
     )
     l2e = L2E(teacher="ensemble:occlusion,random", epochs=1, **SMALL)
     with pytest.raises(DataError, match="run the stage teach"):
-        l2e.fit_task(workspace, params, "toy", CPU)
+        l2e.fit(WorkspaceTask(workspace, params, "toy", CPU))
     for name in params.teachers:
         teach(workspace.teacher("toy", name), explearn.get_explainer(name), {}, classifier, splits)
-    l2e.fit_task(workspace, params, "toy", CPU)
+    l2e.fit(WorkspaceTask(workspace, params, "toy", CPU))
     assert l2e.trained_on == {"train": 12, "validation": 4}
     assert not l2e.signed
     tiny.save(workspace.classifier("toy"), seed=3)
     with pytest.raises(DataError, match="occlusion: explains another classifier than the one given"):
-        l2e.fit_task(workspace, params, "toy", CPU)
+        l2e.fit(WorkspaceTask(workspace, params, "toy", CPU))

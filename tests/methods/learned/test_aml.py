@@ -38,8 +38,10 @@ from explearn.methods.aml.target_metric import MetricOptions, Monitor
 from explearn.methods.aml.training import DivergedError, Epoch
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import search
+from explearn.methods.base.listed_task import ListedTask
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import Params
+from explearn.pipeline.task_data import WorkspaceTask
 from explearn.pipeline.workspace import Workspace
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
@@ -80,7 +82,7 @@ class TestLearning:
         assert [epoch.epoch for epoch in paml.history] == list(range(21))
         best = max(epoch.metric for epoch in paml.history)
         validation = of.encode(examples(16, seed=2, split="validation"))
-        monitor = Monitor(of, [paml.metric], paml.metric_options)
+        monitor = Monitor(of, [paml.options.metric], paml.metric_options)
         y = torch.tensor(of.predict_proba(validation), dtype=torch.float32)
         scores = paml.attribute(of, validation, y).sigmoid().numpy()
         values = monitor.values(validation, list(scores), y.argmax(-1).tolist())
@@ -92,7 +94,7 @@ class TestLearning:
         of = one_word_classifier()
         # Hard masks need a small weight: with LEARNING's they end where nothing is kept.
         options = {**LEARNING, "size_weight": 0.1, "epochs": 2, "masking": masking}
-        paml = PAML(**options).fit(of, examples(40, seed=1), examples(16, seed=2, split="validation"))
+        paml = PAML(**options).fit(ListedTask(of, examples(40, seed=1), examples(16, seed=2, split="validation")))
         first, last = (loss(epoch, paml.weights) for epoch in (paml.history[1], paml.history[-1]))
         assert last < first - 0.1
         learned = paml.model is not None and paml.model.mask_embedding is not None
@@ -105,7 +107,7 @@ class TestLearning:
         found = []
         for seed in (5, 5, 6):
             torch.randn(3)
-            paml = PAML(**QUICK, seed=seed).fit(of, examples(16, seed=1), examples(4, seed=2))
+            paml = PAML(**QUICK, seed=seed).fit(ListedTask(of, examples(16, seed=1), examples(4, seed=2)))
             found.append(next(iter(paml.explain(of, ["the warm fox sleeps"]))).scores)
         assert np.array_equal(found[0], found[1])
         assert not np.array_equal(found[0], found[2])
@@ -113,7 +115,7 @@ class TestLearning:
     def test_the_classifier_stays_as_it_is(self) -> None:
         of = tiny.make_classifier("bert")
         before = of.fingerprint
-        paml = PAML(**QUICK).fit(of, examples(16, seed=1), examples(4, seed=2))
+        paml = PAML(**QUICK).fit(ListedTask(of, examples(16, seed=1), examples(4, seed=2)))
         list(refiner(paml).explain(of, tiny.TEXTS))
         del of.__dict__["fingerprint"]
         assert of.fingerprint == before
@@ -128,22 +130,22 @@ class TestLearning:
             "explearn.methods.aml.paml.train",
             lambda *args, **kwargs: seen.extend([len(args[3].encodings), len(args[4].encodings)]) or [],
         )
-        PAML(max_texts=5, validation_texts=3).fit(of, examples(16, seed=1), examples(8, seed=2))
+        PAML(max_texts=5, validation_texts=3).fit(ListedTask(of, examples(16, seed=1), examples(8, seed=2)))
         assert seen == [5, 3]
 
     def test_without_texts(self) -> None:
         with pytest.raises(DataError, match="no text to watch the metric on"):
-            PAML().fit(tiny.classifier("bert"), examples(2, seed=1), [])
+            PAML().fit(ListedTask(tiny.classifier("bert"), examples(2, seed=1), []))
 
     def test_texts_without_an_id(self) -> None:
-        with pytest.raises(DataError, match=r"text 1 to train on: got str; expected explearn\.Example"):
-            PAML().fit(tiny.classifier("bert"), ["the warm fox"], examples(2, seed=1))
+        with pytest.raises(DataError, match=r"train text 1: got str; expected explearn\.Example"):
+            PAML().fit(ListedTask(tiny.classifier("bert"), ["the warm fox"], examples(2, seed=1)))
 
     @pytest.mark.parametrize("protocol", ["default", "aml"])
     def test_training_that_diverges_is_said_to(self, protocol: Any) -> None:
         paml = PAML(**{**QUICK, "learning_rate": 1e30, "protocol": protocol})
         with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
-            paml.fit(one_word_classifier(), examples(32, seed=1), examples(4, seed=2))
+            paml.fit(ListedTask(one_word_classifier(), examples(32, seed=1), examples(4, seed=2)))
         with pytest.raises(ModelError, match="not trained"):
             list(paml.explain(one_word_classifier(), tiny.TEXTS))
 
@@ -161,11 +163,11 @@ class TestLearning:
 
     def test_an_encoder_that_was_not_named(self) -> None:
         with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
-            PAML(backbone="encoder").fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+            PAML(backbone="encoder").fit(ListedTask(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2)))
 
     def test_more_layers_than_the_encoder_has(self) -> None:
         with pytest.raises(ParamsError, match="layers: got 4; expected at most 3"):
-            PAML(layers=4).fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+            PAML(layers=4).fit(ListedTask(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2)))
 
 
 class TestModel:
@@ -257,13 +259,13 @@ class TestOtherBackbones:
                 parameter.data.mul_(0.2)
         getattr(other, other.base_model_prefix).save_pretrained(tmp_path / "backbone")
         tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
-        paml = PAML(str(tmp_path / "backbone"), merge=merge, **LEARNING, epochs=3)
-        paml.fit(of, examples(40, seed=1), examples(4, seed=2))
+        paml = PAML(backbone=str(tmp_path / "backbone"), merge=merge, **LEARNING, epochs=3)
+        paml.fit(ListedTask(of, examples(40, seed=1), examples(4, seed=2)))
         assert paml.bridge is not None
         first, last = (loss(epoch, paml.weights) for epoch in (paml.history[1], paml.history[-1]))
         assert last < first - 0.05
-        paml.save(tmp_path / "it")
-        loaded = PAML.load(tmp_path / "it")
+        paml.save_pretrained(tmp_path / "it")
+        loaded = PAML.from_pretrained(tmp_path / "it")
         for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):
             for a, b in zip(method.explain(of, TEXTS), again.explain(of, TEXTS), strict=True):
                 np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
@@ -281,7 +283,9 @@ class TestOtherBackbones:
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         of = one_word_classifier()
-        paml = PAML(self.saved(tmp_path, kind, **config), **QUICK).fit(of, examples(8, seed=1), examples(4, seed=2))
+        paml = PAML(backbone=self.saved(tmp_path, kind, **config), **QUICK).fit(
+            ListedTask(of, examples(8, seed=1), examples(4, seed=2))
+        )
         assert paml.bridge is None
         for scope in ("low_rank", "full"):
             found = list(refiner(paml, scope=scope, steps=1, samples=2).explain(of, TEXTS))
@@ -311,7 +315,7 @@ class TestOtherBackbones:
         transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
         of.tokenizer.save_pretrained(tmp_path)
         with pytest.raises(ModelError, match=words):
-            PAML(str(tmp_path), layers=layers).fit(of, examples(2, seed=1), examples(2, seed=2))
+            PAML(backbone=str(tmp_path), layers=layers).fit(ListedTask(of, examples(2, seed=1), examples(2, seed=2)))
 
     def test_a_backbone_that_batches_cannot_be_made_for_is_fine_tuned_in_full(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
@@ -325,7 +329,7 @@ class TestOtherBackbones:
         )
         transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
         of.tokenizer.save_pretrained(tmp_path)
-        paml = PAML(str(tmp_path), **QUICK).fit(of, examples(4, seed=1), examples(2, seed=2))
+        paml = PAML(backbone=str(tmp_path), **QUICK).fit(ListedTask(of, examples(4, seed=1), examples(2, seed=2)))
         with pytest.raises(UnsupportedError, match=r"takes G's backbone apart.*use scope 'full'"):
             list(refiner(paml).explain(of, tiny.TEXTS))
         assert len(list(refiner(paml, scope="full", steps=1).explain(of, tiny.TEXTS))) == len(tiny.TEXTS)
@@ -333,16 +337,18 @@ class TestOtherBackbones:
     def test_a_backbone_without_its_tokenizer(self, tmp_path: Path) -> None:
         tiny.model("bert").bert.save_pretrained(tmp_path)
         with pytest.raises(ModelError, match="holds no tokenizer"):
-            PAML(str(tmp_path)).fit(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+            PAML(backbone=str(tmp_path)).fit(
+                ListedTask(tiny.classifier("bert"), examples(2, seed=1), examples(2, seed=2))
+            )
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         short = self.saved(tmp_path / "short", "bert", max_position_embeddings=12)
         with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
-            PAML(short).fit(of, examples(2, seed=1), examples(2, seed=2))
+            PAML(backbone=short).fit(ListedTask(of, examples(2, seed=1), examples(2, seed=2)))
         # With a tokenizer of its own it may, and what it does not read is counted.
         short = self.saved(tmp_path / "other", "roberta", "roberta", max_position_embeddings=12)
-        paml = PAML(short, **QUICK).fit(of, examples(4, seed=1), examples(2, seed=2))
+        paml = PAML(backbone=short, **QUICK).fit(ListedTask(of, examples(4, seed=1), examples(2, seed=2)))
         for method in (paml, refiner(paml, steps=1)):
             long, brief = method.explain(of, [" ".join(tiny.TEXTS[:2]), "fox"])
             assert long.unaligned > 0 and brief.unaligned == 0
@@ -350,10 +356,10 @@ class TestOtherBackbones:
 
     def test_fewer_layers(self, tmp_path: Path) -> None:
         of = one_word_classifier()
-        paml = PAML(**QUICK, layers=1).fit(of, examples(8, seed=1), examples(4, seed=2))
+        paml = PAML(**QUICK, layers=1).fit(ListedTask(of, examples(8, seed=1), examples(4, seed=2)))
         assert paml.model is not None and paml.model.config.num_hidden_layers == 1
-        paml.save(tmp_path / "it")
-        for a, b in zip(paml.explain(of, TEXTS), PAML.load(tmp_path / "it").explain(of, TEXTS), strict=True):
+        paml.save_pretrained(tmp_path / "it")
+        for a, b in zip(paml.explain(of, TEXTS), PAML.from_pretrained(tmp_path / "it").explain(of, TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
         assert of.model.config.num_hidden_layers == tiny.LAYERS
 
@@ -361,7 +367,11 @@ class TestOtherBackbones:
         tiny.tokenizer("roberta").save_pretrained(tmp_path / "roberta")
         tiny.model("roberta").save_pretrained(tmp_path / "roberta")
         paml = PAML(**QUICK, backbone="encoder")
-        paml.fit(tiny.classifier("bert"), examples(8, seed=1), examples(4, seed=2), encoder=str(tmp_path / "roberta"))
+        paml.fit(
+            ListedTask(
+                tiny.classifier("bert"), examples(8, seed=1), examples(4, seed=2), encoder=str(tmp_path / "roberta")
+            )
+        )
         assert paml.bridge is not None
         assert paml.bridge.tokenizer.get_vocab() == tiny.tokenizer("roberta").get_vocab()
 
@@ -369,7 +379,7 @@ class TestOtherBackbones:
         of = one_word_classifier()
         tiny.model("bert", seed=4).bert.save_pretrained(tmp_path / "encoder")
         of.tokenizer.save_pretrained(tmp_path / "encoder")
-        paml = PAML("encoder")
+        paml = PAML(backbone="encoder")
         paml._start(of, str(tmp_path / "encoder"), None)
         assert paml.model is not None and paml.bridge is None
         own, pretrained = paml.model.backbone.get_input_embeddings().weight, tiny.model("bert", seed=4).bert
@@ -656,7 +666,7 @@ class TestFineTuning:
 class TestFiles:
     def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
         of, paml = one_word_classifier(), trained()
-        paml.save(tmp_path / "it")
+        paml.save_pretrained(tmp_path / "it")
         names = sorted(p.name for p in (tmp_path / "it").iterdir())
         assert names == ["aml.safetensors", "backbone", "config.json"]
         loaded = explearn.get_explainer("paml", path=str(tmp_path / "it"))
@@ -664,21 +674,25 @@ class TestFiles:
         for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert b.method == "paml"
-        assert (loaded.options(), loaded.history, loaded.weights) == (paml.options(), paml.history, paml.weights)
+        assert (loaded.all_options(), loaded.history, loaded.weights) == (
+            paml.all_options(),
+            paml.history,
+            paml.weights,
+        )
 
     def test_a_learned_stand_in_is_kept(self, tmp_path: Path) -> None:
         of = one_word_classifier()
-        paml = PAML(**QUICK, masking="learned").fit(of, examples(8, seed=1), examples(4, seed=2))
-        paml.save(tmp_path / "it")
-        loaded = PAML.load(tmp_path / "it")
+        paml = PAML(**QUICK, masking="learned").fit(ListedTask(of, examples(8, seed=1), examples(4, seed=2)))
+        paml.save_pretrained(tmp_path / "it")
+        loaded = PAML.from_pretrained(tmp_path / "it")
         for a, b in zip(refiner(paml).explain(of, TEXTS), refiner(loaded).explain(of, TEXTS), strict=True):
             np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
 
     def test_faml_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
-        trained().save(tmp_path / "it")
+        trained().save_pretrained(tmp_path / "it")
         found = explearn.get_explainer("faml", path=str(tmp_path / "it"), steps=1, scope="full")
         assert isinstance(found, FAML)
-        assert (found.steps, found.scope, found.name) == (1, "full", "faml")
+        assert (found.options.steps, found.options.scope, found.name) == (1, "full", "faml")
         assert len(list(found.explain(one_word_classifier(), tiny.TEXTS))) == len(tiny.TEXTS)
         with pytest.raises(UnknownNameError, match="did you mean steps"):
             explearn.get_explainer("faml", path=str(tmp_path / "it"), step=1)
@@ -688,7 +702,7 @@ class TestFiles:
     @pytest.mark.parametrize("name", ["config.json", "aml.safetensors", "backbone/config.json"])
     @pytest.mark.parametrize("keep", [None, 0.5])
     def test_a_file_that_is_missing_or_cut_short(self, tmp_path: Path, name: str, keep: float | None) -> None:
-        trained().save(tmp_path / "it")
+        trained().save_pretrained(tmp_path / "it")
         file = tmp_path / "it" / name
         content = file.read_bytes()
         file.unlink()
@@ -703,47 +717,49 @@ class TestFiles:
         tiny.tokenizer("roberta").save_pretrained(tmp_path / "roberta")
         tiny.model("roberta").save_pretrained(tmp_path / "roberta")
         paml = PAML(**QUICK, backbone=str(tmp_path / "roberta"))
-        paml.fit(one_word_classifier(), examples(8, seed=1), examples(4, seed=2)).save(tmp_path / "it")
-        assert PAML.load(tmp_path / "it").bridge is not None
+        paml.fit(ListedTask(one_word_classifier(), examples(8, seed=1), examples(4, seed=2))).save_pretrained(
+            tmp_path / "it"
+        )
+        assert PAML.from_pretrained(tmp_path / "it").bridge is not None
         for file in (tmp_path / "it" / "backbone").glob("*token*"):
             file.unlink()
         with pytest.raises(ModelError, match="not a trained pAML"):
-            PAML.load(tmp_path / "it")
+            PAML.from_pretrained(tmp_path / "it")
 
     def test_weights_that_are_not_finite(self, tmp_path: Path) -> None:
-        trained().save(tmp_path / "it")
+        trained().save_pretrained(tmp_path / "it")
         file = tmp_path / "it" / "aml.safetensors"
         tensors = load_file(file)
         name = next(iter(tensors))
         save_file(tensors | {name: torch.full_like(tensors[name], torch.nan)}, file)
         with pytest.raises(ModelError, match=f"aml.safetensors: {re.escape(name)} holds a value that is not finite"):
-            PAML.load(tmp_path / "it")
+            PAML.from_pretrained(tmp_path / "it")
 
     @pytest.mark.parametrize(
         "change", [{"options": {"epoch": 1}}, {"explainer": "ExpNet"}, {"history": [1]}, {"labels": None}]
     )
     def test_a_configuration_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any]) -> None:
-        trained().save(tmp_path / "it")
+        trained().save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         with pytest.raises(ModelError, match="not a trained pAML"):
-            PAML.load(tmp_path / "it")
+            PAML.from_pretrained(tmp_path / "it")
 
     @pytest.mark.parametrize("name", ["paml", "faml"])
     def test_untrained(self, name: str, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="trained"):
             list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
         with pytest.raises(ModelError, match="nothing to save"):
-            PAML().save(tmp_path / "it")
+            PAML().save_pretrained(tmp_path / "it")
 
     def test_a_classifier_of_other_classes(self) -> None:
         with pytest.raises(UnsupportedError, match="a classifier of 2 classes"):
             list(trained().explain(tiny.classifier("bert", 3), tiny.TEXTS))
 
     def test_another_classifier_of_the_same_classes(self, tmp_path: Path) -> None:
-        trained().save(tmp_path)
+        trained().save_pretrained(tmp_path)
         of = tiny.make_classifier("bert", seed=8)
-        for method in (PAML.load(tmp_path), FAML.load(tmp_path, steps=0)):
+        for method in (PAML.from_pretrained(tmp_path), FAML.from_pretrained(tmp_path, steps=0)):
             with pytest.raises(UnsupportedError, match="what another classifier looks at; train one"):
                 list(method.explain(of, tiny.TEXTS))
             # The check of what explanations depend on asks for it.
@@ -861,7 +877,7 @@ class TestSearch:
         rows = examples(8, seed=1)
         changed = [dataclasses.replace(rows[0], words=("the", "warm", "dog")), *rows[1:]]
         for texts, expected in ((rows, 1), (rows, 1), (changed, 2)):
-            PAML(**QUICK, trials=1).fit(of, texts, examples(4, seed=2), study_file=file)
+            PAML(**QUICK, trials=1).fit(ListedTask(of, texts, examples(4, seed=2), search_file=file))
             assert len(set(re.findall(r'"study_name":"(\w+)"', file.read_text()))) == expected
 
     def test_another_identity_is_another_study_in_the_same_file(self, tmp_path: Path) -> None:
@@ -915,14 +931,14 @@ class TestSearch:
         of = one_word_classifier()
         paml = PAML(**QUICK, trials=2)
         with pytest.raises(ParamsError, match="trials: got 2 without a file"):
-            paml.fit(of, examples(8, seed=1), examples(4, seed=2))
-        paml.fit(of, examples(8, seed=1), examples(4, seed=2), study_file=tmp_path / "study.log")
+            paml.fit(ListedTask(of, examples(8, seed=1), examples(4, seed=2)))
+        paml.fit(ListedTask(of, examples(8, seed=1), examples(4, seed=2), search_file=tmp_path / "study.log"))
         assert len(paml.study) == 2
         best = max((t for t in paml.study if t.state == "complete"), key=lambda t: t.metric or -9)
         assert paml.weights == Weights(best.prediction_weight, best.size_weight, best.inverse_weight)
         assert max(epoch.metric for epoch in paml.history) == pytest.approx(best.metric, abs=1e-6)
-        paml.save(tmp_path / "it")
-        loaded = PAML.load(tmp_path / "it")
+        paml.save_pretrained(tmp_path / "it")
+        loaded = PAML.from_pretrained(tmp_path / "it")
         assert (loaded.weights, loaded.study) == (paml.weights, paml.study)
 
 
@@ -944,7 +960,7 @@ def test_a_task_is_trained_from_its_files(tmp_path: Path) -> None:
             "refiners": ["faml"],
         }
     )
-    paml = PAML(**QUICK, trials=1).fit_task(workspace, params, "a", CPU)
+    paml = PAML(**QUICK, trials=1).fit(WorkspaceTask(workspace, params, "a", CPU))
     assert len(paml.history) == 2
     assert workspace.study("a", "paml").is_file()
 

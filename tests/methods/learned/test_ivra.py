@@ -20,12 +20,16 @@ from explearn.core.records import Example
 from explearn.data.alignment import aggregate
 from explearn.introspection.anatomy import dissect, trace
 from explearn.introspection.gradients import content_mask
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.base.training import BestWeights
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, normalise
 from explearn.methods.ivra.explainer import IvRA, SMaT
+from explearn.methods.ivra.forward import Labelled, explain_batch
 from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.simulatability import Simulatability
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
-from explearn.methods.ivra.training import JointTrainer, Labelled, explain_batch
+from explearn.methods.ivra.training import JointTrainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import ranking
@@ -469,7 +473,7 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 @pytest.fixture(scope="module")
 def learned() -> IvRA:
     return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
-        tiny.classifier(), examples("train", 48), examples("validation", 16)
+        ListedTask(tiny.classifier(), examples("train", 48), examples("validation", 16))
     )
 
 
@@ -499,20 +503,20 @@ class TestStudent:
         """Texts that the student was shown and asked about, by epoch and step."""
         calls: list[list[str]] = []
         epochs: list[list[tuple[set[str], set[str]]]] = []
-        explained, renewed = JointTrainer._explained, JointTrainer._new_student
+        explained, renewed = Simulatability.explained, Simulatability.new_student
 
-        def noting(trainer: JointTrainer, data: Labelled) -> Any:
+        def noting(sim: Simulatability, data: Labelled) -> Any:
             calls.append([e.example_id for e in data.encodings])
             if len(calls) % 2 == 0:
                 epochs[-1].append((set(calls[-2]), set(calls[-1])))
-            return explained(trainer, data)
+            return explained(sim, data)
 
-        def starting(trainer: JointTrainer) -> None:
+        def starting(sim: Simulatability) -> None:
             epochs.append([])
-            renewed(trainer)
+            renewed(sim)
 
-        monkeypatch.setattr(JointTrainer, "_explained", noting)
-        monkeypatch.setattr(JointTrainer, "_new_student", starting)
+        monkeypatch.setattr(Simulatability, "explained", noting)
+        monkeypatch.setattr(Simulatability, "new_student", starting)
         classifier = tiny.make_classifier()
         settings = SMaTParams(
             criteria=["sim"], schedule={**QUICK, "epochs": 2, "batch_size": 4}, student={"batch_size": 4}
@@ -539,32 +543,35 @@ class TestStudent:
         classifier = tiny.make_classifier()
         pool = labelled(classifier, examples("validation", 8))
         settings = SMaTParams(criteria=["sim"], student={"asked_weight": 0.0})
-        trainer = trainer_of(settings, pool, pool, classifier)
+        sim = trainer_of(settings, pool, pool, classifier).simulatability
+        assert sim is not None
         found: list[torch.Tensor] = []
-        explained = trainer._explained
+        explained = sim.explained
 
         def noting(data: Labelled) -> Any:
             batch, predicted, r = explained(data)
             found.append(r.detach().requires_grad_())
             return batch, predicted, found[-1]
 
-        trainer._explained = noting  # type: ignore[method-assign]
-        trainer._new_student()
-        shown, asked = torch.autograd.grad(trainer._simulatability(), found, allow_unused=True, materialize_grads=True)
+        sim.explained = noting  # type: ignore[method-assign]
+        sim.new_student()
+        shown, asked = torch.autograd.grad(sim.loss(), found, allow_unused=True, materialize_grads=True)
         assert shown.abs().sum() > 0 and not asked.any()
 
     @pytest.mark.parametrize("restart", ["step", "epoch"])
     def test_it_learns_on_within_an_epoch_or_starts_anew(self, restart: str) -> None:
         classifier = tiny.make_classifier()
         pool = labelled(classifier, examples("validation", 8))
-        trainer = trainer_of(SMaTParams(criteria=["sim"], student={"restart": restart}), pool, pool, classifier)
-        trainer._new_student()
-        first = trainer.learned["query"]
-        assert not trainer.learned["weight"].any()
-        trainer._simulatability()
-        assert trainer.learned["weight"].any() == (restart == "epoch")
-        assert not torch.equal(trainer.learned["query"], first)
-        assert all(p.is_leaf and p.requires_grad for p in trainer.learned.values())
+        settings = SMaTParams(criteria=["sim"], student={"restart": restart})
+        sim = trainer_of(settings, pool, pool, classifier).simulatability
+        assert sim is not None
+        sim.new_student()
+        first = sim.learned["query"]
+        assert not sim.learned["weight"].any()
+        sim.loss()
+        assert sim.learned["weight"].any() == (restart == "epoch")
+        assert not torch.equal(sim.learned["query"], first)
+        assert all(p.is_leaf and p.requires_grad for p in sim.learned.values())
 
     @pytest.mark.parametrize("texts", [0, 1])
     def test_too_few_texts_are_said_before_training(self, texts: int) -> None:
@@ -586,28 +593,26 @@ class TestTraining:
         data = Labelled(classifier.encode(rows), [classifier.label_index(e.label) for e in rows])
         explainer = cls(criteria=[criterion], faithfulness={"each_step": None, "choice_weight": 0.6})
         module = explainer._module(classifier)
-        trainer = JointTrainer(
-            classifier, module, data, data, None, explainer.settings, None, lambda: (0.0, {}), seed=0
-        )
+        trainer = JointTrainer(classifier, module, data, data, None, explainer.options, None, lambda: (0.0, {}), seed=0)
         optimiser = torch.optim.AdamW([*classifier.model.parameters(), *module.parameters()], lr=2e-3)
-        if criterion == "sim":
-            trainer._new_student()
+        if trainer.simulatability is not None:
+            trainer.simulatability.new_student()
         if criterion in ("sim", "suff"):
             # A classifier that knows nothing gives one class, and is as sure of a few words as of the text: there is
-            # nothing to foretell, or to lower.
+            # nothing to predict, or to lower.
             learning = torch.optim.AdamW(classifier.model.parameters(), lr=2e-3)
             for _ in range(30):
                 learning.zero_grad()
                 trainer.losses(data)["task"].backward()
                 learning.step()
             loss = trainer.losses(data)[criterion]
-            assert criterion == "sim" or loss > 2 * explainer.settings.faithfulness.suff_margin
+            assert criterion == "sim" or loss > 2 * explainer.options.faithfulness.suff_margin
         curve = []
         for _ in range(30):
-            if criterion == "sim":
+            if trainer.simulatability is not None:
                 # The same student and the same texts to learn from in every step.
                 trainer.generator.manual_seed(0)
-                trainer._new_student()
+                trainer.simulatability.new_student()
             term = trainer.losses(data)[criterion]
             optimiser.zero_grad()
             term.backward()
@@ -636,9 +641,9 @@ class TestTraining:
         trainer.params, trainer.history = SMaTParams(schedule={"accuracy_tolerance": 0.1}), []
         measured = iter([(0.9, {"comp": 0.1}), (0.7, {"comp": 0.9}), (0.85, {"comp": 0.3}), (0.9, {"comp": 0.2})])
         trainer.measure = lambda: next(measured)
-        best = None
+        trainer.best, trainer.best_score = BestWeights(trainer.model, trainer.module), None
         for _ in range(4):
-            best = trainer._note({}, best)
+            trainer._end_epoch({})
         assert [entry["best"] for entry in trainer.history] == [False, False, True, False]
 
     def test_the_classifier_it_starts_from_stays_as_it_is(self) -> None:
@@ -646,7 +651,7 @@ class TestTraining:
         before = classifier.fingerprint
         states = torch.get_rng_state()
         explainer = IvRA(schedule={**QUICK, "epochs": 1})
-        explainer.fit(classifier, examples("train", 8), examples("validation", 4))
+        explainer.fit(ListedTask(classifier, examples("train", 8), examples("validation", 4)))
         assert torch.equal(states, torch.get_rng_state())
         assert explainer.classifier is not None
         del classifier.__dict__["fingerprint"]
@@ -660,7 +665,7 @@ class TestTraining:
         train, validation = examples("train", 16), examples("validation", 8)
         found = [
             IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).fit(
-                undecided(validation), train, validation
+                ListedTask(undecided(validation), train, validation)
             )
             for seed in (1, 1, 2)
         ]
@@ -670,7 +675,7 @@ class TestTraining:
     def test_a_classifier_may_be_left_as_it_is(self) -> None:
         explainer = IvRA(criteria=["sim"], schedule={**QUICK, "learning_rate": 0.0})
         classifier = undecided(validation := examples("validation", 16))
-        explainer.fit(classifier, examples("train", 16), validation)
+        explainer.fit(ListedTask(classifier, examples("train", 16), validation))
         assert explainer.trained_classifier == classifier.fingerprint
         assert len({entry["accuracy"] for entry in explainer.history}) == 1
 
@@ -690,10 +695,12 @@ class TestTraining:
             student={"kind": "encoder", "learning_rate": 0.01},
         )
         explainer.fit(
-            undecided(rows["validation"], kind, 3),
-            rows["train"],
-            rows["validation"],
-            untrained=lambda: tiny.model(kind, 3, 9),
+            ListedTask(
+                undecided(rows["validation"], kind, 3),
+                rows["train"],
+                rows["validation"],
+                untrained_encoder=lambda: tiny.model(kind, 3, 9),
+            )
         )
         assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
         assert explainer.classifier is not None
@@ -755,7 +762,7 @@ class TestTraining:
         empty = {split: replace(examples(split, 1)[0], words=(EMPTY,)) for split in ("train", "validation")}
         explainer = IvRA(criteria=[criterion], norm=norm, schedule={**QUICK, "epochs": 2})
         validation = [*examples("validation", 15), empty["validation"]]
-        explainer.fit(undecided(validation), [*examples("train", 15), empty["train"]], validation)
+        explainer.fit(ListedTask(undecided(validation), [*examples("train", 15), empty["train"]], validation))
         assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
 
     @pytest.mark.parametrize("loss", ["rank", "correlation", "kl", "clustering"])
@@ -804,7 +811,7 @@ class TestTraining:
         right = [replace(e, label=classifier.predict([e])[0]) for e in examples("validation", 8)]
         other = {"yes": "no", "no": "yes"}
         wrong = [replace(e, label=other[classifier.predict([e])[0]]) for e in examples("train", 24)]
-        explainer.fit(classifier, wrong, right, description="toy: train ivra")
+        explainer.fit(ListedTask(classifier, wrong, right), description="toy: train ivra")
         assert explainer.best_epoch == 0 and explainer.trained_classifier == classifier.fingerprint
         (record,) = caplog.records
         assert record.levelname == "WARNING"
@@ -880,7 +887,9 @@ class TestBadInput:
     ) -> None:
         explainer = IvRA(**options)
         with pytest.raises(error, match=message):
-            explainer.fit(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
+            explainer.fit(
+                ListedTask(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
+            )
         assert explainer.history == []
         assert explainer.classifier is None
 
@@ -897,20 +906,20 @@ class TestBadInput:
         texts = [e if word is None else replace(e, words=(word,)) for e in examples("validation", 8)]
         explainer = IvRA(criteria=[criterion], schedule=QUICK)
         with pytest.raises(DataError, match=message):
-            explainer.fit(classifier, examples("train", 8), texts)
+            explainer.fit(ListedTask(classifier, examples("train", 8), texts))
         assert explainer.history == [] and explainer.classifier is None
 
     def test_a_label_the_classifier_has_not(self) -> None:
         rows = [replace(e, label="maybe") for e in examples("train", 4)]
         with pytest.raises(UnknownNameError, match="unknown label 'maybe'"):
-            IvRA().fit(tiny.classifier(), rows, examples("validation", 4))
+            IvRA().fit(ListedTask(tiny.classifier(), rows, examples("validation", 4)))
 
     @pytest.mark.parametrize("norm", NORMS)
     def test_training_that_runs_away_stops_with_step_term_and_texts(self, norm: str) -> None:
         classifier = tiny.make_classifier()
         explainer = IvRA(norm=norm, schedule={**QUICK, "learning_rate": 1e30})
         with pytest.raises(ModelError, match=r"step \d+: the loss '\w+' is (nan|inf); .*: train\d+"):
-            explainer.fit(classifier, examples("train", 32), examples("validation", 4))
+            explainer.fit(ListedTask(classifier, examples("train", 32), examples("validation", 4)))
         assert explainer.classifier is None
         assert tiny.hooks(classifier.model) == 0
 
@@ -919,25 +928,27 @@ class TestBadInput:
         with pytest.raises(
             ModelError, match=r"step 1, losses task, comp: .* cannot be measured .*not finite.*: train\d"
         ):
-            explainer.fit(tiny.make_classifier(), examples("train", 8), examples("validation", 4))
+            explainer.fit(ListedTask(tiny.make_classifier(), examples("train", 8), examples("validation", 4)))
 
     def test_also_in_the_module_s_gradient(self) -> None:
         schedule = {**QUICK, "epochs": 1, "learning_rate": 0.0, "module_learning_rate": 1e30}
         with pytest.raises(ModelError, match=r"step 2, losses task, comp: the gradient is not finite; .*: train\d+"):
             IvRA(criteria=["comp"], schedule=schedule).fit(
-                tiny.make_classifier(), examples("train", 32), examples("validation", 4)
+                ListedTask(tiny.make_classifier(), examples("train", 32), examples("validation", 4))
             )
 
     def test_a_student_that_runs_away_names_its_own_texts(self) -> None:
         explainer = IvRA(criteria=["sim"], schedule=QUICK, student={"learning_rate": 1e38})
         with pytest.raises(ModelError, match=r"the loss 'sim' is (nan|inf); .*: validation\d+(, validation\d+)*$"):
-            explainer.fit(undecided(validation := examples("validation", 16)), examples("train", 32), validation)
+            explainer.fit(
+                ListedTask(undecided(validation := examples("validation", 16)), examples("train", 32), validation)
+            )
 
     def test_an_untrained_one_explains_nothing(self) -> None:
         with pytest.raises(ModelError, match="this IvRA is not trained"):
             list(IvRA().explain(tiny.classifier(), ["the fox"]))
         with pytest.raises(ModelError, match="nothing to save"):
-            IvRA().save("nowhere")
+            IvRA().save_pretrained("nowhere")
         with pytest.raises(ModelError, match="this IvRA is not trained"):
             print(IvRA().best_epoch)
 
@@ -952,7 +963,7 @@ class TestBadInput:
 class TestFiles:
     def test_what_is_saved_explains_as_before(self, learned: IvRA, tmp_path: Path) -> None:
         assert learned.classifier is not None
-        learned.save(tmp_path / "ivra")
+        learned.save_pretrained(tmp_path / "ivra")
         loaded = explearn.get_explainer("ivra", path=str(tmp_path / "ivra"))
         classifier = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
@@ -964,21 +975,21 @@ class TestFiles:
         config = json.loads((tmp_path / "ivra" / "config.json").read_text(encoding="utf-8"))
         assert config["history"] == learned.history
         assert config["history"][config["best_epoch"]]["best"]
-        assert IvRA(**config["options"]).settings == learned.settings
+        assert IvRA(**config["options"]).options == learned.options
 
     def test_damaged_files(self, learned: IvRA, tmp_path: Path) -> None:
-        learned.save(tmp_path / "ivra")
+        learned.save_pretrained(tmp_path / "ivra")
         with pytest.raises(ModelError, match=r"not a trained SMaT \(holds a IvRA\)"):
-            SMaT.load(tmp_path / "ivra")
+            SMaT.from_pretrained(tmp_path / "ivra")
         with pytest.raises(ModelError, match="not a trained IvRA"):
-            IvRA.load(tmp_path)
+            IvRA.from_pretrained(tmp_path)
         weights = load_file(tmp_path / "ivra" / "attention.safetensors")
         save_file(
             weights | {"head_weights": weights["head_weights"] * math.nan}, tmp_path / "ivra/attention.safetensors"
         )
         with pytest.raises(ModelError, match=r"attention\.safetensors: head_weights holds a value that is not finite"):
-            IvRA.load(tmp_path / "ivra")
+            IvRA.from_pretrained(tmp_path / "ivra")
         del weights["layer_weights"]
         save_file(weights, tmp_path / "ivra" / "attention.safetensors")
         with pytest.raises(ModelError, match="not a trained IvRA"):
-            IvRA.load(tmp_path / "ivra")
+            IvRA.from_pretrained(tmp_path / "ivra")

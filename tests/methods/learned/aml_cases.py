@@ -12,6 +12,7 @@ import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
 from explearn.models.classifier import Classifier
 
 CPU = ComputeOptions(device="cpu")
@@ -73,4 +74,6 @@ def one_word_classifier(kind: str = "bert") -> Classifier:
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
     paml = PAML(**LEARNING, epochs=20)
-    return paml.fit(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))
+    return paml.fit(
+        ListedTask(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))
+    )

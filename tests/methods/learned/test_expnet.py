@@ -21,6 +21,7 @@ from explearn.introspection.features import ExampleFeatures, TokenFeatures, batc
 from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
 from explearn.models.classifier import Classifier
 from explearn.pipeline.params import Params
+from explearn.pipeline.task_data import WorkspaceTask
 from explearn.pipeline.workspace import Workspace
 
 ENCODER = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
@@ -77,7 +78,7 @@ def scores(expnet: ExpNet, features: torch.Tensor) -> torch.Tensor:
 class TestLearning:
     @pytest.mark.parametrize("standardize", [False, True])
     def test_finds_the_column_that_marks_evidence(self, standardize: bool) -> None:
-        expnet = ExpNet(learning_rate=1e-2, standardize=standardize).fit([planted(150, seed=1)], ENCODER, ["a"])
+        expnet = ExpNet(learning_rate=1e-2, standardize=standardize).fit_tokens([planted(150, seed=1)], ENCODER, ["a"])
         unseen = planted(50, seed=2)
         found = scores(expnet, unseen.features)
         assert roc_auc_score(unseen.labels, found) > 0.99
@@ -92,27 +93,27 @@ class TestLearning:
         together = TokenExamples(
             torch.cat([p.features for p in parts]), torch.cat([p.labels for p in parts]), np.arange(81) * 12
         )
-        apart = ExpNet(epochs=2).fit(parts, ENCODER)
-        pooled = ExpNet(epochs=2).fit([together], ENCODER)
+        apart = ExpNet(epochs=2).fit_tokens(parts, ENCODER)
+        pooled = ExpNet(epochs=2).fit_tokens([together], ENCODER)
         assert torch.equal(scores(apart, parts[0].features), scores(pooled, parts[0].features))
 
     def test_the_seed_decides(self) -> None:
         data = [planted(20, seed=1)]
-        first, again, other = (ExpNet(epochs=2, seed=seed).fit(data, ENCODER) for seed in (5, 5, 6))
+        first, again, other = (ExpNet(epochs=2, seed=seed).fit_tokens(data, ENCODER) for seed in (5, 5, 6))
         assert torch.equal(scores(first, data[0].features), scores(again, data[0].features))
         assert not torch.equal(scores(first, data[0].features), scores(other, data[0].features))
 
     def test_the_network_is_that_of_the_paper(self) -> None:
         """Linear(2H, 16) - ReLU - Linear(16, 1): 12 heads make 24 * 16 + 16 + 16 + 1 = 417 parameters."""
         data = planted(4, seed=1, width=24)
-        expnet = ExpNet(epochs=1).fit([data], {**ENCODER, "heads": 12})
+        expnet = ExpNet(epochs=1).fit_tokens([data], {**ENCODER, "heads": 12})
         assert expnet.network is not None
         assert sum(p.numel() for p in expnet.network.parameters()) == 417
         assert not any(p.requires_grad for p in expnet.network.parameters())
 
     def test_classifiers_of_two_architectures_do_not_mix(self) -> None:
         with pytest.raises(ParamsError, match=r"widths \[8, 24\]; expected classifiers of one architecture"):
-            ExpNet().fit([planted(4, seed=1), planted(4, seed=1, width=24)], ENCODER)
+            ExpNet().fit_tokens([planted(4, seed=1), planted(4, seed=1, width=24)], ENCODER)
 
     @pytest.mark.parametrize(
         ("option", "value"),
@@ -161,13 +162,15 @@ class TestTrainingTokens:
         rows = [row("a", [0, 1]), row("vanished", [])]
         masks = {"a": (True, False), "vanished": (True,)}
         expnet = ExpNet(epochs=3, batch_size=1)
-        expnet.fit([expnet.token_examples(rows, masks, {"a": "yes", "vanished": "yes"})], ENCODER)
+        expnet.fit_tokens([expnet.token_examples(rows, masks, {"a": "yes", "vanished": "yes"})], ENCODER)
         assert np.isfinite(expnet.losses).all()
 
     @pytest.mark.parametrize(("features", "width"), WIDTHS.items())
     def test_each_variant_takes_its_columns(self, features: Any, width: int) -> None:
         text = row("a", [0, 1, 2], hidden=True)
-        found = ExpNet(features).token_examples([text], {"a": (True, False, False)}, {"a": "yes"}).features.numpy()
+        found = (
+            ExpNet(features=features).token_examples([text], {"a": (True, False, False)}, {"a": "yes"}).features.numpy()
+        )
         assert text.hidden is not None
         expected = {
             "full": text.attention,
@@ -182,18 +185,18 @@ class TestTrainingTokens:
     @pytest.mark.parametrize("features", ["hidden", "hidden_and_attention"])
     def test_hidden_states_must_be_there(self, features: Any) -> None:
         with pytest.raises(DataError, match=r"need hidden states; run attend with attend\.hidden_states=true"):
-            ExpNet(features).token_examples([row("a", [0])], {"a": (True,)}, {"a": "yes"})
+            ExpNet(features=features).token_examples([row("a", [0])], {"a": (True,)}, {"a": "yes"})
 
 
 def trained(of: Classifier, features: Any = "full", **options: Any) -> ExpNet:
     """Trained on the classifier's own features, to mark every third token."""
-    expnet = ExpNet(features, **{"epochs": 2, **options})
+    expnet = ExpNet(**{"features": features, "epochs": 2, **options})
     batch = of.batch(of.encode([tiny.TEXTS[3]]))
     found = batch_features(of, batch, 2, hidden=True)
     assert found.hidden is not None
     x = expnet._select(found.attention[0], found.hidden[0])
     data = TokenExamples(x, (torch.arange(len(x)) % 3 == 0).float(), np.array([0, len(x)]))
-    return expnet.fit([data], ENCODER, ["made up"])
+    return expnet.fit_tokens([data], ENCODER, ["made up"])
 
 
 class TestExplaining:
@@ -257,31 +260,33 @@ class TestFiles:
     def test_what_is_loaded_scores_the_same(self, tmp_path: Path, features: Any) -> None:
         of = tiny.classifier("bert")
         expnet = trained(of, features, standardize=True, hidden=5, threshold=0.4, protocol="in_domain", seed=2)
-        expnet.save(tmp_path / "it")
+        expnet.save_pretrained(tmp_path / "it")
         loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
         assert isinstance(loaded, ExpNet)
         for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert b.method == "expnet_in_domain"
-        assert loaded._options() == expnet._options()
+        assert loaded.all_options() == expnet.all_options()
         assert (loaded.encoder, loaded.trained_on, loaded.losses) == (ENCODER, ["made up"], expnet.losses)
 
     def test_every_option_is_kept(self) -> None:
-        assert list(ExpNet()._options()) == [name for name in explearn.methods.base.registry.accepted_options("expnet")]
+        assert list(ExpNet().all_options()) == [
+            name for name in explearn.methods.base.registry.accepted_options("expnet")
+        ]
 
     def test_weights_lie_in_safetensors_and_the_rest_in_json(self, tmp_path: Path) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         assert sorted(p.name for p in (tmp_path / "it").iterdir()) == ["config.json", "expnet.safetensors"]
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="not trained; there is nothing to save"):
-            ExpNet().save(tmp_path / "it")
+            ExpNet().save_pretrained(tmp_path / "it")
         assert list(tmp_path.iterdir()) == []
 
     @staticmethod
     def refused(folder: Path) -> str:
         with pytest.raises(ExplearnError) as caught:
-            ExpNet.load(folder)
+            ExpNet.from_pretrained(folder)
         assert str(folder) in str(caught.value)
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, ModelError)
@@ -293,7 +298,7 @@ class TestFiles:
     @pytest.mark.parametrize("name", ["config.json", "expnet.safetensors"])
     @pytest.mark.parametrize("keep", [None, 0.0, 0.5])
     def test_a_file_that_is_missing_empty_or_cut_short(self, tmp_path: Path, name: str, keep: float | None) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         file = tmp_path / "it" / name
         content = file.read_bytes()
         file.unlink()
@@ -316,19 +321,19 @@ class TestFiles:
         ids=str,
     )
     def test_a_configuration_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any]) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         self.refused(tmp_path / "it")
 
     @pytest.mark.parametrize("config", ["[]", "3", '"ExpNet"'])
     def test_a_configuration_of_another_kind(self, tmp_path: Path, config: str) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         (tmp_path / "it" / "config.json").write_text(config)
         self.refused(tmp_path / "it")
 
     def test_a_tensor_that_is_missing(self, tmp_path: Path) -> None:
-        trained(tiny.classifier("bert")).save(tmp_path / "it")
+        trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         weights = tmp_path / "it" / "expnet.safetensors"
         tensors = load_file(weights)
         del tensors["2.bias"]
@@ -375,32 +380,32 @@ class TestProtocols:
     def test_leaving_a_task_out_reads_none_of_its_files(self, workspace: Workspace) -> None:
         """Nothing of task c exists."""
         params = make_params("a", "b", "c")
-        expnet = ExpNet(epochs=1).fit_task(workspace, params, "c", CPU)
+        expnet = ExpNet(epochs=1).fit(WorkspaceTask(workspace, params, "c", CPU))
         assert expnet.trained_on == ["a", "b"]
         assert expnet.encoder == {"layer": 2, "layers": 3, "heads": 4, "hidden_size": 32}
 
     def test_the_held_out_task_changes_nothing(self, workspace: Workspace) -> None:
-        without = ExpNet(epochs=1).fit_task(workspace, make_params("a", "c"), "c", CPU)
-        held_out = ExpNet(epochs=1).fit_task(workspace, make_params("a", "b"), "b", CPU)
+        without = ExpNet(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "c"), "c", CPU))
+        held_out = ExpNet(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "b"), "b", CPU))
         features = planted(1, seed=0).features
         assert held_out.trained_on == without.trained_on == ["a"]
         assert torch.equal(scores(held_out, features), scores(without, features))
 
     def test_in_domain_reads_the_task_alone(self, workspace: Workspace) -> None:
-        expnet = ExpNet(epochs=1, protocol="in_domain").fit_task(workspace, make_params("c", "b"), "b", CPU)
+        expnet = ExpNet(epochs=1, protocol="in_domain").fit(WorkspaceTask(workspace, make_params("c", "b"), "b", CPU))
         assert expnet.trained_on == ["b"]
 
     def test_a_single_task_cannot_be_left_out(self, workspace: Workspace) -> None:
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNet().fit_task(workspace, make_params("a", **IN_DOMAIN), "a", CPU)
+            ExpNet().fit(WorkspaceTask(workspace, make_params("a", **IN_DOMAIN), "a", CPU))
 
     def test_a_task_without_marked_words_is_named(self, tmp_path: Path) -> None:
         workspace = Workspace(tmp_path)
         fill(workspace, "bare", tiny.classifier("bert"), marked=False)
         with pytest.raises(DataError, match="task 'bare', split 'train': no text has both a rationale"):
-            ExpNet().fit_task(workspace, make_params("a", "bare"), "a", CPU)
+            ExpNet().fit(WorkspaceTask(workspace, make_params("a", "bare"), "a", CPU))
 
     def test_the_split_with_the_rationales_is_a_parameter(self, workspace: Workspace) -> None:
         params = make_params("a", "b", rationales={"a": {"train_split": "validation"}})
         with pytest.raises(DataError, match="task 'a', split 'validation': no text has both"):
-            ExpNet().fit_task(workspace, params, "b", CPU)
+            ExpNet().fit(WorkspaceTask(workspace, params, "b", CPU))
