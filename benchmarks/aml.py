@@ -34,6 +34,7 @@ from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import texts_to_explain
@@ -41,7 +42,7 @@ from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
-SMALLER = ("sufficiency", "log_odds", "aopc_sufficiency")
+SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)
 PAML_LIMIT, BATCHED_LIMIT, DIFFERENCE_LIMIT = 1.3, 2.0, 0.02
 
 

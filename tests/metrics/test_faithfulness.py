@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import golden
 from explearn.core.errors import DataError, ModelError, UnknownNameError
 from explearn.core.sections import EvaluateParams
-from explearn.metrics.faithfulness import EPSILON, faithfulness, logit, top_count
+from explearn.metrics.faithfulness import faithfulness, logit
 from explearn.metrics.predictions import Predictions
+from explearn.metrics.protocols import EPSILON, top_count
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from explearn.metrics.distillation import LARGER_IS_BETTER
+from explearn.metrics.distillation import COMPARED
 from explearn.reporting.content.l2e_students import student_tables, student_times
 
 
@@ -21,7 +21,7 @@ def figures(teacher: float, student: float, p_value: float) -> dict[str, Any]:
 
 
 def document(task: str, teacher: str, of_metric: dict[str, Any]) -> dict[str, Any]:
-    metrics = {name: of_metric for name in LARGER_IS_BETTER}
+    metrics = {name: of_metric for name in COMPARED}
     seconds = {"teacher": 0.5, "classifier": 0.01, "student_classified": 0.02, "student": 0.001}
     students = [{"seconds": 10.0}, {"seconds": 20.0}]
     formulations = {"labelling": metrics}

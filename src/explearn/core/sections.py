@@ -44,7 +44,7 @@ class Columns(Section):
     marked: str | None = None
     """Text whose evidence is set in double square brackets, [[like this]]."""
     mask: str | None = None
-    """List of 0/1, one a word."""
+    """List of 0/1, one per word."""
     spans: str | None = None
     """List of [start, end) word offsets."""
 
@@ -61,7 +61,7 @@ class SourceParams(Section):
     config: str | None = None
     """hub: configuration of the data set (default: the adapter's own)."""
     revision: str | None = None
-    """hub: git revision, for a download that stays the same."""
+    """hub: git revision, so that every download is the same."""
     view: str | None = None
     """A variant of the labels that the adapter offers (hatexplain: binary or three_class)."""
     splits: dict[Split, str] | None = None
@@ -71,7 +71,7 @@ class SourceParams(Section):
     carve_test: OpenFraction = 0.2
     """Fraction of train set aside as test where `splits` names none."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
-    """Most examples a split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
+    """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
     balance: bool = False
     """Even out the labels of every split by subsampling the larger ones."""
     labels: list[str] | None = None
@@ -81,11 +81,11 @@ class SourceParams(Section):
     columns: Columns = Field(default_factory=Columns)
     neutral: str | None = None
     """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
-    protocol for human rationales (section 5). For sources that bring rationales."""
+    protocol for human rationales (section 5). For sources that come with rationales."""
 
 
 class RationaleFile(Section):
-    """A file of rationales to import besides those that the source brings along."""
+    """A file of rationales to import, besides those that come with the source."""
 
     path: str
     """JSON Lines, CSV or Parquet under `data_dir`."""
@@ -140,11 +140,11 @@ class FinetuneParams(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
-    """Fraction of all steps."""
+    """Share of all steps in which the learning rate rises."""
     batch_size: PositiveInt = 32
-    """Examples a step."""
+    """Examples per step."""
     max_length: Annotated[int, Field(ge=8)] = 256
-    """Sub-tokens a text, special tokens included; longer texts are cut."""
+    """Most sub-tokens per text, special tokens included; longer texts are cut."""
     class_weights: Literal["balanced", "none"] = "balanced"
     """balanced: each class weighs n / (C n_c) in the loss."""
     patience: PositiveInt = 2
@@ -190,7 +190,7 @@ class SimulatabilityParams(Section):
     folds: Annotated[int, Field(ge=2)] = 2
     """Parts of the texts; a student learns from all but one of them and is tested on that one."""
     repeats: PositiveInt = 5
-    """Partitions into folds, each drawn anew."""
+    """Partitions into folds, each drawn separately."""
 
 
 class EvaluateParams(Section):
@@ -219,9 +219,9 @@ class SanityParams(Section):
     methods: list[str] | None = None
     """Methods to check (default: the learned and the quick ones of the run)."""
     texts: PositiveInt = 10
-    """Test texts explained anew on every perturbed model."""
+    """Test texts explained again on every perturbed model."""
     cascade: bool = False
-    """Randomise the classifier from its head downwards, a part more at a time, not just all of it at once."""
+    """Randomise the classifier from its head downwards, one more part at a time; otherwise only all of it at once."""
     noise_samples: Annotated[int, Field(ge=0)] = 3
     """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
     noise_radius: Annotated[float, Field(gt=0)] = 0.02

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +87,10 @@ def _evaluate(
     return evaluate_task(
         task=task,
         attributions=attributions,
-        costs={method: asdict(run.cost) for method, run in runs.items()},
+        costs={
+            method: {"forward_passes": run.forward_passes, "backward_passes": run.backward_passes}
+            for method, run in runs.items()
+        },
         examples=examples,
         gold=workspace.read_gold(task, params),
         k=rationale_k(agreement["mean_length"]),

@@ -12,6 +12,8 @@ from explearn.core.storage import read_json, read_metadata
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
+COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -69,9 +71,8 @@ def read_run(path: Path) -> Run:
 
 
 def read_costs(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, float | None]]:
-    """Method -> `Cost.figures`, of the methods of the run that were timed on this machine.
-
-    A method whose attributions came out of DVC's cache was not. Raises DataError for a damaged file.
+    """Method -> `Cost.figures`, all None for a method that was not timed here: its attributions are DVC's from a run
+    elsewhere. Raises DataError for a damaged file.
     """
     return _figures(workspace, task, {name: params.group_of(name) for name in params.methods}.items())
 
@@ -91,9 +92,9 @@ def _figures(workspace: Workspace, task: str, methods: Iterable[tuple[str, str]]
         path = workspace.costs(task, group)
         if group not in documents:
             documents[group] = read_json(path) if path.exists() else {}
-        if name in documents[group]:
-            try:
-                found[name] = Cost(**documents[group][name]).figures()
-            except TypeError as error:
-                raise DataError(f"{path}, {name}: {error}; expected what the stage attribute writes") from error
+        try:
+            known = documents[group].get(name)
+            found[name] = dict.fromkeys(COST_FIGURES) if known is None else Cost(**known).figures()
+        except (AttributeError, TypeError) as error:
+            raise DataError(f"{path}, {name}: {error}; expected what the stage attribute writes") from error
     return found

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from explearn.core.storage import write_json, write_text
 from explearn.metrics.arrays import mean_of_known
+from explearn.metrics.costs import split_costs
 from explearn.metrics.headline import headline
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.l2e_students import Document
-from explearn.reporting.content.machine_figures import MACHINE_FIGURES, not_of_machine, of_machine
+from explearn.reporting.content.machine_figures import MACHINE_FIGURES
 from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.content.transfer_tables import transfer_maps
 from explearn.reporting.content.verdict import counted_tasks
@@ -68,8 +69,9 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
     metrics.json: headline, and tasks (task -> method -> metric -> value), without the figures that depend on the
     machine. headline.json: the same headline, with f1_by_task. costs.json: headline and tasks of those figures.
     """
-    metrics = {task.task: not_of_machine(task.methods) for task in tasks}
-    costs = {task.task: of_machine(task.methods) for task in tasks}
+    parts = {task.task: split_costs(task.methods) for task in tasks}
+    metrics = {task: figures for task, (figures, _) in parts.items()}
+    costs = {task: of_machine for task, (_, of_machine) in parts.items()}
     found = headline(params.explainer, params.baseline_names, metrics)
     found = {name: value for name, value in found.items() if name not in MACHINE_FIGURES}
     write_json(folder / "metrics.json", {"headline": found, "tasks": metrics})

@@ -13,11 +13,12 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.settings import Section
 from explearn.core.storage import read_json
+from explearn.metrics.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
 
@@ -30,13 +31,22 @@ class Rule(Section):
 
     metric: str
     """The keys that lead to a figure, joined by dots; * stands for any characters, dots included."""
-    direction: Literal["higher", "lower"]
-    """Which direction is better."""
+    direction: Direction
+    """Which direction is better; may be left out where the last key is a metric of the catalogue."""
     tolerance: Annotated[float, Field(ge=0)]
     """How much worse a figure may become, in its own unit or, where `relative`, as a share of its earlier value."""
     relative: bool = False
     file: str = "reports/metrics.json"
     """The file with the figures, from the project's root."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _direction_of_catalogue(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "direction" not in given and isinstance(given.get("metric"), str):
+            known = CATALOGUE.get(given["metric"].rpartition(".")[2])
+            if known is not None and known.direction is not None:
+                return {**given, "direction": known.direction}
+        return given
 
 
 class Gate(Section):

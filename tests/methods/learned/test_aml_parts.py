@@ -20,10 +20,11 @@ from explearn.data.alignment import aggregate
 from explearn.methods.aml.candidates import _draw, arranged, exchanged
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor, Trail, as_sub_tokens
+from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor, Trail
 from explearn.methods.aml.tokenizer_bridge import Bridge, link, link_batch
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.protocols import as_sub_tokens
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 

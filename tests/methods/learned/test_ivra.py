@@ -31,8 +31,9 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.methods.ivra.training import JointTrainer
-from explearn.metrics.faithfulness import faithfulness, top_count
+from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

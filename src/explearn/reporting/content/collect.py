@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.records import SPLITS, RationaleKind
 from explearn.core.storage import read_attributions, read_json
+from explearn.metrics.costs import join_costs
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.runs import read_costs, read_run
-from explearn.reporting.content.machine_figures import join_costs
+from explearn.pipeline.runs import read_costs, read_own_model_costs, read_run
 from explearn.reporting.content.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 
 
@@ -52,7 +53,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         method_agreement=method_agreement,
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
-        own_models=read_json(workspace.metrics("own_model", task)),
+        own_models=_own_models(workspace, params, task),
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
 
@@ -60,6 +61,14 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
     """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
     return join_costs(read_json(workspace.metrics("explanations", task)), read_costs(workspace, params, task))
+
+
+def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
+    """What evaluate wrote of explainers with a classifier of their own, costs joined."""
+    found: dict[str, dict[str, Any]] = read_json(workspace.metrics("own_model", task))
+    for name, of_name in found.items():
+        of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
+    return found
 
 
 def _example_texts(
