@@ -16,8 +16,8 @@ ACCURACY = Column("accuracy", "Accuracy", True)
 
 TRANSFER_INTRODUCTION = Markdown(
     "Each explainer, with the classifier that it trained on one task, is used here on the texts of another task with "
-    "the same classes (IvRA, appendix E). Gains compare it with the explainer trained on the task itself, in percent of "
-    "that one's figure. Below 0, training on the task itself is better. A dash: that figure is too close to 0."
+    "the same classes (IvRA, appendix E). Gains compare it with the explainer trained on the task itself, in percent "
+    "of that one's figure. Below 0, training on the task itself is better. A dash: that figure is too close to 0."
 )
 
 Document = Mapping[str, Any]
