@@ -45,7 +45,7 @@ def transfer_blocks(documents: Sequence[Document]) -> list[Block]:
                 rows=rows,
                 left=2,
                 figure=_file(document),
-                alt=f"Gains of {shown} trained on another task over trained on the task itself, by criterion",
+                alt=f"Gains of {shown} trained elsewhere over trained here, by criterion",
             )
         )
     return blocks
