@@ -118,12 +118,13 @@ def adapters(params: Params) -> dict[str, str | None]:
 def students_introduction(percent: float, seeds: int) -> Markdown:
     """What the tables compare. percent: share of words chosen by rank; seeds: number of students per teacher."""
     return Markdown(
-        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts, "
-        f"with as many words each. For students that learned to rank, these are the top {percent:g} % of the words; "
-        "for those that learned levels, the words to which both give a positive (negative) level. L2E's figures are "
-        f"means over {seeds} students with different seeds. Both: the classifier gives the two explanations the same "
-        "class. The better of A and L2E is bold where they differ by Wilcoxon's test over the texts, after Holm's "
-        "correction over the table."
+        "Students (L2E) learned a teacher's explanations (A) of the training texts, and both explain the same test texts. "
+        f"Where students learned to rank, both sides choose the top {percent:g} % of the words. Where students learned "
+        "levels, both sides choose their best words of positive (negative) level, as many as the side with fewer of "
+        "them has; stability compares all levels of each side. L2E's figures are means over "
+        f"{seeds} students with different seeds. Both: the classifier gives the two explanations the same class. "
+        "The better of A and L2E is bold where they differ by Wilcoxon's test over the texts, after Holm's correction "
+        "over the table."
     )
 
 
