@@ -118,7 +118,7 @@ def adapters(params: Params) -> dict[str, str | None]:
 def students_introduction(percent: float, seeds: int) -> Markdown:
     """What the tables compare. percent: share of words chosen by rank; seeds: number of students per teacher."""
     return Markdown(
-        "Students (L2E) learned a teacher's explanations (A) of the training texts, and both explain the same test texts. "
+        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
         f"Where students learned to rank, both sides choose the top {percent:g} % of the words. Where students learned "
         "levels, both sides choose their best words of positive (negative) level, as many as the side with fewer of "
         "them has; stability compares all levels of each side. L2E's figures are means over "
