@@ -16,8 +16,8 @@ from explearn.metrics.costs import join_costs
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import read_costs, read_own_model_costs, read_run
 from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.runs import read_costs, read_own_model_costs, read_run
 from explearn.reporting.content.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 
 
