@@ -29,7 +29,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params test lint format lock bench hooks clean
+.PHONY: help install repro params index test lint format lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,13 +61,17 @@ params.yaml:
 params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
 	python scripts/compose_params.py $(ARGS)
 
+index: install ## write what the methods' classes declare: their index, the docs' table, roster complete
+	python scripts/make_index.py
+
 test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 	pytest --numprocesses=auto --dist=loadfile $(ARGS)
 
-lint: install ## check style, format, types, and that params.yaml is what conf/ composes
+lint: install ## check style, format, types, and that params.yaml and the methods' index are up to date
 	ruff check .
 	ruff format --check .
 	mypy
+	python scripts/make_index.py --check
 	python scripts/compose_params.py --check
 
 format: install ## mend what ruff can mend

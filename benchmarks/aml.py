@@ -10,8 +10,8 @@ as the pipeline leaves them; params.yaml there gives the options.
 speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
 copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
 by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
-in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at, which
-is how the paper reports.
+in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at. (The
+paper goes further: it searches for the weights and trains anew for each metric.)
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
 of the terms that stay are searched for anew in each, as in the paper; data/studies/TASK keeps the searches.
 """
@@ -33,7 +33,7 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.base.registry import accepted_options, get_explainer, learned_options
+from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import texts_to_explain
@@ -72,7 +72,7 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 def speed(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
     folder = str(Workspace(options.root).explainer(options.task, "paml"))
     paml = PAML.from_pretrained(folder)
-    given = learned_options("faml", params)
+    given = params.options_of("faml")
     batched, loop = (
         FAML.from_pretrained(folder, **given),
         FAML.from_pretrained(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
@@ -115,7 +115,7 @@ def methods(options: argparse.Namespace, classifier: Classifier, params: Params,
             # faml:METRIC is fAML for another metric of interest.
             _, _, metric = name.partition(":")
             changed = {"metric": metric} if metric else {}
-            explainers[name] = get_explainer("faml", path=folder, **{**learned_options("faml", params), **changed})
+            explainers[name] = get_explainer("faml", path=folder, **{**params.options_of("faml"), **changed})
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             found = {**params.baselines.quick, **params.baselines.costly}.get(name, {})
@@ -134,7 +134,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     explainers: dict[str, Explainer] = {}
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
-        paml = PAML(**{**learned_options("paml", params), "seed": params.seed, **change})
+        paml = PAML(**{**params.options_of("paml"), "seed": params.seed, **change})
         paml.fit(
             ListedTask(
                 classifier,
@@ -147,7 +147,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
         )
         searched = "searched" if paml.trials else "given"
         print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
-        faml = FAML(**learned_options("faml", params))
+        faml = FAML(**params.options_of("faml"))
         faml.start = paml
         explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml
     show(five(classifier, params, texts, explainers))

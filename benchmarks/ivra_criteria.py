@@ -41,7 +41,8 @@ from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier, quiet_transformers
+from explearn.models.classifier import Classifier
+from explearn.models.loading import quiet_transformers
 from explearn.pipeline.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")

@@ -30,7 +30,8 @@ from explearn.methods.ivra.objectives import Words
 from explearn.methods.ivra.simulation import BagStudent
 from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier, quiet_transformers
+from explearn.models.classifier import Classifier
+from explearn.models.loading import quiet_transformers
 from explearn.pipeline.workspace import Workspace
 
 METHODS = ("attention_mean", "input_x_gradient", "integrated_gradients", "lime")

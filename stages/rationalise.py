@@ -1,6 +1,6 @@
 """Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from explearn.cli import annotate_options as options
+from explearn.annotation import options
 from explearn.core.storage import write_json, write_rationales
 from explearn.data.agreement import agreement_metrics
 from explearn.pipeline.params import Params

@@ -8,7 +8,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.seeds import seed_everything
 from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.registry import get_explainer, get_info, learned_options
+from explearn.methods.base.registry import get_explainer, get_info
 from explearn.pipeline.params import Params
 from explearn.pipeline.staging import TaskOption, stage
 from explearn.pipeline.task_data import WorkspaceTask
@@ -25,7 +25,7 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
     """
     seed_everything(seed)
     workspace = Workspace()
-    method = get_explainer(explainer, **learned_options(explainer, params), seed=seed)
+    method = get_explainer(explainer, **params.options_of(explainer), seed=seed)
     if not isinstance(method, LearnedExplainer):
         base = get_info(explainer).base
         raise ParamsError(f"explainer {explainer!r} has no training of its own; train {base!r}, which it starts from")

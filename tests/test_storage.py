@@ -57,7 +57,6 @@ def attribution(**change: Any) -> Attribution:
         "aggregation": "sum",
         "signed": True,
         "unaligned": 1,
-        "seconds": 0.125,
         "example_id": "x",
     }
     return Attribution(**{**values, **change})

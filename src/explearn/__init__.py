@@ -10,32 +10,47 @@ for attribution in method.explain(classifier, ["A warm, funny and wholly unneces
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Attribution, Example, Rationale
-from explearn.methods.base.registry import MethodInfo, get_explainer, get_info, list_explainers
+from explearn.methods.base.info import About, MethodInfo
+from explearn.methods.base.registry import get_explainer, get_info, list_explainers, register
 
 if TYPE_CHECKING:
+    from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.models.classifier import Classifier
 
 __all__ = [
+    "About",
     "Attribution",
+    "BatchExplainer",
+    "BatchScores",
     "Classifier",
     "Example",
+    "Explainer",
     "ExplearnError",
+    "LearnedExplainer",
     "MethodInfo",
     "Rationale",
     "get_explainer",
     "get_info",
     "list_explainers",
+    "register",
 ]
+
+_LAZY = {
+    "BatchExplainer": "explearn.methods.base.explainer",
+    "BatchScores": "explearn.methods.base.explainer",
+    "Classifier": "explearn.models.classifier",
+    "Explainer": "explearn.methods.base.explainer",
+    "LearnedExplainer": "explearn.methods.base.explainer",
+}
+"""Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 
 
 def __getattr__(name: str) -> Any:
-    # Importing torch takes seconds; `import explearn` and the command line's help must not.
-    if name == "Classifier":
-        from explearn.models.classifier import Classifier
-
-        return Classifier
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -244,7 +244,18 @@ def test_protocol_eraser_takes_the_words_that_a_method_chose():
 def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
     classifier = FakeClassifier(random_probability)
     evaluate_task(
-        "t", METHODS, dict.fromkeys(METHODS, COST), EXAMPLES, GOLD, 2, 0.25, classifier, PARAMS, 13, {"expnet": 0.5}
+        "t",
+        METHODS,
+        dict.fromkeys(METHODS, COST),
+        EXAMPLES,
+        GOLD,
+        2,
+        0.25,
+        classifier,
+        PARAMS,
+        13,
+        {method: get_info(method).binarisation for method in METHODS},
+        {"expnet": 0.5},
     )
     asked = [encoding.key for call in classifier.calls for encoding in call]
     assert len(asked) == len(set(asked))

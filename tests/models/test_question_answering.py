@@ -29,11 +29,11 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import evaluate_classifier, finetune
 from explearn.models.params import FinetuneParams
-from explearn.models.question_answering import QuestionAnswerer, mark_answer
+from explearn.models.question_answering import mark_answer
 from explearn.pipeline.attribute import write_attributions
 
 QUESTIONS = (

@@ -302,7 +302,7 @@ def test_a_paper_s_encoder_is_named_beside_ours(encoder, differ):
     assert [side.table.column.metric for side in shown] == ["f1", "precision", "recall", "throughput"]
     for side in shown:
         assert f"bert-base, here: {encoder}." in side.note and ("They differ" in side.note) == differ
-    assert left_out(shown).count("Of ExpNet's results, left out: Table 4 ") == 1 and left_out([]) == ""
+    assert left_out(shown).count("Of ExpNet's results, left out: LRP and FullLRP ") == 1 and left_out([]) == ""
 
 
 def test_the_paper_s_precision_and_recall_give_its_f1():

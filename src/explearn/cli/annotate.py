@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from explearn.cli import annotate_options as options
+from explearn.annotation import options
 from explearn.pipeline.staging import user_errors
 
 app = typer.Typer(

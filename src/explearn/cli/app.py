@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 import yaml
@@ -18,6 +19,7 @@ from rich.text import Text
 from explearn.cli.annotate import app as annotate
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Attribution
+from explearn.methods.base.info import Family, MethodInfo
 from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
 from explearn.pipeline.params import load_params
 from explearn.pipeline.staging import COMPUTE_OPTIONS, compute_options, user_errors
@@ -48,20 +50,31 @@ def methods(
         with user_errors():
             _describe(console, name)
         return
-    family = ""
+    for family, infos in groupby(_by_family(), key=lambda info: info.family):
+        console.print(f"[bold]{family}[/bold]")
+        for info in infos:
+            needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
+            console.print(f"  [bold cyan]{info.name}[/bold cyan] ({info.cost}{needs})")
+            console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+
+
+def _by_family() -> list[MethodInfo]:
+    """What is known of each method, by family; a package's method that cannot be loaded is a line on standard error."""
+    found = []
     for name in list_explainers():
-        info = get_info(name)
-        if info.family != family:
-            family = info.family
-            console.print(f"[bold]{family}[/bold]")
-        needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
-        console.print(f"  [bold cyan]{name}[/bold cyan] ({info.cost}{needs})")
-        console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+        try:
+            found.append(get_info(name))
+        except ParamsError as error:
+            print(f"warning: {error}", file=sys.stderr)
+    families = get_args(Family)
+    return sorted(found, key=lambda info: families.index(info.family))
 
 
 def _describe(console: Console, name: str) -> None:
     info = get_info(name)
     console.print(f"[bold cyan]{name}[/bold cyan] ({info.family}; {info.cost})\n")
+    if info.of is not None:
+        console.print(Text(f"A variant of {info.of}: {info.summary}\n"), soft_wrap=True)
     console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
     found = {option.name: option.default for option in inspect.signature(explainer_class(name)).parameters.values()}
     # Options that are None there stand for those of the section.
@@ -123,8 +136,7 @@ def explain(
         found = get_explainer(method, path=str(explainer) if explainer else None, **options)
         lines = texts or _lines()
         from explearn.core.seeds import seed_everything
-        from explearn.models.classifier import Classifier
-        from explearn.models.question_answering import QuestionAnswerer
+        from explearn.models.classifier import Classifier, QuestionAnswerer
 
         if seed is not None:
             seed_everything(seed)

@@ -34,8 +34,8 @@ class ComputeOptions:
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
-        precision: fp32 (the default: the same figures on every machine), bf16, fp16, or auto: bf16 where the device
-            computes it natively, else fp16 on CUDA, else fp32.
+        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 where
+            the device computes it natively, else fp16 on CUDA, else fp32.
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
     """

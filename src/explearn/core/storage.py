@@ -57,7 +57,6 @@ ATTRIBUTION_SCHEMA = pa.schema(
         pa.field("aggregation", pa.string(), nullable=False),
         pa.field("signed", pa.bool_(), nullable=False),
         pa.field("unaligned", pa.int32(), nullable=False),
-        pa.field("seconds", pa.float64(), nullable=False),
         pa.field("completeness_error", pa.float64()),
     ]
 )

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-import krippendorff
 import numpy as np
 
 from explearn.core.errors import DataError
@@ -36,6 +35,8 @@ def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
     table = np.array(counts, dtype=np.int64).reshape(-1, 2)  # (words, [not marked, marked])
     if not (table.sum(axis=0) > 0).all():
         return None
+    import krippendorff
+
     value = float(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
     return value if math.isfinite(value) else None
 

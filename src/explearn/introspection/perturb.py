@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from explearn.core.errors import UnknownNameError
+from explearn.models.architectures import UNKNOWN, architecture
 from explearn.models.classifier import Classifier
 
-_BLOCK = re.compile(r"\.(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.")
+_ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
+"""What stands in the name of a block's parameter in most models, for types without an entry in the table."""
 
 
 def parts(classifier: Classifier) -> dict[str, list[str]]:
@@ -21,11 +23,13 @@ def parts(classifier: Classifier) -> dict[str, list[str]]:
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
     """
     prefix = f"{classifier.model.base_model_prefix}."
+    known = architecture(classifier.model.config)
+    pattern = _ANY_BLOCK if known is UNKNOWN else re.compile(rf"^{re.escape(prefix + known.blocks)}\.(\d+)\.")
     blocks: dict[int, list[str]] = {}
     head: list[str] = []
     embeddings: list[str] = []
     for name, _ in classifier.model.named_parameters():
-        block = _BLOCK.search(name)
+        block = pattern.search(name)
         if not name.startswith(prefix) or ".pooler." in name:
             head.append(name)
         elif block:

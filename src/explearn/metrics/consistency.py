@@ -3,9 +3,10 @@
 Spearman's rho over the pairs of a batch between the L2 distance of the texts' aggregate hidden states and the L2
 distance of their explanations; the mean over batches.
 
-Explanations of different lengths are compared position by position, as IvRA compares attention over padded tokens
-(B.4.2): the scores of a text are divided by the sum of their absolute values, which puts attention-like scores on the
-simplex, and filled up with zeros to the longest text's length. A text without any score other than 0 is all zeros.
+Explanations of different lengths are compared position by position: the scores of a text are divided by the sum of
+their absolute values, which puts attention-like scores on the simplex, and filled up with zeros to the longest text's
+length. A text without any score other than 0 is all zeros. IvRA takes distances "at the token level" (B.4.2) and does
+not say how texts of different lengths are matched; here words are compared, not tokens.
 """
 
 from __future__ import annotations

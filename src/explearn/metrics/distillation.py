@@ -1,8 +1,9 @@
-"""A student against its teacher, as L2E compares them (sections 4.4 to 5), on the same texts and as many words.
+"""A student against its teacher on the same texts, after L2E (sections 4.4 to 5).
 
-Under `ranking` an explanation is a text's top words by weight, whichever their sign. Under `labelling` it is the words
-of positive levels, and those of negative ones; of each kind, teacher and student are given as many words: as many as
-both have, the best ones by score.
+Under `ranking` an explanation is a text's top words by weight, whatever their sign; both sides have equally many. Under
+`labelling` it is the words of positive levels, and those of negative ones. Agreement and log-odds take equally many of
+each kind from both sides, as many as both have, the best ones by score. Stability does not: it compares all words of a
+side whose level is not neutral. (In the paper, section 5, both sides have equally many there, too.)
 """
 
 from __future__ import annotations

@@ -8,23 +8,26 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
-from explearn.models.classifier import Classifier, max_length, quiet_transformers
+from explearn.models.classifier import Classifier, QuestionAnswerer, max_length
 from explearn.models.encoder import resolve_encoder
+from explearn.models.heads import head_for
+from explearn.models.loading import quiet_transformers
 from explearn.models.params import FinetuneParams
-from explearn.models.question_answering import QuestionAnswerer, reached
+from explearn.models.question_answering import reached
+
+if TYPE_CHECKING:
+    import transformers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ def classification_metrics(truth: Sequence[str], predicted: Sequence[str], label
 
     The last is what always answering one class would score: a classifier must clear it to have something to explain.
     """
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
     return {
         "texts": len(truth),
         "accuracy": float(accuracy_score(truth, predicted)),
@@ -93,21 +98,17 @@ def load_encoder(
     """
     source = resolve_encoder(encoder)
     quiet_transformers()
-    loader: Any = transformers.AutoModelForSequenceClassification
-    if tuple(labels) == ANSWER_LABELS:
-        loader = transformers.AutoModelForQuestionAnswering
+    import transformers
+
     try:
-        model, info = loader.from_pretrained(
+        model, info = head_for(labels).from_pretrained(
             source,
             revision=revision or "main",
             num_labels=len(labels),
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
-            dtype=torch.float32,
             # A head trained for other labels gives way to a new one; for the encoder itself, see below.
             ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            trust_remote_code=False,
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             source, revision=revision or "main", trust_remote_code=False
@@ -142,6 +143,8 @@ def finetune(
 
     Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError, DeviceError.
     """
+    import transformers
+
     device = compute.resolve_device()
     dtype = compute.resolve_dtype(device)
     splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
@@ -213,6 +216,8 @@ def _arguments(
     compile: bool,
     selection: str,
 ) -> transformers.TrainingArguments:
+    import transformers
+
     if device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
     arguments = transformers.TrainingArguments(

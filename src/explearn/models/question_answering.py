@@ -13,20 +13,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
 from torch import nn
-from transformers.modeling_outputs import SequenceClassifierOutput
 
-from explearn.core.batching import budget_batches
-from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
 from explearn.data.alignment import NO_WORD
-from explearn.models.classifier import Classifier, Text
+from explearn.models.architectures import tells_segments_apart
 from explearn.models.encoding import Batch, Encoding
+
+if TYPE_CHECKING:
+    import transformers
+    from transformers.modeling_outputs import SequenceClassifierOutput
 
 FLOOR = -30.0
 """Least log-probability of a span, for what cannot be given: gates and logits stay finite."""
@@ -50,6 +50,8 @@ class SpanScorer(nn.Module):
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
     ) -> None:
+        import transformers
+
         super().__init__()
         loader: Any = transformers.AutoModelForQuestionAnswering
         made: Any = loader.from_config(config) if model is None else model
@@ -85,7 +87,7 @@ class SpanScorer(nn.Module):
     def bounds(self, token_type_ids: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         given = {name: value for name, value in inputs.items() if value is not None}
-        if getattr(self.config, "type_vocab_size", 1) > 1:
+        if tells_segments_apart(self.config):
             given["token_type_ids"] = token_type_ids & SEGMENT
         output = self.model(**given)
         mask = inputs["attention_mask"]
@@ -104,6 +106,8 @@ class SpanScorer(nn.Module):
         position_ids: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
     ) -> SequenceClassifierOutput:
+        from transformers.modeling_outputs import SequenceClassifierOutput
+
         start, end, output = self.bounds(
             token_type_ids,
             input_ids=input_ids,
@@ -135,75 +139,7 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Te
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
-class QuestionAnswerer(Classifier):
-    """A model for extractive question answering, in the place of a classifier.
-
-    Texts are pairs of a question and a passage. What `encode` marks as the answer is the model's own, so that the class
-    explained by default is "answer"; `encode_labelled` marks the true one, and the model is right where that is what it
-    gives (exact match, in words).
-    """
-
-    @classmethod
-    def around(
-        cls,
-        model: transformers.PreTrainedModel,
-        tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: ComputeOptions | None = None,
-        name: str = "",
-    ) -> QuestionAnswerer:
-        """Of a transformers model with a head for question answering."""
-        scorer: Any = SpanScorer(model.config, model)
-        return cls(scorer, tokenizer, compute, name)
-
-    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        plain = self._plain(texts, first)
-        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
-
-    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
-        found = []
-        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
-            if example.answer is None:
-                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
-            found.append(mark_answer(encoding, example.answer))
-        return found, [0] * len(found)
-
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
-        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
-        return -logits[:, 0].mean()
-
-    def answer(self, text: Text) -> str:
-        """The words of the passage that the model answers with."""
-        (encoding,) = self.encode([text])
-        first, end = encoding.answer or (0, 0)
-        return " ".join(encoding.words[first:end])
-
-    @torch.inference_mode()
-    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
-        """[first, end) word of the model's answer to each question; in the encodings no answer is marked yet."""
-        scorer: Any = self.model
-        found: list[tuple[int, int]] = [(0, 0)] * len(encodings)
-        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
-            batch = self.batch([encodings[i] for i in indices])
-            with self.autocast():
-                start, end, _ = scorer.bounds(**batch.model_inputs())
-            for index, place in zip(indices, _best(start, end, batch), strict=True):
-                owner = encodings[index].word_ids
-                found[index] = owner[place[0]], owner[place[1]] + 1
-        return found
-
-    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
-        found = []
-        for number, encoding in enumerate(super().encode(texts, first), start=first):
-            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
-            if encoding.pair_start is None:
-                raise DataError(f"{where} has one segment; expected a question and a passage")
-            if not any(word >= encoding.pair_start for word in encoding.word_ids):
-                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
-            found.append(mark_words(encoding))
-        return found
-
-
-def _best(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
+def best_places(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
     """First and last token of each text's best span."""
     assert batch.token_type_ids is not None
     spans = span_scores(start, end, batch.token_type_ids)
@@ -254,8 +190,3 @@ def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
     if not kept:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
     return kept
-
-
-def answers_questions(config: transformers.PreTrainedConfig) -> bool:
-    """Whether a model's configuration names a head for extractive question answering."""
-    return any(str(name).endswith("ForQuestionAnswering") for name in getattr(config, "architectures", None) or ())

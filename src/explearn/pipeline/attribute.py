@@ -11,16 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
-from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, parquet_writer, read_metadata, set_metadata
+from explearn.core.storage import (
+    ATTRIBUTION_SCHEMA,
+    atomic_folder,
+    attribution_row,
+    parquet_writer,
+    read_metadata,
+    set_metadata,
+)
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer, get_info, learned_options
+from explearn.methods.base.registry import accepted_options, get_explainer, get_info
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import LEARNED, ON_MODEL, Params
+from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 
 SHARD_TEXTS = 512
@@ -141,36 +149,59 @@ def write_attributions(
         set_metadata(writer, metadata)
 
 
+def attribute_group(
+    workspace: Workspace, params: Params, task: str, group: str, compute: ComputeOptions, seed: int
+) -> None:
+    """Explain a task's test texts with every method of a group; write a file for each, in place of the group's folder.
+
+    Raises as `group_methods` and `write_attributions` do.
+    """
+    methods = group_methods(group, task, params, workspace, seed)
+    classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
+    marked = workspace.read_gold(task, params)
+    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
+    with atomic_folder(workspace.attributions(task, group)) as folder:
+        for method, options in methods:
+            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+
+
 def group_methods(
     group: str, task: str, params: Params, workspace: Workspace, seed: int
 ) -> list[tuple[Explainer, dict[str, Any]]]:
     """The methods of a group with their options.
 
     A group is what one process of the pipeline runs: `quick`, all quick baselines; one costly baseline, by its name;
-    `learned`, the explainers as trained; one that refines such a one; on_NAME, explainer NAME and the baselines run on
-    the classifier that it trained. Methods that draw at random take `seed` where their options name none.
+    learned_ROOM, the explainers of a room as trained; one that refines such a one; on_NAME, explainer NAME and the
+    baselines run on the classifier that it trained; a variant, by its name, as its method would be run.
+    Methods that draw at random take `seed` where their options name none.
     Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
-
-    def trained(name: str) -> tuple[Explainer, dict[str, Any]]:
-        return get_explainer(name, path=str(workspace.explainer(task, name))), learned_options(name, params)
-
-    if group == LEARNED:
-        return [trained(name) for name in params.explainers if name not in params.own_model]
-    if group in params.refiners:
-        base = get_info(group).base
-        assert base is not None
-        options = {**learned_options(group, params), "seed": seed}
-        return [(get_explainer(group, path=str(workspace.explainer(task, base)), **options), options)]
-    own = {f"{ON_MODEL}{name}": name for name in params.own_model}
-    groups = {**params.baseline_groups, **dict.fromkeys(own, params.baselines.own_model)}
+    groups: dict[str, list[str]] = {name: list(methods) for name, methods in params.baseline_groups.items()}
+    for name in params.learned:
+        groups.setdefault(params.group_of(name), []).append(name)
+    groups |= {name: [name] for name in params.variants}
     if group not in groups:
-        raise UnknownNameError("group", group, [*params.learned, *groups])
-    methods = [trained(own[group])] if group in own else []
-    for name, given in groups[group].items():
-        options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
-        methods.append((get_explainer(name, **options), options))
+        raise UnknownNameError("group", group, groups)
+    methods = [_ready(name, task, params, workspace, seed) for name in groups[group]]
+    if any(name in params.own_model for name in groups[group]):
+        methods += [_untrained(name, options, seed) for name, options in params.baselines.own_model.items()]
     return methods
+
+
+def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int) -> tuple[Explainer, dict[str, Any]]:
+    """A method of the run, loaded where it was trained."""
+    info, options = get_info(name), params.options_of(name)
+    if not info.learned:
+        return _untrained(name, options, seed)
+    if info.base is not None:
+        options = {**options, "seed": seed}
+        return get_explainer(name, path=str(workspace.explainer(task, info.base)), **options), options
+    return get_explainer(name, path=str(workspace.explainer(task, name))), options
+
+
+def _untrained(name: str, given: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
+    options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
+    return get_explainer(name, **options), options
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,10 +93,10 @@ def compare_with_students(
     formulations: dict[str, Any] = {}
     times: list[tuple[float, float, float]] = []
     for formulation in params.distil.formulations:
-        of_teacher = _teacher_side(weights, lessons.signed, formulation, params.l2e.ranking_order)
+        of_teacher = _teacher_side(weights, lessons.signed, formulation, params.section("l2e").ranking_order)
         by_seed = []
         for number in range(params.distil.seeds):
-            options = {**params.l2e.model_dump(), "teacher": name, "formulation": formulation, "seed": seed + number}
+            options = {**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": seed + number}
             student = L2E(**options)
             student.name = "l2e"
             start = time.perf_counter()

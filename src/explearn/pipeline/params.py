@@ -1,47 +1,40 @@
-"""Every parameter of the pipeline, with its type, unit, range and default.
+"""Every parameter of a run, checked as a whole: what `conf/` composes into params.yaml.
 
-`conf/` composes `params.yaml` (Hydra, through DVC); the stages read `params.yaml` through `load_params`. What only says
-where or how fast to compute is not here but in `explearn.core.compute`: it must not invalidate a cache.
+The sections of the stages are in `explearn.core.sections`, the options of a learned explainer in a section of its own
+name, which its class declares. What only says where or how fast to compute is not here but in
+`explearn.core.compute`: it must not invalidate a cache.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from explearn.annotation.params import RationaleParams
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.settings import Fraction, PositiveInt, Section, problem_sentence
 from explearn.data.params import SourceParams
 from explearn.introspection.params import AttendParams
-from explearn.methods.aml.params import FAMLParams, PAMLParams
-from explearn.methods.base.registry import MethodInfo, get_info
-from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.ivra.params import IvRAParams, SMaTParams
-from explearn.methods.l2e.params import DistilParams, L2EParams, TeachParams, members
+from explearn.methods.base.registry import MethodInfo, get_info, learned_sections, list_explainers, set_variants
+from explearn.methods.l2e.params import DistilParams, TeachParams, members
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.models.params import FinetuneParams
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-
-def _known(name: str) -> MethodInfo:
-    try:
-        return get_info(name)
-    except UnknownNameError as error:
-        raise ValueError(str(error)) from error
-
-
 ON_MODEL = "on_"
 """Prefix of the group of an explainer with a classifier of its own, and the baselines that are run on that."""
 
-LEARNED = "learned"
-"""The group of the learned explainers that explain the task's classifier."""
+LEARNED = "learned_"
+"""Prefix of the group of the learned explainers of one room that explain the task's classifier."""
 
 
 class BaselineParams(Section):
@@ -52,7 +45,7 @@ class BaselineParams(Section):
     costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
     own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those run once more on the classifiers that explainers trained for themselves (`own_model` of the parameters)."""
+    """Those run once more on the classifiers that explainers trained for themselves."""
 
 
 class AttributeParams(Section):
@@ -70,6 +63,8 @@ class ReportParams(Section):
 
 
 class Params(Section):
+    """A run's parameters. `Params.of` adds a section for each learned explainer; `section` gives it."""
+
     profile: str
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 13
     encoder: str = "embedded"
@@ -86,25 +81,20 @@ class Params(Section):
     explainer: str = "expnet"
     """The explainer under study; its metrics are the headline."""
     explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
-    """Learned explainers that are trained and compared."""
-    own_model: list[str] = Field(default_factory=list)
-    """Of the explainers, all that train a classifier of their own; `baselines.own_model` are run on it, too."""
+    """Learned explainers that are trained and compared. In params.yaml they stand by room, the folder of
+    src/explearn/methods that holds them, since a stage depends on its room: {expnet: [expnet], ivra: [ivra]}."""
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Methods of the run with other options: name -> `of`, the method, and the options in which it differs from that
+    one in this run. A learned one is trained; all are compared like any other method."""
     transfer: list[str] = Field(default_factory=list)
-    """Of `own_model`, those that are also judged on the other tasks with the same classes."""
-    expnet: ExpNetParams = ExpNetParams()
-    expnet_in_domain: ExpNetParams = ExpNetParams()
-    """As `expnet` unless it is given values of its own."""
+    """Of the explainers with a classifier of their own, those that are also judged on the other tasks with the same
+    classes."""
     teachers: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Methods that explain training texts for students: method -> its options."""
     teach: TeachParams = TeachParams()
-    l2e: L2EParams = L2EParams()
     distil: DistilParams = DistilParams()
-    ivra: IvRAParams = IvRAParams()
-    smat: SMaTParams = SMaTParams()
     refiners: list[str] = Field(default_factory=list)
     """Methods that refine a trained explainer on every text they explain."""
-    paml: PAMLParams = PAMLParams()
-    faml: FAMLParams = FAMLParams()
     roster: str = "none"
     """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `baselines`."""
     baselines: BaselineParams = BaselineParams()
@@ -113,13 +103,31 @@ class Params(Section):
     sanity: SanityParams = SanityParams()
     report: ReportParams = ReportParams()
 
+    @classmethod
+    def of(cls, values: Any) -> Params:
+        """Check values as of params.yaml. Raises pydantic's ValidationError."""
+        return with_sections(cls).model_validate(values)
+
+    @field_validator("explainers", mode="before")
+    @classmethod
+    def _from_rooms(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        names = []
+        for room, listed in given.items():
+            for name in listed or ():
+                if (right := _known(name).room) != room:
+                    raise ValueError(f"{name!r} is in the room {right!r}; name it under explainers.{right}")
+                names.append(name)
+        order = list_explainers()
+        return sorted(names, key=order.index)
+
     @model_validator(mode="after")
-    def _tasks_have_sources(self) -> Params:
+    def _tasks_have_sources(self) -> Self:
         missing = [task for task in self.tasks if task not in self.sources]
         if missing:
             raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
-        if len(set(self.tasks)) != len(self.tasks):
-            raise ValueError(f"tasks {self.tasks} repeat a name; expected each once")
+        _check_once("tasks", self.tasks)
         for task in self.tasks:
             if not _NAME.fullmatch(task):
                 raise ValueError(f"task {task!r}: expected letters, digits, '_', '-' and '.', for it names files")
@@ -129,30 +137,30 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _methods_are_known(self) -> Params:
+    def _variants_are_known(self) -> Self:
+        try:
+            set_variants(self.variants)
+        except ParamsError as error:
+            raise ValueError(str(error)) from error
+        for name in self.variants:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"variant {name!r}: expected letters, digits, '_', '-' and '.', for it names files")
+            if (info := _known(name)).base is not None and info.base not in self.explainers:
+                raise ValueError(f"variant {name!r} starts from {info.base!r}, which is not under explainers")
+        return self
+
+    @model_validator(mode="after")
+    def _explainers_are_trained(self) -> Self:
+        _check_once("explainers", self.explainers)
         for name in self.explainers:
             info = _known(name)
             if not info.learned:
                 raise ValueError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
             if info.base is not None:
                 raise ValueError(f"explainer {name!r} has no training of its own; name it under refiners")
-            leaves_one_out = _known(name).defaults.get("protocol") == "leave_one_task_out"
-            if leaves_one_out and len(self.tasks) < 2:
-                raise ValueError(
-                    f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
-                    "add another, or take one that learns in domain"
-                )
-        for name in self.teachers:
-            if _known(name).learned:
-                raise ValueError(
-                    f"teachers.{name}: {name!r} is trained itself; expected a method that needs no training"
-                )
-        if "l2e" in self.explainers:
-            self._check_teacher("l2e.teacher", self.l2e.teacher)
-        for teacher in self.distil.teachers:
-            self._check_teacher("distil.teachers", teacher)
-        if len(set(self.explainers)) != len(self.explainers):
-            raise ValueError(f"explainers {self.explainers} repeat a name; expected each once")
+            if name in self.variants:
+                raise ValueError(f"explainer {name!r} is a variant, and so in the run; expected other names")
+        _check_once("refiners", self.refiners)
         for name in self.refiners:
             base = _known(name).base
             if base is None:
@@ -161,8 +169,41 @@ class Params(Section):
                 )
             if base not in self.explainers:
                 raise ValueError(f"refiner {name!r} starts from {base!r}, which is not under explainers; add it there")
-        if len(set(self.refiners)) != len(self.refiners):
-            raise ValueError(f"refiners {self.refiners} repeat a name; expected each once")
+        for name in self.transfer:
+            if name not in self.own_model:
+                raise ValueError(str(UnknownNameError("explainer under transfer", name, self.own_model)))
+        return self
+
+    @model_validator(mode="after")
+    def _teachers_are_known(self) -> Self:
+        for name in self.teachers:
+            if _known(name).learned:
+                raise ValueError(
+                    f"teachers.{name}: {name!r} is trained itself; expected a method that needs no training"
+                )
+        for teacher in self.distil.teachers:
+            self._check_teacher("distil.teachers", teacher)
+        return self
+
+    @model_validator(mode="after")
+    def _options_fit_the_run(self) -> Self:
+        for name in (*self.explainers, *(name for name in self.variants if _known(name).trained)):
+            try:
+                options = self.options_of(name)
+            except ParamsError as error:
+                raise ValueError(f"variants.{name}: {error}") from error
+            if options.get("protocol") == "leave_one_task_out" and len(self.tasks) < 2:
+                raise ValueError(
+                    f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
+                    "add another, or take one that learns in domain"
+                )
+            if "teacher" in _known(name).needs:
+                where = f"variants.{name}" if name in self.variants else name
+                self._check_teacher(f"{where}.teacher", options["teacher"])
+        return self
+
+    @model_validator(mode="after")
+    def _baselines_are_in_place(self) -> Self:
         for section, methods in (("quick", self.baselines.quick), ("costly", self.baselines.costly)):
             for name in methods:
                 info = _known(name)
@@ -172,20 +213,15 @@ class Params(Section):
                 if info.costly != (section == "costly"):
                     right = "costly" if info.costly else "quick"
                     raise ValueError(f"baselines.{section}.{name}: {name!r} is a {right} method; move it there")
+                if name in self.variants:
+                    raise ValueError(f"baselines.{section}.{name}: {name!r} is a variant, and so in the run already")
         for name in self.baselines.own_model:
             if _known(name).learned:
                 raise ValueError(f"baselines.own_model.{name}: {name!r} is trained; expected a baseline")
-        for name in self.own_model:
-            if name not in self.explainers:
-                raise ValueError(str(UnknownNameError("explainer under own_model", name, self.explainers)))
-            if not _known(name).own_model:
-                raise ValueError(f"own_model: {name!r} trains no classifier; expected one that does, such as ivra")
-        for name in self.transfer:
-            if name not in self.own_model:
-                raise ValueError(str(UnknownNameError("explainer under transfer", name, self.own_model)))
-        for name in self.explainers:
-            if _known(name).own_model and name not in self.own_model:
-                raise ValueError(f"explainer {name!r} trains a classifier of its own; name it under own_model, too")
+        return self
+
+    @model_validator(mode="after")
+    def _studied_methods_are_of_the_run(self) -> Self:
         if self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         for name in self.sanity.methods or ():
@@ -204,30 +240,43 @@ class Params(Section):
 
     @property
     def methods(self) -> list[str]:
-        """Names of all methods compared: learned first, then the baselines."""
-        return [*self.learned, *self.baselines.quick, *self.baselines.costly]
+        """Names of all methods compared: learned first, then the baselines, variants behind the others of each."""
+        return [*self.learned, *self.baseline_names]
+
+    @property
+    def learned(self) -> list[str]:
+        """Names of the learned methods: those trained, those that refine them, then variants of either."""
+        return [*self.explainers, *self.refiners, *(name for name in self.variants if _known(name).learned)]
 
     @property
     def baseline_names(self) -> list[str]:
         """Names of the methods compared that are not learned."""
-        return [*self.baselines.quick, *self.baselines.costly]
+        variants = (name for name in self.variants if not _known(name).learned)
+        return [*self.baselines.quick, *self.baselines.costly, *variants]
 
     @property
-    def learned(self) -> list[str]:
-        """Names of the learned methods: those trained, then those that refine them."""
-        return [*self.explainers, *self.refiners]
+    def trained(self) -> list[str]:
+        """Names of the methods with a training of their own, variants with them."""
+        return [name for name in self.learned if _known(name).trained]
+
+    @property
+    def own_model(self) -> list[str]:
+        """Of `trained`, those that train a classifier of their own; `baselines.own_model` are run on it, too."""
+        return [name for name in self.trained if _known(name).own_model]
 
     def group_of(self, method: str) -> str:
         """The group that explains by this method of the run; see `explearn.pipeline.attribute.group_methods`.
 
         Raises UnknownNameError for a method that is not of the run.
         """
+        if method in self.variants:
+            return method
         if method in self.own_model:
             return f"{ON_MODEL}{method}"
         if method in self.refiners:
             return method
         if method in self.explainers:
-            return LEARNED
+            return f"{LEARNED}{_known(method).room}"
         for group, methods in self.baseline_groups.items():
             if method in methods:
                 return group
@@ -239,6 +288,36 @@ class Params(Section):
         groups = {name: {name: options} for name, options in self.baselines.costly.items()}
         return {"quick": self.baselines.quick, **groups} if self.baselines.quick else groups
 
+    def section(self, name: str) -> Any:
+        """The section of a learned explainer's options. Raises UnknownNameError for a method without one."""
+        if name not in learned_sections():
+            raise UnknownNameError("section of options", name, learned_sections())
+        return getattr(self, name)
+
+    def options_of(self, name: str) -> dict[str, Any]:
+        """The options of a method of the run: its section's, or those in the roster; a variant's own go before them.
+
+        Raises UnknownNameError, and ParamsError for an option that a variant's method does not take.
+        """
+        if name in self.variants:
+            own = {option: value for option, value in self.variants[name].items() if option != "of"}
+            of = str(self.variants[name]["of"])
+            merged = _merged(self.options_of(of), own)
+            if of not in learned_sections():
+                return merged
+            section = type(self.section(of))
+            try:
+                return section.model_validate(merged).model_dump()
+            except ValidationError as error:
+                raise ParamsError(
+                    "; ".join(problem_sentence(problem, section) for problem in error.errors())
+                ) from error
+        if name in learned_sections():
+            found: dict[str, Any] = self.section(name).model_dump()
+            return found
+        _known(name)
+        return {**self.baselines.quick, **self.baselines.costly}.get(name, {})
+
     def check_task(self, task: str) -> str:
         """Return `task`; raises UnknownNameError, with near names, if the profile has no such task."""
         if task not in self.tasks:
@@ -247,6 +326,18 @@ class Params(Section):
 
     def rationale_params(self, task: str) -> RationaleParams:
         return self.rationales.get(task, RationaleParams())
+
+
+@cache
+def with_sections(base: type[Params]) -> type[Params]:
+    """The parameters with a section for each learned explainer, by its name."""
+    sections: dict[str, Any] = {}
+    for name, (target, defaults) in learned_sections().items():
+        module, _, attribute = target.partition(":")
+        section = getattr(importlib.import_module(module), attribute)
+        sections[name] = (section, section(**defaults))
+    found: type[Params] = create_model(base.__name__, __base__=base, **sections)
+    return found
 
 
 def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
@@ -265,8 +356,31 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
     if not isinstance(raw, dict):
         raise ParamsError(f"{path}: got {type(raw).__name__}; expected a mapping of parameters")
     try:
-        return Params.model_validate(raw)
+        return Params.of(raw)
     except ValidationError as error:
+        root = with_sections(Params)
         raise ParamsError(
-            "; ".join(f"{path}, {problem_sentence(problem, Params)}" for problem in error.errors())
+            "; ".join(f"{path}, {problem_sentence(problem, root)}" for problem in error.errors())
         ) from error
+
+
+def _known(name: str) -> MethodInfo:
+    try:
+        return get_info(name)
+    except UnknownNameError as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_once(what: str, names: Iterable[str]) -> None:
+    listed = list(names)
+    if len(set(listed)) != len(listed):
+        raise ValueError(f"{what} {listed} repeat a name; expected each once")
+
+
+def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `change`; mappings in both are merged in turn."""
+    found = dict(base)
+    for key, value in change.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _merged(found[key], value) if both else value
+    return found

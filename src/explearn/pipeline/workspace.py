@@ -10,7 +10,7 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_json, read_rationales, read_task_examples
 from explearn.data.rationales import merge_annotators
-from explearn.methods.base.registry import get_info, list_explainers
+from explearn.methods.base.registry import is_variant, known_infos
 from explearn.pipeline.params import ON_MODEL, Params
 
 
@@ -48,6 +48,9 @@ class Workspace:
         return self.root / "data" / "teachers" / task / name
 
     def explainer(self, task: str, name: str) -> Path:
+        """Folder of a trained explainer. What belongs to a variant of the run lies in a folder of its own."""
+        if is_variant(name):
+            return self.root / "data" / "variants" / task / name / "explainer"
         return self.root / "data" / "explainers" / task / name
 
     def explained(self, task: str, group: str) -> Path:
@@ -55,7 +58,9 @@ class Workspace:
 
         Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
         """
-        trainers = {f"{ON_MODEL}{name}": name for name in list_explainers() if get_info(name).own_model}
+        trainers = {f"{ON_MODEL}{info.name}": info.name for info in known_infos() if info.own_model}
+        # A variant is a group of its own.
+        trainers |= {info.name: info.name for info in known_infos() if info.own_model and is_variant(info.name)}
         if group in trainers:
             return self.explainer(task, trainers[group]) / "classifier"
         if group.startswith(ON_MODEL):
@@ -68,6 +73,8 @@ class Workspace:
 
     def attributions(self, task: str, group: str) -> Path:
         """Folder of METHOD.parquet files; groups: see `explearn.pipeline.attribute.group_methods`."""
+        if is_variant(group):
+            return self.root / "data" / "variants" / task / group / "attributions"
         return self.root / "data" / "attributions" / task / group
 
     def distillation(self, task: str, teacher: str) -> Path:
@@ -120,5 +127,5 @@ class Workspace:
 
     def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
         """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
-        folder = self.attributions(task, f"{ON_MODEL}{explainer}")
+        folder = self.attributions(task, params.group_of(explainer))
         return {name: folder / f"{name}.parquet" for name in (explainer, *params.baselines.own_model)}

@@ -45,7 +45,7 @@ class Bounds:
         budget_money: float | None,
         price: Sequence[str] | None,
     ) -> Bounds:
-        """From the options of `explearn.cli.annotate_options`; raises ParamsError for a price that cannot be read."""
+        """From the options of `explearn.annotation.options`; raises ParamsError for a price that cannot be read."""
         budget = Budget(budget_requests, budget_tokens, budget_money)
         return cls(Options(concurrency, timeout, attempts), Meter(budget, parse_prices(price or ())))
 

@@ -17,6 +17,7 @@ from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MetricOptions, Monitor
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class FAML(RefiningExplainer, BatchExplainer):
-    """Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
+    """pAML's model fine-tuned on each text; of its maps the one that is best on a metric, which it looks at.
+
+    Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
 
     After each step the metric of interest is measured on the classifier, for G's map and for some maps beside the best
     one so far, and the best of all is kept; the first is pAML's. So this method looks at the metric while it explains:
@@ -37,6 +40,17 @@ class FAML(RefiningExplainer, BatchExplainer):
     Options: `FAMLParams`. The seed decides the changes' first values, the maps tried and random masks.
     """
 
+    about = About(
+        name="faml",
+        family="learned",
+        cost="forward and backward passes of the classifier and of its own model for each step, and "
+        "forward passes for the metric of every map it tries",
+        needs=frozenset({"gradients"}),
+        costly=True,
+        uncounted=True,
+        watches_metric=True,
+        base="paml",
+    )
     aggregation = "max"
     signed = False
     passes = 4

@@ -26,10 +26,10 @@ from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
+from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
-from explearn.models.classifier import Classifier, fingerprint, max_length
+from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
@@ -38,7 +38,9 @@ TRAINING = 1
 
 
 class PAML(LearnedExplainer, BatchExplainer):
-    """Attributions a = sigmoid(G(x, y)) in [0, 1]: how much of each token a mask keeps (AML, eq. 1).
+    """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
+
+    Attributions a = sigmoid(G(x, y)) in [0, 1]: how much of each token a mask keeps (AML, eq. 1).
 
     G is trained so that the text masked with a keeps its prediction, that masked with 1 - a loses it, and a is small:
 
@@ -50,6 +52,12 @@ class PAML(LearnedExplainer, BatchExplainer):
     Options: `PAMLParams`. The seed decides new weights, the choice and order of texts, and all else that is random.
     """
 
+    about = About(
+        name="paml",
+        family="learned",
+        cost="one forward pass, and one of its own model",
+        uncounted=True,
+    )
     aggregation = "max"
     signed = False
     section = PAMLParams

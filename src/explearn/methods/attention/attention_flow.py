@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import maximum_flow
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -21,7 +22,9 @@ flow comes near 2^31. Rounding moves a capacity by 2^-31 at most, and a flow by 
 
 
 class AttentionFlow(BatchExplainer):
-    """Attention flow (Abnar and Zuidema, 2020, section 3).
+    """Largest flow from the [CLS] token at the top to each token, with attention as the pipes' capacity.
+
+    Attention flow (Abnar and Zuidema, 2020, section 3).
 
     A graph of layers: node (l, i) is token i above layer l, nodes (0, j) are the inputs, and an edge from (l, i) to
     (l - 1, j) has capacity B_l[i, j], with B_l the rows of (mean_h A[l, h] + I) brought to sum 1. The score of token j
@@ -34,6 +37,15 @@ class AttentionFlow(BatchExplainer):
         max_tokens_per_text: sub-tokens, special ones included, that a text may have; longer ones are refused with an
             UnsupportedError.
     """
+
+    about = About(
+        name="attention_flow",
+        family="attention",
+        cost="one forward pass, and a max-flow problem for each sub-token",
+        needs=frozenset({"attentions"}),
+        costly=True,
+        uncounted=True,
+    )
 
     def __init__(self, max_tokens_per_text: int = 128) -> None:
         if not isinstance(max_tokens_per_text, int) or max_tokens_per_text < 1:

@@ -6,18 +6,28 @@ import torch
 
 from explearn.introspection.capture import capture_attention, cls_row_mean, layer_count, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
 
 class RawAttention(BatchExplainer):
-    """Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
+    """The last layer's attention from the [CLS] token, averaged over heads.
+
+    Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
 
     The class plays no part. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
 
     Args:
         layer: layer, counted from 0, or from the end when negative.
     """
+
+    about = About(
+        name="raw_attention",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
 
     def __init__(self, layer: int = -1) -> None:
         self.layer = layer
@@ -34,10 +44,19 @@ class RawAttention(BatchExplainer):
 
 
 class AttentionMean(BatchExplainer):
-    """Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
+    """Attention from the [CLS] token, averaged over heads and all layers.
+
+    Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
 
     The class plays no part. Only the row of [CLS] is computed in each layer. Source: as a baseline, IvRA section 3.
     """
+
+    about = About(
+        name="attention_mean",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)

@@ -6,16 +6,26 @@ import torch
 
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
 
 class Rollout(BatchExplainer):
-    """Attention rollout (Abnar and Zuidema, 2020, section 3).
+    """Attention of all layers, residual connections included, multiplied up to the [CLS] token.
+
+    Attention rollout (Abnar and Zuidema, 2020, section 3).
 
     B_l = rows of (mean_h A[l, h] + I) brought to sum 1; J = B_L ... B_1; the score of token j is J[CLS, j]. The row is
     carried from the top layer down as a vector, so no matrix is multiplied with a matrix. The class plays no part.
     """
+
+    about = About(
+        name="rollout",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)

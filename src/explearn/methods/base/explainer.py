@@ -28,6 +28,7 @@ from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
+from explearn.methods.base.info import About
 from explearn.models.encoding import Batch, Encoding
 
 if TYPE_CHECKING:
@@ -82,10 +83,12 @@ class Explainer(ABC):
     """Base of all methods. Subclasses store their options as given and set the class attributes.
 
     Class attributes:
+        about: what the method is, for the registry, the documentation and the report.
         aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
         signed: whether scores below zero are evidence against the target; where training decides, an instance's own.
     """
 
+    about: ClassVar[About]
     aggregation: ClassVar[Aggregation] = "max"
     signed: bool = False
     name: str = ""

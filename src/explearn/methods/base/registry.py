@@ -1,414 +1,282 @@
-"""All methods by name. Adding one takes a file, an entry here and a test; the pipeline, the command line and the report
-find it by its name. Nothing heavy is imported until a method is made.
+"""All methods by name: Explearn's own, those registered by a program, those of installed packages, and variants.
+
+A method's class says what it is (`explearn.methods.base.info.About`). Of Explearn's own, `methods/index.json` holds the
+same (scripts/make_index.py writes it), so that names, help and parameters need neither torch nor a method's module.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.metadata
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.records import Binarisation
+from explearn.core.errors import ParamsError, UnknownNameError, first_line
+from explearn.methods.base.info import Family, MethodInfo, check_name
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.pipeline.params import Params
 
-Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition"]
-Need = Literal["gradients", "attentions", "training_rationales", "teacher"]
+INDEX = Path(__file__).resolve().parents[1] / "index.json"
+"""What the classes of Explearn's own methods declare, in the order of reports."""
+
+ENTRY_POINTS = "explearn.methods"
+"""The group in which a package names its methods: `name = "module:Class"`."""
+
+BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "expnet_in_domain": {
+        "of": "expnet",
+        "protocol": "in_domain",
+        "summary": "ExpNet trained on the task's own rationales.",
+    }
+}
+"""Variants that every run knows: name -> `of`, `summary`, and the options it stands for."""
+
+AnyExplainer = TypeVar("AnyExplainer", bound="type[Explainer]")
 
 
-@dataclass(frozen=True, slots=True)
-class MethodInfo:
-    """What is known of a method without importing it.
+@dataclass(slots=True)
+class _State:
+    """What this process has been told of methods.
 
-    Attributes:
-        name: registry name.
-        family: how it looks at the model.
-        target: `module:Class`.
-        summary: one sentence for a reader who has never met it.
-        cost: model passes for one text, in words.
-        needs: what it needs beyond the classifier's predictions.
-        binarisation: its own way to choose words: a threshold on the score, a chance of being chosen equal to the
-            training rationales' positive rate, or the top K.
-        defaults: constructor arguments that this name stands for.
-        costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
-        uncounted: does work of weight that is no pass through the classifier, so that counted passes say too little.
-        own_model: trains the classifier that it explains, and keeps it beside its own weights.
-        watches_metric: chooses what it says of a text by a metric of faithfulness on that text.
-        base: the trained explainer that a method without a training of its own starts from on every text.
+    registered: the classes given to `register`, by name. variants: those of the run, by name.
     """
 
-    name: str
-    family: Family
-    target: str
-    summary: str
-    cost: str
-    needs: frozenset[Need] = frozenset()
-    binarisation: Binarisation = "top_k"
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    costly: bool = False
-    uncounted: bool = False
-    own_model: bool = False
-    watches_metric: bool = False
-    base: str | None = None
-
-    @property
-    def learned(self) -> bool:
-        return self.family == "learned"
-
-    @property
-    def trained(self) -> bool:
-        """Whether it has a training of its own; a learned method that has none starts from `base`."""
-        return self.learned and self.base is None
+    registered: dict[str, type[Explainer]] = field(default_factory=dict)
+    variants: dict[str, MethodInfo] = field(default_factory=dict)
 
 
-_METHODS: dict[str, MethodInfo] = {
-    info.name: info
-    for info in (
-        MethodInfo(
-            "expnet",
-            "learned",
-            "explearn.methods.expnet.explainer:ExpNet",
-            "A small network from attention patterns to human rationales, trained on the other tasks' rationales.",
-            "one forward pass",
-            frozenset({"attentions", "training_rationales"}),
-            binarisation="threshold",
-            defaults={"protocol": "leave_one_task_out"},
-        ),
-        MethodInfo(
-            "expnet_in_domain",
-            "learned",
-            "explearn.methods.expnet.explainer:ExpNet",
-            "ExpNet trained on the task's own rationales.",
-            "one forward pass",
-            frozenset({"attentions", "training_rationales"}),
-            binarisation="threshold",
-            defaults={"protocol": "in_domain"},
-        ),
-        MethodInfo(
-            "l2e",
-            "learned",
-            "explearn.methods.l2e.explainer:L2E",
-            "A small Transformer that has learned another method's explanations of the training texts.",
-            "one forward pass, and one of its student, a smaller Transformer",
-            frozenset({"teacher"}),
-            uncounted=True,
-        ),
-        MethodInfo(
-            "ivra",
-            "learned",
-            "explearn.methods.ivra.explainer:IvRA",
-            "Weighted attention of all layers, trained with a classifier of its own for chosen criteria.",
-            "one forward pass",
-            frozenset({"attentions"}),
-            own_model=True,
-        ),
-        MethodInfo(
-            "smat",
-            "learned",
-            "explearn.methods.ivra.explainer:SMaT",
-            "The same with weights for whole heads alone.",
-            "one forward pass",
-            frozenset({"attentions"}),
-            own_model=True,
-        ),
-        MethodInfo(
-            "paml",
-            "learned",
-            "explearn.methods.aml.paml:PAML",
-            "A model trained to mask all but the words that keep the prediction, and whose absence changes it.",
-            "one forward pass, and one of its own model",
-            uncounted=True,
-        ),
-        MethodInfo(
-            "faml",
-            "learned",
-            "explearn.methods.aml.faml:FAML",
-            "pAML's model fine-tuned on each text; of its maps the one that is best on a metric, which it looks at.",
-            "forward and backward passes of the classifier and of its own model for each step, and forward passes for "
-            "the metric of every map it tries",
-            frozenset({"gradients"}),
-            uncounted=True,
-            base="paml",
-            watches_metric=True,
-            costly=True,
-        ),
-        MethodInfo(
-            "random",
-            "chance",
-            "explearn.methods.chance.random:Random",
-            "Seeded uniform scores; a word is chosen with the training rationales' positive rate.",
-            "one forward pass",
-            binarisation="positive_rate",
-        ),
-        MethodInfo(
-            "raw_attention",
-            "attention",
-            "explearn.methods.attention.raw_attention:RawAttention",
-            "The last layer's attention from the [CLS] token, averaged over heads.",
-            "one forward pass",
-            frozenset({"attentions"}),
-        ),
-        MethodInfo(
-            "attention_mean",
-            "attention",
-            "explearn.methods.attention.raw_attention:AttentionMean",
-            "Attention from the [CLS] token, averaged over heads and all layers.",
-            "one forward pass",
-            frozenset({"attentions"}),
-        ),
-        MethodInfo(
-            "rollout",
-            "attention",
-            "explearn.methods.attention.rollout:Rollout",
-            "Attention of all layers, residual connections included, multiplied up to the [CLS] token.",
-            "one forward pass",
-            frozenset({"attentions"}),
-        ),
-        MethodInfo(
-            "attention_flow",
-            "attention",
-            "explearn.methods.attention.attention_flow:AttentionFlow",
-            "Largest flow from the [CLS] token at the top to each token, with attention as the pipes' capacity.",
-            "one forward pass, and a max-flow problem for each sub-token",
-            frozenset({"attentions"}),
-            costly=True,
-            uncounted=True,
-        ),
-        MethodInfo(
-            "gradient",
-            "gradient",
-            "explearn.methods.gradient.gradient:Gradient",
-            "Length of the gradient of the class's output at each word embedding.",
-            "one forward and one backward pass",
-            frozenset({"gradients"}),
-        ),
-        MethodInfo(
-            "input_x_gradient",
-            "gradient",
-            "explearn.methods.gradient.input_x_gradient:InputXGradient",
-            "Gradient of the class's output at each word embedding, times the embedding, summed.",
-            "one forward and one backward pass",
-            frozenset({"gradients"}),
-        ),
-        MethodInfo(
-            "integrated_gradients",
-            "gradient",
-            "explearn.methods.gradient.integrated_gradients:IntegratedGradients",
-            "Gradients added up along the straight path from an empty text to the text.",
-            "one forward and backward pass a step (50 steps)",
-            frozenset({"gradients"}),
-            costly=True,
-        ),
-        MethodInfo(
-            "gradient_shap",
-            "gradient",
-            "explearn.methods.gradient.gradient_shap:GradientShap",
-            "Gradients at random points between an empty text and the text, averaged.",
-            "one forward and backward pass a sample (25 samples)",
-            frozenset({"gradients"}),
-            costly=True,
-        ),
-        MethodInfo(
-            "deep_lift",
-            "gradient",
-            "explearn.methods.gradient.deep_lift:DeepLift",
-            "Differences from an empty text, passed back through the network by DeepLIFT's rescale rule.",
-            "one forward and backward pass on twice the text",
-            frozenset({"gradients"}),
-        ),
-        MethodInfo(
-            "sequential_ig",
-            "gradient",
-            "explearn.methods.gradient.sequential_ig:SequentialIG",
-            "Integrated gradients for one word at a time, the other words left in place.",
-            "one forward and backward pass a step (10 steps) and word",
-            frozenset({"gradients"}),
-            costly=True,
-        ),
-        MethodInfo(
-            "lrp",
-            "relevance",
-            "explearn.methods.relevance.lrp:PartialLRP",
-            "Relevance passed down from the class to the last layer's attention, from [CLS].",
-            "one forward pass, and relevance through the last layer, in float64",
-            frozenset({"attentions"}),
-            uncounted=True,
-        ),
-        MethodInfo(
-            "full_lrp",
-            "relevance",
-            "explearn.methods.relevance.lrp:FullLRP",
-            "Relevance passed down from the class through all layers to the embeddings.",
-            "two forward passes and one of relevance, in float64",
-            uncounted=True,
-        ),
-        MethodInfo(
-            "transformer_attribution",
-            "relevance",
-            "explearn.methods.relevance.lrp:TransformerAttribution",
-            "Relevance of each layer's attention times its gradient, rolled out to [CLS].",
-            "two forward passes, one backward and one of relevance, in float64",
-            frozenset({"gradients", "attentions"}),
-            uncounted=True,
-        ),
-        MethodInfo(
-            "gae",
-            "relevance",
-            "explearn.methods.relevance.gae:GAE",
-            "Each layer's attention times its gradient, positive part, added up through the layers to [CLS].",
-            "one forward and one backward pass",
-            frozenset({"gradients", "attentions"}),
-        ),
-        MethodInfo(
-            "mgae",
-            "relevance",
-            "explearn.methods.relevance.gae:MaskedGAE",
-            "GAE over the heads that matter alone; how they are found is a parameter.",
-            "one forward and one backward pass",
-            frozenset({"gradients", "attentions"}),
-        ),
-        MethodInfo(
-            "cam",
-            "relevance",
-            "explearn.methods.relevance.cam:CAM",
-            "Last-layer attention from [CLS], weighted by what each token's state gives to the class.",
-            "one forward pass",
-            frozenset({"attentions"}),
-        ),
-        MethodInfo(
-            "grad_cam",
-            "relevance",
-            "explearn.methods.relevance.cam:GradCAM",
-            "Last-layer attention, each head weighted by its mean gradient, positive part, from [CLS].",
-            "one forward and one backward pass through the last layer",
-            frozenset({"gradients", "attentions"}),
-        ),
-        MethodInfo(
-            "cat",
-            "relevance",
-            "explearn.methods.relevance.attcat:CAT",
-            "Hidden states times their gradients, added up over the layers.",
-            "one forward and one backward pass",
-            frozenset({"gradients"}),
-        ),
-        MethodInfo(
-            "attcat",
-            "relevance",
-            "explearn.methods.relevance.attcat:AttCAT",
-            "Hidden states times their gradients, weighted by attention to the token, added up over the layers.",
-            "one forward and one backward pass",
-            frozenset({"gradients", "attentions"}),
-        ),
-        MethodInfo(
-            "attn_lrp",
-            "relevance",
-            "explearn.methods.relevance.attn_lrp:AttnLRP",
-            "Relevance passed down with rules made for attention and layer norms, by a changed backward pass.",
-            "one forward and one backward pass",
-            frozenset({"gradients"}),
-        ),
-        MethodInfo(
-            "occlusion",
-            "perturbation",
-            "explearn.methods.perturbation.occlusion:Occlusion",
-            "Drop of the class's probability when a word is masked.",
-            "one forward pass a word, and one more",
-            costly=True,
-        ),
-        MethodInfo(
-            "lime",
-            "perturbation",
-            "explearn.methods.perturbation.lime:Lime",
-            "A linear model of how the class's probability changes when words are left out at random.",
-            "one forward pass a sample (500 samples), duplicates once",
-            costly=True,
-        ),
-        MethodInfo(
-            "shap",
-            "perturbation",
-            "explearn.methods.perturbation.shap:Shap",
-            "Shapley values over a hierarchy of the text's tokens, by the library shap.",
-            "up to 500 forward passes, duplicates once",
-            costly=True,
-        ),
-        MethodInfo(
-            "kernel_shap",
-            "perturbation",
-            "explearn.methods.perturbation.kernel_shap:KernelShap",
-            "Shapley values of words, estimated by a weighted linear model.",
-            "one forward pass a sample (2 x words + 256 samples), duplicates once",
-            costly=True,
-        ),
-        MethodInfo(
-            "deep_shap",
-            "perturbation",
-            "explearn.methods.perturbation.deep_shap:DeepShap",
-            "DeepLIFT's differences, averaged over several reference texts.",
-            "one forward and backward pass a reference text, on twice the text",
-            frozenset({"gradients"}),
-            costly=True,
-        ),
-        MethodInfo(
-            "solvex",
-            "perturbation",
-            "explearn.methods.perturbation.solvex:Solvex",
-            "Beam search for the order of words that scores best on a faithfulness metric.",
-            "up to beam size (5) x words^2 forward passes, duplicates once",
-            costly=True,
-            watches_metric=True,
-        ),
-        MethodInfo(
-            "alti",
-            "decomposition",
-            "explearn.methods.decomposition.alti:ALTI",
-            "How close each token's part of a layer's output comes to the whole, rolled out through the layers.",
-            "one forward pass, and its parts token by token",
-            frozenset({"attentions"}),
-            uncounted=True,
-        ),
-        MethodInfo(
-            "globenc",
-            "decomposition",
-            "explearn.methods.decomposition.globenc:GlobEnc",
-            "Size of each token's part of a layer's output, layer norms included, rolled out through the layers.",
-            "one forward pass, and its parts token by token",
-            frozenset({"attentions"}),
-            uncounted=True,
-        ),
-        MethodInfo(
-            "decompx",
-            "decomposition",
-            "explearn.methods.decomposition.decompx:DecompX",
-            "Each token's own vector carried through all layers to the class's logit.",
-            "one forward pass for each sub-token's vector",
-            frozenset({"attentions"}),
-            costly=True,
-            uncounted=True,
-        ),
-    )
-}
+_state = _State()
+
+
+@functools.cache
+def _index() -> dict[str, MethodInfo]:
+    entries = json.loads(INDEX.read_text(encoding="utf-8"))
+    infos = [MethodInfo(**{**entry, "needs": frozenset(entry.get("needs", ()))}) for entry in entries]
+    return {info.name: info for info in infos}
+
+
+@functools.cache
+def _plug_ins() -> dict[str, EntryPoint]:
+    """The methods of installed packages, by name; nothing of them is imported."""
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        if entry.name in found and entry == found[entry.name]:
+            continue  # A package that is on the path twice.
+        if entry.name in _index() or entry.name in BUILT_IN_VARIANTS or entry.name in found:
+            warnings.warn(f"{_package(entry)}: its method {entry.name!r} is left out; the name is taken", stacklevel=3)
+            continue
+        found[entry.name] = entry
+    return found
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"package {entry.dist.name!r}" if entry.dist is not None else "a package"
+
+
+@functools.cache
+def _load(entry: EntryPoint) -> type[Explainer]:
+    """The class of a package's method. Raises ParamsError, naming the package, where there is none."""
+    what = f"{_package(entry)}: its method {entry.name!r} ({entry.value})"
+    try:
+        found = entry.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ParamsError(f"{what} cannot be loaded ({reason}); mend the package or remove it") from error
+    try:
+        name = _checked(found).name
+    except ParamsError as error:
+        raise ParamsError(f"{what} is of no use: {error}") from error
+    if name != entry.name:
+        raise ParamsError(f"{what} calls itself {name!r}; expected the same name in both places")
+    loaded: type[Explainer] = found
+    return loaded
+
+
+def _checked(cls: Any) -> MethodInfo:
+    """What a class declares. Raises ParamsError unless it is a method that can be made."""
+    from explearn.methods.base.explainer import Explainer
+
+    if not (isinstance(cls, type) and issubclass(cls, Explainer)):
+        raise ParamsError(f"got {cls!r}; expected a class that inherits from explearn.Explainer")
+    if missing := sorted(cls.__abstractmethods__):
+        raise ParamsError(f"class {cls.__qualname__} is abstract; expected it to define {', '.join(missing)}")
+    return MethodInfo.of_class(cls)
+
+
+def register(cls: AnyExplainer) -> AnyExplainer:
+    """Make a method known by its name, in this process; returns the class, so that it serves as a decorator.
+
+    A package names its methods in the entry-point group `explearn.methods` instead, and every process finds them.
+
+    Raises ParamsError for what is no method that can be made, declares no `about`, or has another method's name.
+    """
+    info = _checked(cls)
+    if owner := _owner(info):
+        raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by {owner}; choose another")
+    if info.name not in _index() and info.name not in _plug_ins():
+        _state.registered[info.name] = cls
+    return cls
+
+
+def _owner(info: MethodInfo) -> str | None:
+    """Whose the name of a class is already, if it is another's."""
+    if info.name in _index():
+        return None if _index()[info.name].target == info.target else "a method of Explearn"
+    if info.name in _variants():
+        return "a variant"
+    if info.name in _state.registered:
+        # The same class again is one that was defined anew, as in a notebook.
+        other = MethodInfo.of_class(_state.registered[info.name]).target
+        return None if other == info.target else f"class {other}"
+    if entry := _plug_ins().get(info.name):
+        # A package may export its class under a shorter path than that of the module which defines it.
+        same = entry.module.partition(".")[0] == info.target.partition(":")[0].partition(".")[0]
+        return None if same else _package(entry)
+    return None
+
+
+def set_variants(variants: Mapping[str, Mapping[str, Any]]) -> None:
+    """Replace the variants of the run: methods that are others with options of their own.
+
+    Args:
+        variants: name -> `of`, the name of a method, and the options that the variant stands for. The name of a variant
+            that every run knows gives it other options.
+
+    Raises ParamsError for a variant without `of`, with the name of a method, or of another variant; UnknownNameError
+    for one of a method that does not exist. The variants stay as they were then.
+    """
+    _state.variants = {name: _variant(name, given) for name, given in variants.items()}
+
+
+def _variant(name: str, given: Mapping[str, Any]) -> MethodInfo:
+    check_name(name)
+    if _is_method(name):
+        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
+    options = dict(given)
+    base = options.pop("of", None)
+    if not isinstance(base, str):
+        raise ParamsError(f"variant {name!r}: its 'of' is missing; expected the name of the method it is a variant of")
+    if not _is_method(base):
+        if base in _variants():
+            raise ParamsError(f"variant {name!r}: {base!r} is a variant itself; expected the name of a method")
+        raise UnknownNameError(f"method under variants.{name}.of", base, _method_names())
+    info = _method(base)
+    listed = ", ".join(f"{option} {value}" for option, value in options.items())
+    summary = f"{info.summary} Here with {listed}." if options else info.summary
+    return replace(info, name=name, of=base, summary=summary, defaults=options)
+
+
+@functools.cache
+def _built_in_variants() -> dict[str, MethodInfo]:
+    found = {}
+    for name, given in BUILT_IN_VARIANTS.items():
+        info = _index()[given["of"]]
+        options = {option: value for option, value in given.items() if option not in ("of", "summary")}
+        found[name] = replace(info, name=name, of=info.name, summary=given["summary"], defaults=options)
+    return found
+
+
+def _variants() -> dict[str, MethodInfo]:
+    found = dict(_built_in_variants())
+    for name, info in _state.variants.items():
+        same = name in found and (found[name].of, found[name].defaults) == (info.of, info.defaults)
+        # A run that says the same of a variant as is known anyway keeps the summary that was written for it.
+        found[name] = found[name] if same else info
+    return found
+
+
+def _method_names() -> list[str]:
+    return [*dict.fromkeys([*_index(), *_state.registered, *_plug_ins()])]
+
+
+def _is_method(name: str) -> bool:
+    # Packages are looked for last: that takes longest.
+    return name in _index() or name in _state.registered or name in _plug_ins()
+
+
+def _method(name: str) -> MethodInfo:
+    if name in _index():
+        return _index()[name]
+    if name in _state.registered:
+        return MethodInfo.of_class(_state.registered[name])
+    return MethodInfo.of_class(_load(_plug_ins()[name]))
 
 
 def list_explainers() -> list[str]:
-    """Names of all methods, learned first, then by family."""
-    return list(_METHODS)
+    """Names of all methods: Explearn's own, learned first, then by family; those registered; those of packages.
+
+    A variant follows the method that it is a variant of.
+    """
+    variants = _variants()
+    names = []
+    for name in _method_names():
+        names += [name, *(variant for variant, info in variants.items() if info.of == name)]
+    return names
 
 
 def get_info(name: str) -> MethodInfo:
-    """Raises UnknownNameError, with near names."""
-    if name not in _METHODS:
-        raise UnknownNameError("explainer", name, _METHODS)
-    return _METHODS[name]
+    """What is known of a method.
+
+    Raises UnknownNameError, with near names, and ParamsError for a method of a package that cannot be loaded.
+    """
+    if name in _index():
+        return _index()[name]
+    if name in (variants := _variants()):
+        return variants[name]
+    if _is_method(name):
+        return _method(name)
+    raise UnknownNameError("explainer", name, list_explainers())
+
+
+def is_variant(name: str) -> bool:
+    """Whether a name is a variant of the run (`set_variants`)."""
+    return name in _state.variants
+
+
+def learned_sections() -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Of the learned methods, the section of options of each: name -> its `module:Class`, and its own defaults."""
+    found = {}
+    for info in known_infos():
+        if info.section is not None and not is_variant(info.name):
+            found[info.name] = (info.section, info.defaults)
+    return found
+
+
+FAMILY_ORDER: tuple[str, ...] = get_args(Family)
+"""Order of the families in tables."""
+
+
+def leaderboard_order(methods: Iterable[str]) -> list[str]:
+    """Method names by family, in the order given within each."""
+    return sorted(methods, key=lambda method: FAMILY_ORDER.index(get_info(method).family))
+
+
+def known_infos() -> Iterator[MethodInfo]:
+    """What is known of each method, as ordered by `list_explainers`; warns of one that cannot be loaded and goes on."""
+    for name in list_explainers():
+        try:
+            yield get_info(name)
+        except ParamsError as error:
+            warnings.warn(str(error), stacklevel=2)
 
 
 def explainer_class(name: str) -> type[Explainer]:
-    """The class behind a name. Raises UnknownNameError."""
-    module, _, attribute = get_info(name).target.partition(":")
+    """The class behind a name. Raises UnknownNameError, and ParamsError for a package that cannot be loaded."""
+    info = get_info(name)
+    method = info.of or name
+    if method in _state.registered:
+        return _state.registered[method]
+    if method not in _index():
+        return _load(_plug_ins()[method])
+    module, _, attribute = info.target.partition(":")
     found: type[Explainer] = getattr(importlib.import_module(module), attribute)
     return found
 
@@ -418,17 +286,6 @@ def accepted_options(name: str) -> list[str]:
     return list(inspect.signature(explainer_class(name)).parameters)
 
 
-def learned_options(name: str, params: Params) -> dict[str, Any]:
-    """The options of a learned explainer, from the section of the parameters that has its name.
-
-    Raises UnknownNameError, and ParamsError for a baseline.
-    """
-    if not get_info(name).learned:
-        raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
-    section: dict[str, Any] = getattr(params, name).model_dump()
-    return section
-
-
 def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Explainer:
     """Make a method by name.
 
@@ -436,15 +293,16 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
         name: one of `list_explainers()`.
         path: folder of a trained explainer, for learned methods that are to explain at once; of a method with a `base`,
             the folder of a trained one of that name.
-        options: constructor arguments of the method.
+        options: constructor arguments of the method; a variant's own are added where they name none.
 
     Raises UnknownNameError for an unknown name or option (near names suggested), ParamsError for an option's bad value,
     and ModelError when `path` holds no such explainer.
     """
     info = get_info(name)
     cls = explainer_class(name)
-    accepted = accepted_options(name) if options else []
-    for option in options:
+    given = {**info.defaults, **options}
+    accepted = accepted_options(name) if given else []
+    for option in given:
         if option not in accepted:
             raise UnknownNameError(f"option of {name}", option, accepted or ["(none)"])
     explainer: Explainer
@@ -452,7 +310,7 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
         from explearn.methods.base.explainer import LearnedExplainer, RefiningExplainer
 
         if issubclass(cls, RefiningExplainer):
-            explainer = cls.from_pretrained(path, **{**info.defaults, **options})
+            explainer = cls.from_pretrained(path, **given)
             explainer.name = name
             return explainer
         if not issubclass(cls, LearnedExplainer):
@@ -461,6 +319,6 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
             raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
         explainer = cls.from_pretrained(path)
     else:
-        explainer = cls(**{**info.defaults, **options})
+        explainer = cls(**given)
     explainer.name = name
     return explainer

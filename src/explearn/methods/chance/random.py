@@ -9,16 +9,26 @@ import torch
 
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 
 
 class Random(BatchExplainer):
-    """Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
+    """Seeded uniform scores; a word is chosen with the training rationales' positive rate.
+
+    Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
 
     Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of
     the training rationales. The draw depends on the seed, the text and its id alone: batching and order change nothing.
     """
+
+    about = About(
+        name="random",
+        family="chance",
+        cost="one forward pass",
+        binarisation="positive_rate",
+    )
 
     def __init__(self, seed: int = 13) -> None:
         self.seed = seed

@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 
 from explearn.introspection.anatomy import Block, BlockTrace
+from explearn.methods.base.info import About
 from explearn.methods.decomposition.mixing import LayerMixing, deviation, linear_norm
 
 
 class ALTI(LayerMixing):
-    """Aggregation of layer-wise token-to-token interactions (Ferrando et al. 2022).
+    """How close each token's part of a layer's output comes to the whole, rolled out through the layers.
+
+    Aggregation of layer-wise token-to-token interactions (Ferrando et al. 2022).
 
     With y_i the attention block's output (residual connection and layer norm included) and T_i(x_j) token j's part,
 
@@ -17,6 +20,14 @@ class ALTI(LayerMixing):
 
     rows brought to sum 1, layers multiplied, row [CLS] (see LayerMixing). The feed-forward layers play no part.
     """
+
+    about = About(
+        name="alti",
+        family="decomposition",
+        cost="one forward pass, and its parts token by token",
+        needs=frozenset({"attentions"}),
+        uncounted=True,
+    )
 
     def contributions(
         self, block: Block, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor

@@ -12,6 +12,7 @@ from torch import nn
 from explearn.core.batching import budget_batches
 from explearn.introspection.anatomy import Activation, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice
 from explearn.methods.decomposition.mixing import deviation, linear_norm, slices
 from explearn.models.classifier import Classifier
@@ -26,7 +27,9 @@ EPSILON = 1e-12
 
 
 class DecompX(BatchExplainer):
-    """DecompX (Modarressi et al. 2023): hidden states as sums of one vector for each token, carried to the logits.
+    """Each token's own vector carried through all layers to the class's logit.
+
+    DecompX (Modarressi et al. 2023): hidden states as sums of one vector for each token, carried to the logits.
 
     With b = batch, n = tokens, d = width: V[k, i] is the part of token i's vector that stems from token k; at first it
     is token i's embedding (projected to the width of the blocks where the encoder does so) for k = i, else 0. Linear
@@ -54,6 +57,14 @@ class DecompX(BatchExplainer):
     Whatever is wider than a part, or made of several, exists for at most max_tokens of them at a time (or n).
     """
 
+    about = About(
+        name="decompx",
+        family="decomposition",
+        cost="one forward pass for each sub-token's vector",
+        needs=frozenset({"attentions"}),
+        costly=True,
+        uncounted=True,
+    )
     aggregation = "sum"
     signed = True
 

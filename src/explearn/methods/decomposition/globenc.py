@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 
 from explearn.introspection.anatomy import Block, BlockTrace
+from explearn.methods.base.info import About
 from explearn.methods.decomposition.mixing import LayerMixing, linear_norm
 
 
 class GlobEnc(LayerMixing):
-    """Global token attribution by norms of the whole encoder layer, N_ENC (Modarressi et al. 2022).
+    """Size of each token's part of a layer's output, layer norms included, rolled out through the layers.
+
+    Global token attribution by norms of the whole encoder layer, N_ENC (Modarressi et al. 2022).
 
     Token j's part of token i's vector passes the attention, its residual connection and layer norm (mean of its own,
     deviation of the whole vector), then the second residual connection and layer norm alike; what the feed-forward
@@ -19,6 +22,14 @@ class GlobEnc(LayerMixing):
     The two deviations of token i divide all of its row, and vanish when the row is brought to sum 1; so they are left
     out.
     """
+
+    about = About(
+        name="globenc",
+        family="decomposition",
+        cost="one forward pass, and its parts token by token",
+        needs=frozenset({"attentions"}),
+        uncounted=True,
+    )
 
     def contributions(
         self, block: Block, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor

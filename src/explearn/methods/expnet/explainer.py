@@ -20,6 +20,7 @@ from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
+from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetParams
@@ -62,7 +63,9 @@ class TokenExamples:
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
-    """Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
+    """A small network from attention patterns to human rationales, trained on the other tasks' rationales.
+
+    Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
 
     width is 2H for `full` (ExpNet eq. 1), H for `task_to_token` ([CLS] to token) and `token_to_task` (token to [CLS]),
     the hidden size for `hidden`, their sum for `hidden_and_attention` (Table 4). The class explained plays no part:
@@ -71,6 +74,13 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     Options: `ExpNetParams`. The seed decides the initial weights and the order of the texts.
     """
 
+    about = About(
+        name="expnet",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions", "training_rationales"}),
+        binarisation="threshold",
+    )
     aggregation = "max"
     signed = False
     section = ExpNetParams

@@ -12,6 +12,7 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
@@ -20,7 +21,9 @@ from explearn.models.encoding import Batch
 
 
 class DeepLift(BatchExplainer):
-    """DeepLIFT's rescale rule: (e_j - b_j) . m_j, with multipliers m passed back from the output.
+    """Differences from an empty text, passed back through the network by DeepLIFT's rescale rule.
+
+    DeepLIFT's rescale rule: (e_j - b_j) . m_j, with multipliers m passed back from the output.
 
     e_j is the word embedding of sub-token j and b_j that of the baseline; [CLS], [SEP] and padding have the same in
     both and score 0. Signed, and additive over pieces. Source: Shrikumar et al. (2017), rescale rule; computed by
@@ -38,6 +41,12 @@ class DeepLift(BatchExplainer):
         output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
+    about = About(
+        name="deep_lift",
+        family="gradient",
+        cost="one forward and backward pass on twice the text",
+        needs=frozenset({"gradients"}),
+    )
     aggregation = "sum"
     signed = True
     passes = 2

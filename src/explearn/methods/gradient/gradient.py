@@ -6,6 +6,7 @@ import torch
 from captum.attr import Saliency
 
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.models.classifier import Classifier
@@ -13,7 +14,9 @@ from explearn.models.encoding import Batch
 
 
 class Gradient(BatchExplainer):
-    """Gradient norm: || d f / d e_j ||_2 over features, with e_j the word embedding of sub-token j.
+    """Length of the gradient of the class's output at each word embedding.
+
+    Gradient norm: || d f / d e_j ||_2 over features, with e_j the word embedding of sub-token j.
 
     Says how much the output would change, not in which direction: scores are never negative. Source: Simonyan et al.
     (2014), section 3, with the L2 norm in place of the maximum over colours; computed by captum's Saliency.
@@ -21,6 +24,13 @@ class Gradient(BatchExplainer):
     Args:
         output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
+
+    about = About(
+        name="gradient",
+        family="gradient",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
 
     def __init__(self, output: Output = "logit") -> None:
         check_output(output)

@@ -13,6 +13,7 @@ from captum import attr
 
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer, TextScores
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
@@ -22,7 +23,9 @@ from explearn.models.encoding import Encoding, text_seed
 
 
 class GradientShap(Explainer):
-    """GradientSHAP: mean over samples of (e_j + n_j - b_j) . d f / d e_j at b + a (e + n - b).
+    """Gradients at random points between an empty text and the text, averaged.
+
+    GradientSHAP: mean over samples of (e_j + n_j - b_j) . d f / d e_j at b + a (e + n - b).
 
     e_j is the word embedding of sub-token j and b_j that of the baseline ([CLS], [SEP] and padding have their own in
     both), a is uniform in [0, 1) and n normal noise, drawn anew for each sample. Signed, and additive over pieces.
@@ -41,6 +44,13 @@ class GradientShap(Explainer):
         seed: of the draws.
     """
 
+    about = About(
+        name="gradient_shap",
+        family="gradient",
+        cost="one forward and backward pass a sample (25 samples)",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
     aggregation = "sum"
     signed = True
 

@@ -6,6 +6,7 @@ import torch
 from captum import attr
 
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.models.classifier import Classifier
@@ -13,7 +14,9 @@ from explearn.models.encoding import Batch
 
 
 class InputXGradient(BatchExplainer):
-    """Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
+    """Gradient of the class's output at each word embedding, times the embedding, summed.
+
+    Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
 
     Signed, and additive over pieces. Source: Shrikumar et al. (2016); computed by captum's InputXGradient.
 
@@ -21,6 +24,12 @@ class InputXGradient(BatchExplainer):
         output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
+    about = About(
+        name="input_x_gradient",
+        family="gradient",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
     aggregation = "sum"
     signed = True
 

@@ -9,6 +9,7 @@ import torch
 from captum import attr
 
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
@@ -22,7 +23,9 @@ that part."""
 
 
 class IntegratedGradients(BatchExplainer):
-    """Integrated gradients: (e_j - b_j) . integral over a in [0, 1] of d f / d e_j at b + a (e - b).
+    """Gradients added up along the straight path from an empty text to the text.
+
+    Integrated gradients: (e_j - b_j) . integral over a in [0, 1] of d f / d e_j at b + a (e - b).
 
     e_j is the word embedding of sub-token j and b_j that of the baseline; [CLS], [SEP] and padding have the same in
     both and score 0. Signed, and additive over pieces: the scores sum to f(text) - f(baseline) but for the error of the
@@ -37,6 +40,13 @@ class IntegratedGradients(BatchExplainer):
         quadrature: rule for the integral, one of captum's.
     """
 
+    about = About(
+        name="integrated_gradients",
+        family="gradient",
+        cost="one forward and backward pass a step (50 steps)",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
     aggregation = "sum"
     signed = True
     # Batches of few texts, many steps of them at once, hold as many sub-tokens as batches of many texts and one step,

@@ -7,6 +7,7 @@ from captum import attr
 
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
@@ -16,7 +17,9 @@ from explearn.models.encoding import Batch
 
 
 class SequentialIG(BatchExplainer):
-    """Sequential integrated gradients (SIG): integrated gradients of one word at a time, the others left in place.
+    """Integrated gradients for one word at a time, the other words left in place.
+
+    Sequential integrated gradients (SIG): integrated gradients of one word at a time, the others left in place.
 
     The path of a word leads from the text with that word's embeddings replaced by the baseline's, all its pieces
     together, to the text; its pieces score (e_j - b) . integral of d f / d e_j along it. Positions of no word score 0.
@@ -31,6 +34,13 @@ class SequentialIG(BatchExplainer):
         output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
+    about = About(
+        name="sequential_ig",
+        family="gradient",
+        cost="one forward and backward pass a step (10 steps) and word",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
     aggregation = "sum"
     signed = True
     # A batch has one row a word, which are worked off within the budget: small batches need less padding.

@@ -22,6 +22,7 @@ from explearn.core.records import Example
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
+from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
@@ -31,10 +32,10 @@ from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights
-from explearn.models.question_answering import QuestionAnswerer, reached
+from explearn.models.question_answering import reached
 
 logger = logging.getLogger(__name__)
 
@@ -268,7 +269,9 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
 
 
 class IvRA(TrainedAttention):
-    """Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
+    """Weighted attention of all layers, trained with a classifier of its own for chosen criteria.
+
+    Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
@@ -280,6 +283,13 @@ class IvRA(TrainedAttention):
     Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
 
+    about = About(
+        name="ivra",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+        own_model=True,
+    )
     section = IvRAParams
     options: IvRAParams
 
@@ -294,7 +304,9 @@ class IvRA(TrainedAttention):
 
 
 class SMaT(TrainedAttention):
-    """Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
+    """The same with weights for whole heads alone.
+
+    Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
 
     The module: `explearn.methods.ivra.attention.HeadAttention`. Criteria and losses are those of IvRA; the original
     trains for simulatability, with sparsemax.
@@ -302,6 +314,13 @@ class SMaT(TrainedAttention):
     Options: `SMaTParams`. The seed decides the order of texts, dropout and the student.
     """
 
+    about = About(
+        name="smat",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+        own_model=True,
+    )
     section = SMaTParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:

@@ -21,9 +21,8 @@ from explearn.methods.ivra.attention import AttentionModule
 from explearn.methods.ivra.forward import Explained, Labelled, explain_batch
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""

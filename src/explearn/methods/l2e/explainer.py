@@ -18,6 +18,7 @@ from explearn.core.seeds import hash_order
 from explearn.data.alignment import NO_WORD, aggregate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
+from explearn.methods.base.info import About
 from explearn.methods.base.task_data import Lesson, Lessons, TaskData
 from explearn.methods.l2e.losses import LEVELS
 from explearn.methods.l2e.params import L2EParams, members
@@ -37,7 +38,9 @@ from explearn.models.encoding import Batch, Encoding
 
 
 class L2E(LearnedExplainer, BatchExplainer):
-    """A student network that has learned to explain from another method's explanations (L2E, sections 3 and 4.3).
+    """A small Transformer that has learned another method's explanations of the training texts.
+
+    A student network that has learned to explain from another method's explanations (L2E, sections 3 and 4.3).
 
     The student is a Transformer encoder over the classifier's sub-tokens, with the label token of the explained class
     before and after the text. It never looks into the classifier: given the class, one pass of the student explains a
@@ -56,6 +59,13 @@ class L2E(LearnedExplainer, BatchExplainer):
     Options: `L2EParams`. The seed decides the initial weights, dropout and the order of the texts.
     """
 
+    about = About(
+        name="l2e",
+        family="learned",
+        cost="one forward pass, and one of its student, a smaller Transformer",
+        needs=frozenset({"teacher"}),
+        uncounted=True,
+    )
     aggregation = "max"
     section = L2EParams
     options: L2EParams

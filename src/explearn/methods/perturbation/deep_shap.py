@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale
@@ -15,7 +16,9 @@ from explearn.models.encoding import Batch
 
 
 class DeepShap(BatchExplainer):
-    """Deep SHAP: DeepLIFT's scores, averaged over several references.
+    """DeepLIFT's differences, averaged over several reference texts.
+
+    Deep SHAP: DeepLIFT's scores, averaged over several references.
 
     The references of a text are, in this order, mask, pad and zero embeddings in the place of all its sub-tokens, then
     the text with its sub-tokens in random order; [CLS], [SEP] and padding keep their own embeddings. The order of the
@@ -34,6 +37,13 @@ class DeepShap(BatchExplainer):
         seed: of the random orders.
     """
 
+    about = About(
+        name="deep_shap",
+        family="perturbation",
+        cost="one forward and backward pass a reference text, on twice the text",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
     aggregation = "sum"
     signed = True
     passes = 2

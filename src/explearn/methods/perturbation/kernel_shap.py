@@ -7,6 +7,7 @@ import importlib
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
@@ -23,7 +24,9 @@ from explearn.models.classifier import Classifier
 
 
 class KernelShap(PerturbationExplainer):
-    """Kernel SHAP (Lundberg and Lee, 2017, section 4.1): Shapley values of the words by weighted least squares.
+    """Shapley values of words, estimated by a weighted linear model.
+
+    Kernel SHAP (Lundberg and Lee, 2017, section 4.1): Shapley values of the words by weighted least squares.
 
     The players are the words with sub-tokens; a coalition's worth is f of the text with its words alone, and the base
     is f of the text without any. Signed; all sub-tokens of a word get its value. Values of words add up to f(text) -
@@ -43,6 +46,12 @@ class KernelShap(PerturbationExplainer):
         seed: of the random sets.
     """
 
+    about = About(
+        name="kernel_shap",
+        family="perturbation",
+        cost="one forward pass a sample (2 x words + 256 samples), duplicates once",
+        costly=True,
+    )
     signed = True
     additive = True
 

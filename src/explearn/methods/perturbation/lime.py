@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
@@ -28,7 +29,9 @@ FIRST_CHARACTER = 0xF0000
 
 
 class Lime(PerturbationExplainer):
-    """LIME (Ribeiro et al., 2016, section 3): a linear model of f around the text.
+    """A linear model of how the class's probability changes when words are left out at random.
+
+    LIME (Ribeiro et al., 2016, section 3): a linear model of f around the text.
 
     Copies of the text without a random set of words are weighted by their cosine similarity to it, and a ridge
     regression of f on the words present gives each word its weight. Signed; all sub-tokens of a word get its weight.
@@ -48,6 +51,12 @@ class Lime(PerturbationExplainer):
         seed: of the random sets.
     """
 
+    about = About(
+        name="lime",
+        family="perturbation",
+        cost="one forward pass a sample (500 samples), duplicates once",
+        costly=True,
+    )
     signed = True
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs
@@ -12,7 +13,9 @@ from explearn.models.classifier import Classifier
 
 
 class Occlusion(PerturbationExplainer):
-    """Occlusion of one word at a time: score of word i = f(text) - f(text without word i).
+    """Drop of the class's probability when a word is masked.
+
+    Occlusion of one word at a time: score of word i = f(text) - f(text without word i).
 
     Signed; all sub-tokens of a word get the word's score. n words take n + 1 forward passes. Sources: Zeiler and Fergus
     (2014), section 4.2, for images; Li, Monroe and Jurafsky (2016), "representation erasure", for words.
@@ -22,6 +25,12 @@ class Occlusion(PerturbationExplainer):
         output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
     """
 
+    about = About(
+        name="occlusion",
+        family="perturbation",
+        cost="one forward pass a word, and one more",
+        costly=True,
+    )
     signed = True
 
     def __init__(self, removal: Removal = "mask", output: Output = "probability") -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
@@ -26,7 +27,9 @@ Function = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class Shap(PerturbationExplainer):
-    """SHAP with the library's text masker (Lundberg and Lee, 2017; shap.Explainer with shap.maskers.Text).
+    """Shapley values over a hierarchy of the text's tokens, by the library shap.
+
+    SHAP with the library's text masker (Lundberg and Lee, 2017; shap.Explainer with shap.maskers.Text).
 
     Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together. `partition` opens
     the hierarchy as far as `max_evals` allows, groups of large values first; `permutation` adds and removes one token
@@ -63,6 +66,12 @@ class Shap(PerturbationExplainer):
         seed: of the draws.
     """
 
+    about = About(
+        name="shap",
+        family="perturbation",
+        cost="up to 500 forward passes, duplicates once",
+        costly=True,
+    )
     aggregation = "sum"
     signed = True
     additive = True

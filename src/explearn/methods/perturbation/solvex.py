@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
+from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs
@@ -18,7 +19,9 @@ Metric = Literal["comprehensiveness", "sufficiency", "both"]
 
 
 class Solvex(PerturbationExplainer):
-    """Beam search for an order of the words that is best by a faithfulness metric (Zhou and Shah, 2023, section 4).
+    """Beam search for the order of words that scores best on a faithfulness metric.
+
+    Beam search for an order of the words that is best by a faithfulness metric (Zhou and Shah, 2023, section 4).
 
     The worth of the top k words, T, with p the target's probability:
 
@@ -40,6 +43,14 @@ class Solvex(PerturbationExplainer):
         removal: words taken out are deleted (`delete`) or their sub-tokens replaced by the mask token (`mask`).
         max_words: words that a text may have; longer ones are refused with an UnsupportedError.
     """
+
+    about = About(
+        name="solvex",
+        family="perturbation",
+        cost="up to beam size (5) x words^2 forward passes, duplicates once",
+        costly=True,
+        watches_metric=True,
+    )
 
     def __init__(
         self, metric: Metric = "both", beam: int = 5, removal: Removal = "delete", max_words: int = 64

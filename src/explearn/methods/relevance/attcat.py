@@ -9,12 +9,15 @@ import torch
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.gradients import LayerGradients, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
 
 class CAT(BatchExplainer):
-    """Class activation tokens (Qiang et al., 2022): s_j = sum_l sum_d x_l[j, d] * df / dx_l[j, d].
+    """Hidden states times their gradients, added up over the layers.
+
+    Class activation tokens (Qiang et al., 2022): s_j = sum_l sum_d x_l[j, d] * df / dx_l[j, d].
 
     x_l: input of block l, so that the embeddings count and the last layer's output does not; f: the target's logit.
     Signed. The sum over layers counts what passes through several of them several times and adds up to no known number:
@@ -25,6 +28,12 @@ class CAT(BatchExplainer):
             target and the probabilities are those of the plain pass, which costs one more forward pass.
     """
 
+    about = About(
+        name="cat",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
     aggregation = "max"
     signed = True
     passes = 4
@@ -67,12 +76,21 @@ class CAT(BatchExplainer):
 
 
 class AttCAT(CAT):
-    """Attentive class activation tokens (Qiang et al., 2022): s_j = sum_l a_l[j] sum_d x_l[j, d] * df / dx_l[j, d].
+    """Hidden states times their gradients, weighted by attention to the token, added up over the layers.
+
+    Attentive class activation tokens (Qiang et al., 2022): s_j = sum_l a_l[j] sum_d x_l[j, d] * df / dx_l[j, d].
 
     a_l[j]: mean over heads and query tokens of A[l, h, i, j], the attention that token j receives in layer l; padding
     does not count among the queries. Otherwise as CAT, with the same option; where special tokens are masked, they get
     no attention and a score of 0.
     """
+
+    about = About(
+        name="attcat",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"attentions", "gradients"}),
+    )
 
     def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
         return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

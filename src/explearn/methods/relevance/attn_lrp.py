@@ -11,12 +11,15 @@ from torch import nn
 
 from explearn.introspection.anatomy import Activation, Anatomy, Block, dissect, merge_heads, split_heads
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
 
 class AttnLRP(BatchExplainer):
-    """AttnLRP: the target's logit handed down to the embeddings, by rules that a changed gradient carries out.
+    """Relevance passed down with rules made for attention and layer norms, by a changed backward pass.
+
+    AttnLRP: the target's logit handed down to the embeddings, by rules that a changed gradient carries out.
 
     Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules, outputs to inputs:
 
@@ -36,6 +39,12 @@ class AttnLRP(BatchExplainer):
     Source: Achtibat et al. (2024, section 3).
     """
 
+    about = About(
+        name="attn_lrp",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
     aggregation = "sum"
     signed = True
 

@@ -10,6 +10,7 @@ from explearn.core.errors import ParamsError
 from explearn.introspection.anatomy import dissect, trace_block
 from explearn.introspection.gradients import differentiate, full_precision
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -17,7 +18,9 @@ Normalisation = Literal["none", "matrix"]
 
 
 class CAM(BatchExplainer):
-    """Class activation map (after Zhou et al., 2016) on the last layer.
+    """Last-layer attention from [CLS], weighted by what each token's state gives to the class.
+
+    Class activation map (after Zhou et al., 2016) on the last layer.
 
     s_j = mean_h A[L, h, CLS, j] * sum_k w[c, k] * g(h_j)[k]
 
@@ -33,6 +36,12 @@ class CAM(BatchExplainer):
             count then.
     """
 
+    about = About(
+        name="cam",
+        family="relevance",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
     signed = True
 
     def __init__(self, attention: bool = True, centred: bool = False) -> None:
@@ -64,7 +73,9 @@ class CAM(BatchExplainer):
 
 
 class GradCAM(BatchExplainer):
-    """Grad-CAM on attention (Selvaraju et al., 2017; on attention: a baseline of Chefer et al., CVPR 2021).
+    """Last-layer attention, each head weighted by its mean gradient, positive part, from [CLS].
+
+    Grad-CAM on attention (Selvaraju et al., 2017; on attention: a baseline of Chefer et al., CVPR 2021).
 
     M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
     is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
@@ -76,6 +87,13 @@ class GradCAM(BatchExplainer):
             any spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
             this does not.
     """
+
+    about = About(
+        name="grad_cam",
+        family="relevance",
+        cost="one forward and one backward pass through the last layer",
+        needs=frozenset({"attentions", "gradients"}),
+    )
 
     def __init__(self, normalisation: Normalisation = "none") -> None:
         if normalisation not in get_args(Normalisation):

@@ -11,6 +11,7 @@ from explearn.core.errors import ParamsError
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.gradients import content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -18,13 +19,21 @@ HeadRule = Literal["specialised", "gradient"]
 
 
 class GAE(BatchExplainer):
-    """Generic attention explainability (Chefer et al., 2021, equations 5 and 6).
+    """Each layer's attention times its gradient, positive part, added up through the layers to [CLS].
+
+    Generic attention explainability (Chefer et al., 2021, equations 5 and 6).
 
     R = I, then for each layer from the first up R <- R + E_l R, with E_l = mean_h max(0, A[l, h] * df / dA[l, h]); the
     score of token j is R[CLS, j]. f: the target's logit. Since R = (I + E_L) ... (I + E_1), row CLS is carried from the
     top layer down as a vector, r <- r + r E_l, and no matrix is multiplied with a matrix. Not signed.
     """
 
+    about = About(
+        name="gae",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"attentions", "gradients"}),
+    )
     passes = 4
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
@@ -55,7 +64,9 @@ class GAE(BatchExplainer):
 
 
 class MaskedGAE(GAE):
-    """GAE over the heads that matter (after Mask-LRP, Song et al., 2024): the maps of the others are set to 0.
+    """GAE over the heads that matter alone; how they are found is a parameter.
+
+    GAE over the heads that matter (after Mask-LRP, Song et al., 2024): the maps of the others are set to 0.
 
     The mean over heads still divides by the number of all heads, so that no score is above GAE's. A layer without kept
     heads passes relevance on as it is.
@@ -80,6 +91,13 @@ class MaskedGAE(GAE):
         share: for `specialised`, between 0 and 1.
         fraction: for `gradient`, between 0 (all heads) and 1 (the best head of each layer).
     """
+
+    about = About(
+        name="mgae",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"attentions", "gradients"}),
+    )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from torch import nn
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.info import About
 from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -157,7 +158,9 @@ class LRP(BatchExplainer, ABC):
 
 
 class PartialLRP(LRP):
-    """Partial LRP: relevance of the last layer's attention from [CLS].
+    """Relevance passed down from the class to the last layer's attention, from [CLS].
+
+    Partial LRP: relevance of the last layer's attention from [CLS].
 
     score_j = mean over heads of max(0, C[L, h, CLS, j]), with C the relevance of the attention probabilities. Where the
     relevance that reaches the last layer's attention is negative, which the doubling rules allow, all scores are 0.
@@ -171,6 +174,14 @@ class PartialLRP(LRP):
     Raises ParamsError for other values.
     """
 
+    about = About(
+        name="lrp",
+        family="relevance",
+        cost="one forward pass, and relevance through the last layer, in float64",
+        needs=frozenset({"attentions"}),
+        uncounted=True,
+    )
+
     def __init__(self, rules: RuleName = "conserving", cls_score: ClsScore = "own") -> None:
         super().__init__(rules, cls_score)
 
@@ -182,7 +193,9 @@ class PartialLRP(LRP):
 
 
 class FullLRP(LRP):
-    """Full LRP: relevance of each token's embedding, summed over its features.
+    """Relevance passed down from the class through all layers to the embeddings.
+
+    Full LRP: relevance of each token's embedding, summed over its features.
 
     It stops at the output of the embeddings, of which word, position and segment are parts; where a projection follows
     (ALBERT, small ELECTRA), before that. Signed. With the conserving rules the scores of a text, special tokens
@@ -197,6 +210,12 @@ class FullLRP(LRP):
     Raises ParamsError for other values.
     """
 
+    about = About(
+        name="full_lrp",
+        family="relevance",
+        cost="two forward passes and one of relevance, in float64",
+        uncounted=True,
+    )
     aggregation = "sum"
     signed = True
 
@@ -216,7 +235,9 @@ class FullLRP(LRP):
 
 
 class TransformerAttribution(LRP):
-    """Transformer attribution: each layer's attention relevance times its gradient, rolled out.
+    """Relevance of each layer's attention times its gradient, rolled out to [CLS].
+
+    Transformer attribution: each layer's attention relevance times its gradient, rolled out.
 
     W_l = mean_h max(0, G[l, h] * C[l, h]), with C the relevance of the attention probabilities by the conserving rules
     and G the gradient of the target's logit in them; B_l = rows of (W_l + I) brought to sum 1; J = B_L ... B_start; the
@@ -232,6 +253,14 @@ class TransformerAttribution(LRP):
 
     Raises ParamsError for other values, and for a layer that the classifier does not have.
     """
+
+    about = About(
+        name="transformer_attribution",
+        family="relevance",
+        cost="two forward passes, one backward and one of relevance, in float64",
+        needs=frozenset({"attentions", "gradients"}),
+        uncounted=True,
+    )
 
     def __init__(self, start_layer: int = 0, cls_score: ClsScore = "own") -> None:
         super().__init__("conserving", cls_score)

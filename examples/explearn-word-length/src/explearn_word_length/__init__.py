@@ -1,0 +1,33 @@
+"""A baseline for Explearn that looks at neither the classifier nor the meaning of a word."""
+
+from __future__ import annotations
+
+import torch
+
+from explearn import About, BatchExplainer, BatchScores, Classifier
+from explearn.models.encoding import Batch
+
+
+class WordLength(BatchExplainer):
+    """The longer a word, the higher its score.
+
+    The score of each sub-token is the number of characters of its word, to a power; a word has the score of its pieces.
+    The class plays no part.
+
+    Args:
+        power: 1 counts characters; -1 prefers short words.
+    """
+
+    about = About(name="word_length", family="chance", cost="one forward pass")
+
+    def __init__(self, power: float = 1.0) -> None:
+        self.power = power
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        with torch.inference_mode():
+            logits = classifier.logits(batch)
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, encoding in enumerate(batch.encodings):
+            for position in encoding.positions:
+                scores[row, position] = len(encoding.words[encoding.word_ids[position]]) ** self.power
+        return BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)

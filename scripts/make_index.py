@@ -1,0 +1,156 @@
+"""Write what the classes of the methods declare to where it is read without them.
+
+    python scripts/make_index.py            # write what has changed
+    python scripts/make_index.py --check    # write nothing; exit code 1 where a file is stale
+
+Three files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads;
+the table in docs/methods.md, between two comments; and the names in conf/roster/complete.yaml, whose options and
+comments stay as they are. A new method comes last in its family; one that is commented out in the roster stays out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import re
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, get_args
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+import explearn.methods  # noqa: E402
+from explearn.methods.base.explainer import Explainer  # noqa: E402
+from explearn.methods.base.info import Family, MethodInfo  # noqa: E402
+
+INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
+TABLE = ROOT / "docs" / "methods.md"
+ROSTER = ROOT / "conf" / "roster" / "complete.yaml"
+
+START = "<!-- The methods: written by `make index` from what their classes declare. -->"
+END = "<!-- End of the methods. -->"
+
+Found = dict[str, tuple[MethodInfo, type[Explainer]]]
+
+
+def find_methods() -> Found:
+    """Name -> what is known of a method, and its class: all that can be made under explearn.methods.
+
+    Ends with a sentence where a class declares nothing, two have one name, or a base does not exist.
+    """
+    found: Found = {}
+    for entry in pkgutil.walk_packages(explearn.methods.__path__, "explearn.methods."):
+        module = importlib.import_module(entry.name)
+        for cls in vars(module).values():
+            if not (inspect.isclass(cls) and issubclass(cls, Explainer) and cls.__module__ == module.__name__):
+                continue
+            if inspect.isabstract(cls):
+                continue
+            info = MethodInfo.of_class(cls)
+            if info.name in found:
+                raise SystemExit(f"{info.target}: the name {info.name!r} is taken by {found[info.name][0].target}")
+            found[info.name] = (info, cls)
+    for info, _ in found.values():
+        if info.base is not None and info.base not in found:
+            raise SystemExit(f"{info.target}: its base {info.base!r} does not exist; expected the name of a method")
+    return found
+
+
+def in_order(found: Found) -> Found:
+    """By family; within one the order of the index as it is, then by name."""
+    known = [entry["name"] for entry in json.loads(INDEX.read_text(encoding="utf-8"))] if INDEX.exists() else []
+    families = get_args(Family)
+
+    def place(name: str) -> tuple[int, int, str]:
+        return families.index(found[name][0].family), known.index(name) if name in known else len(known), name
+
+    return {name: found[name] for name in sorted(found, key=place)}
+
+
+def index(found: Found) -> str:
+    """The text of the index: of each method what it declares, less what has its default."""
+    entries = []
+    for info, _ in found.values():
+        entry: dict[str, Any] = {}
+        for part in fields(MethodInfo):
+            value = getattr(info, part.name)
+            default = part.default_factory() if part.default_factory is not MISSING else part.default
+            if value != default:
+                entry[part.name] = sorted(value) if isinstance(value, frozenset) else value
+        entries.append(entry)
+    return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+
+def table(text: str, found: Found) -> str:
+    """The text of docs/methods.md with the table of the methods that need no training."""
+    head, start, rest = text.partition(START)
+    _, end, tail = rest.partition(END)
+    if not (start and end):
+        raise SystemExit(f"{TABLE}: the comments about the table are missing; expected {START!r} and {END!r}")
+    rows = ["| method | family | signed | pieces | passes | what it is |", "| --- | --- | --- | --- | --- | --- |"]
+    for name, (info, cls) in found.items():
+        if not info.learned:
+            signed = "yes" if cls.signed else "no"
+            rows.append(f"| {name} | {info.family} | {signed} | {cls.aggregation} | {info.cost} | {info.summary} |")
+    return "\n".join([f"{head}{START}", "", *rows, "", f"{END}{tail}"])
+
+
+def roster(text: str, found: Found) -> str:
+    """The text of conf/roster/complete.yaml with every method that needs no training, quick or costly."""
+    pattern = re.compile(r"(?<=\n  quick:\n)((?:    .*\n)*)  costly:\n((?:    .*\n)*)")
+    sections = pattern.search(text)
+    if sections is None:
+        raise SystemExit(f"{ROSTER}: expected the sections quick and costly, in this order")
+    # Comments stay above the method that they stand above.
+    written: dict[str, str] = {}
+    above = ""
+    for line in "".join(sections.groups()).splitlines(keepends=True):
+        above += line
+        if entry := re.match(r" {4}(?:# )?([a-z][a-z0-9_]*):(?: |$)", line):
+            written[entry[1]], above = above, ""
+    lines = {
+        costly: "".join(
+            written.get(name, f"    {name}: {{}}\n")
+            for name, (info, _) in found.items()
+            if not info.learned and info.costly == costly
+        )
+        for costly in (False, True)
+    }
+    return pattern.sub(lambda _: f"{lines[False]}  costly:\n{lines[True]}{above}", text)
+
+
+def write(path: Path, text: str) -> None:
+    """Put a file in place by rename, so that a reader never sees half of it."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
+    check = parser.parse_args().check
+    found = in_order(find_methods())
+    made = {
+        INDEX: index(found),
+        TABLE: table(TABLE.read_text(encoding="utf-8"), found),
+        ROSTER: roster(ROSTER.read_text(encoding="utf-8"), found),
+    }
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if not check:
+        for path in stale:
+            write(path, made[path])
+    elif stale:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        print(f"{names}: not what the classes of the methods declare; run `make index`", file=sys.stderr)
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""What holds for every method: `check_explainer` runs all of it, on tiny classifiers with random weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
+from explearn.core.records import Attribution, Example
+from explearn.methods.base import explainer as module
+from explearn.methods.base.explainer import Explainer, LearnedExplainer, RefiningExplainer
+from explearn.methods.base.info import MethodInfo
+from explearn.models.classifier import Classifier, Text
+from explearn.testing import tiny
+
+SIZES = (*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2))
+"""Architectures and numbers of classes that a method is tried on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A method on a classifier.
+
+    make: makes the method. name: its registry name. of: the classifier. where: the classifier, in words.
+    tolerance: of a score, as a share of the text's largest, and of a probability.
+    """
+
+    make: Callable[[], Explainer]
+    name: str
+    of: Classifier
+    where: str
+    texts: Sequence[Text]
+    tolerance: float
+
+    def explain(self, texts: Any, targets: Any = None) -> list[Attribution]:
+        return list(self.make().explain(self.of, texts, targets))
+
+    def fail(self, said: str) -> NoReturn:
+        raise AssertionError(f"{self.name} on {self.where}: {said}")
+
+    def expect(self, holds: bool, said: str) -> None:
+        if not holds:
+            self.fail(said)
+
+    def expect_error(self, kind: type[ExplearnError], words: str, texts: Any, targets: Any, given: str) -> None:
+        """Fail unless explaining raises an error of a kind whose message contains some words."""
+        try:
+            self.explain(texts, targets)
+        except kind as error:
+            self.expect(words in str(error), f"{given}: got the error {str(error)!r}; expected one that says {words!r}")
+        else:
+            self.fail(f"{given}: no error; expected {kind.__name__}")
+
+    def expect_same(self, found: Sequence[Attribution], expected: Sequence[Attribution], given: str) -> None:
+        """Fail unless two explanations of the same texts are the same, up to rounding."""
+        self.expect(len(found) == len(expected), f"{given}: {len(found)} attributions; expected {len(expected)}")
+        for number, (a, b) in enumerate(zip(found, expected, strict=True), start=1):
+            for part in ("words", "tokens", "target", "predicted"):
+                one, other = getattr(a, part), getattr(b, part)
+                self.expect(one == other, f"{given}, text {number}: {part} are {one!r}; expected {other!r}")
+            largest = max(0.1, float(np.abs(b.token_scores).max(initial=0)))
+            for part in ("scores", "token_scores"):
+                one, other = getattr(a, part), getattr(b, part)
+                same = one.shape == other.shape and np.allclose(one, other, rtol=1e-7, atol=self.tolerance * largest)
+                self.expect(same, f"{given}, text {number}: {part} are {one}; expected {other}")
+            self.expect(
+                math.isclose(a.probability, b.probability, rel_tol=0, abs_tol=self.tolerance),
+                f"{given}, text {number}: the probability is {a.probability}; expected {b.probability}",
+            )
+
+
+def check_explainer(
+    method: type[Explainer] | Explainer,
+    *,
+    options: Mapping[str, Any] | None = None,
+    architectures: Iterable[str] = tiny.ARCHITECTURES,
+    classifier: Classifier | None = None,
+    texts: Sequence[Text] = (*tiny.TEXTS, *tiny.PAIRS),
+    tolerance: float = 1e-5,
+) -> None:
+    """Check what Explearn asks of every method: that it can stand in a run beside the others.
+
+    It says what it is; scores every word and sub-token of every text, single or pair, with finite float32 numbers;
+    takes targets by name and by index; gives a text the same scores whatever its neighbours, its place and the batch
+    size, and each time; runs in bf16; reads a stream chunk by chunk; names bad input in an error; and leaves the model,
+    torch and the random generators as they were.
+
+    Args:
+        method: a class, made anew for each check, or an instance, used for all. Of a method that is trained, an
+            instance after `fit`, with the `classifier` that it explains.
+        options: constructor arguments of a class, such as fewer samples to be quick.
+        architectures: those that the method can explain, of bert, distilbert, roberta, albert and electra.
+        classifier: explain this one instead of tiny classifiers of these architectures.
+        texts: what is explained.
+        tolerance: largest difference between two scores taken as equal, as a share of the text's largest score.
+
+    Raises AssertionError with a sentence that names the classifier, the text, what was found and what was expected.
+    """
+    make, name = _maker(method, options)
+    if classifier is not None:
+        cases = [_Case(make, name, classifier, "the classifier given", texts, tolerance)]
+    else:
+        chosen = set(architectures)
+        cases = [
+            _Case(make, name, tiny.classifier(kind, classes), f"{kind} with {classes} classes", texts, tolerance)
+            for kind, classes in SIZES
+            if kind in chosen
+        ]
+        if unknown := sorted(chosen - set(tiny.ARCHITECTURES)):
+            raise ParamsError(f"architectures: got {unknown[0]!r}; expected some of {', '.join(tiny.ARCHITECTURES)}")
+    for case in cases:
+        for check in (_check_attributions, _check_batches, _check_bf16, _check_targets, _check_state):
+            check(case)
+    for check in (_check_stream, _check_bad_input, _check_lost_words, _check_examples):
+        check(cases[0])
+
+
+def _maker(
+    method: type[Explainer] | Explainer, options: Mapping[str, Any] | None
+) -> tuple[Callable[[], Explainer], str]:
+    """What makes the method, and the method's name."""
+    cls = method if isinstance(method, type) else type(method)
+    try:
+        info = MethodInfo.of_class(cls)
+    except ParamsError as error:
+        raise AssertionError(str(error)) from error
+    if isinstance(method, type):
+        if issubclass(method, LearnedExplainer | RefiningExplainer):
+            raise ParamsError(f"method: got class {cls.__name__}, which is trained; expected an instance after `fit`")
+    elif options is not None:
+        raise ParamsError("options: got some with an instance; they go with a class")
+
+    def make() -> Explainer:
+        made = method(**(options or {})) if isinstance(method, type) else method
+        # As the registry does; an instance from there may be a variant, with a name of its own.
+        made.name = made.name or info.name
+        return made
+
+    return make, make().name
+
+
+def _check_attributions(case: _Case) -> None:
+    """Every word and every sub-token has a score, and a word's score is made of those of its pieces."""
+    encodings = case.of.encode(case.texts)
+    probabilities = case.of.predict_proba(encodings)
+    attributions = case.explain(case.texts)
+    case.expect(len(attributions) == len(case.texts), "expected one attribution for each text")
+    for found, encoding, p in zip(attributions, encodings, probabilities, strict=True):
+        said = f"text {' '.join(encoding.words)!r}: "
+        predicted = case.of.labels[int(p.argmax())]
+        case.expect(found.words == encoding.words, f"{said}words are {found.words}; expected {encoding.words}")
+        for part, scores, size in (
+            ("word", found.scores, len(found.words)),
+            ("sub-token", found.token_scores, len(found.tokens)),
+        ):
+            case.expect(scores.shape == (size,), f"{said}{part} scores of shape {scores.shape}; expected ({size},)")
+            case.expect(scores.dtype == np.float32, f"{said}{part} scores are {scores.dtype}; expected float32")
+            case.expect(bool(np.isfinite(scores).all()), f"{said}a {part} score is not finite")
+        for part in ("predicted", "target"):
+            label = getattr(found, part)
+            case.expect(label == predicted, f"{said}{part} is {label!r}; expected the predicted class, {predicted!r}")
+        case.expect(
+            math.isclose(found.probability, p.max(), rel_tol=0, abs_tol=case.tolerance),
+            f"{said}the probability is {found.probability}; expected {p.max()}, as without an explanation",
+        )
+        case.expect(found.method == case.name, f"{said}the method is called {found.method!r}; expected {case.name!r}")
+        case.expect(found.unaligned == 0, f"{said}{found.unaligned} words without a score; expected none")
+        case.expect(found.seconds > 0, f"{said}took {found.seconds} seconds; expected more than 0")
+        if not found.signed:
+            case.expect(bool((found.token_scores >= 0).all()), f"{said}a score is below zero, but `signed` is False")
+        owners = np.array([encoding.word_ids[i] for i in encoding.positions])
+        combine = {"max": np.max, "sum": np.sum}[found.aggregation]
+        for word, score in enumerate(found.scores):
+            pieces = float(combine(found.token_scores[owners == word]))
+            case.expect(
+                math.isclose(score, pieces, rel_tol=1e-5, abs_tol=1e-6),
+                f"{said}word {word} has the score {score}; expected the {found.aggregation} of its pieces, {pieces}",
+            )
+
+
+def _check_batches(case: _Case) -> None:
+    """Padding, order and the token budget change no score; each text is explained by itself first."""
+    alone = [case.explain([text])[0] for text in case.texts]
+    case.expect_same(case.explain(case.texts), alone, "all texts together")
+    case.expect_same(case.explain(case.texts[::-1]), alone[::-1], "all texts in reverse order")
+    for budget in (1, 40):
+        small = replace(case, of=_changed(case.of, max_tokens=budget))
+        case.expect_same(small.explain(case.texts), alone, f"batches of {budget} sub-tokens")
+
+
+def _check_bf16(case: _Case) -> None:
+    for found in replace(case, of=_changed(case.of, dtype=torch.bfloat16)).explain(case.texts):
+        case.expect(bool(np.isfinite(found.scores).all()), "precision bf16: a score is not finite")
+        case.expect(found.scores.dtype == np.float32, "precision bf16: scores are not float32")
+
+
+def _check_targets(case: _Case) -> None:
+    labels = case.of.labels
+    indices = [i % len(labels) for i in range(len(case.texts))]
+    named = case.explain(case.texts, [labels[i] for i in indices])
+    case.expect([a.target for a in named] == [labels[i] for i in indices], "targets by name: others were explained")
+    case.expect_same(case.explain(case.texts, indices), named, "targets by index instead of by name")
+    expected = case.of.predict_proba(case.of.encode(case.texts))[range(len(case.texts)), indices]
+    case.expect(
+        np.allclose([a.probability for a in named], expected, rtol=0, atol=case.tolerance),
+        "targets by name: the probabilities are not those of the targets",
+    )
+
+
+def _check_state(case: _Case) -> None:
+    """The model, torch and the random generators are as they were, and a second time gives the same."""
+    texts = case.texts[:2]
+    # With bf16, a method enters autocast, which it must leave.
+    for of in (case.of, _changed(case.of, dtype=torch.bfloat16)):
+        model, own = of.model, replace(case, of=of)
+        weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        before, draws = _model_state(model), _random_state()
+        first = own.explain(texts)
+        case.expect(_model_state(model) == before, "hooks, modes or settings are left on the model")
+        same = all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+        case.expect(same, "the model's weights have changed")
+        case.expect(_random_state() == draws, "the global random generators were used and not put back")
+        case.expect(not torch.is_autocast_enabled(of.device.type), "autocast is left on")
+        case.expect(torch.is_grad_enabled(), "gradients are left off")
+        case.expect(not torch.is_inference_mode_enabled(), "inference mode is left on")
+        own.expect_same(own.explain(texts), first, "the same texts a second time")
+
+
+def _check_stream(case: _Case) -> None:
+    """Texts and targets are read as they are explained, chunk by chunk."""
+    read: list[str] = []
+    labels = case.of.labels
+    indices = [i % len(labels) for i in range(len(tiny.TEXTS))]
+
+    def stream() -> Iterator[str]:
+        for text in tiny.TEXTS:
+            read.append(text)
+            yield text
+
+    with _chunks_of(2):
+        found = case.make().explain(case.of, stream(), iter(indices))
+        first = next(found)
+        case.expect(len(read) == 2, f"a stream: {len(read)} texts were read for the first attribution; expected 2")
+        all_found = [first, *found]
+    case.expect(
+        [" ".join(a.words) for a in all_found] == list(tiny.TEXTS), "a stream: its texts came back in another order"
+    )
+    case.expect([a.target for a in all_found] == [labels[i] for i in indices], "a stream: targets went astray")
+
+
+def _check_bad_input(case: _Case) -> None:
+    texts, words = tiny.TEXTS, "than texts; expected one for each text"
+    fewer, more = [0] * (len(texts) - 1), [0] * (len(texts) + 1)
+    case.expect_error(ParamsError, f"targets: fewer {words}", texts, fewer, "fewer targets than texts")
+    case.expect_error(ParamsError, f"targets: more {words}", texts, more, "more targets than texts")
+    unknown = "".join(case.of.labels)
+    case.expect_error(
+        UnknownNameError, f"unknown label {unknown!r}", ["lazy dog"], [unknown], "a target that is no class"
+    )
+    case.expect_error(ParamsError, "texts: got one string", "lazy dog", None, "one string in place of texts")
+    case.expect(case.explain([]) == [], "no texts: expected no attribution")
+    with _chunks_of(2):
+        case.expect_error(
+            DataError, "text 4: field 'text' is empty", ["fox", "dog", "lazy", " "], None, "an empty text in a stream"
+        )
+
+
+def _check_lost_words(case: _Case) -> None:
+    """A word without sub-tokens, or behind the point where a text is cut, has the lowest score of its text."""
+    text = "lazy \u200b dog " + "castle " * 60
+    (encoding,) = case.of.encode([text])
+    kept = sorted({encoding.word_ids[i] for i in encoding.positions})
+    lost = sorted(set(range(len(encoding.words))) - set(kept))
+    (found,) = case.explain([text])
+    case.expect(len(found.tokens) == len(encoding.positions), "a text that is cut: not one token a sub-token read")
+    case.expect(found.unaligned == len(lost), f"{len(lost)} words were not read, but {found.unaligned} were said to be")
+    same = bool((found.scores[lost] == found.scores[kept].min()).all())
+    case.expect(same, "a word that was not read has another score than its text's lowest")
+    (empty,) = case.explain(["\u200b \u200d"])
+    case.expect(empty.scores.tolist() == [0, 0], "a text of which nothing is read: expected scores of 0")
+    case.expect((empty.tokens, empty.unaligned) == ((), 2), "a text of which nothing is read: expected no sub-token")
+
+
+def _check_examples(case: _Case) -> None:
+    label = case.of.labels[0]
+    pair = Example("pair", ("slow",), label, "test", "t", ("no", "refund"))
+    single = Example("single", ("lazy", "dog"), label, "test", "t")
+    found = [(a.example_id, a.words) for a in case.explain([pair, single])]
+    expected = [("pair", pair.all_words), ("single", single.words)]
+    case.expect(found == expected, f"examples: got ids and words {found}; expected {expected}")
+
+
+def _changed(of: Classifier, **attributes: Any) -> Classifier:
+    """The same classifier in another precision or with other batches."""
+    other = copy.copy(of)
+    for name, value in attributes.items():
+        setattr(other, name, value)
+    return other
+
+
+@contextmanager
+def _chunks_of(texts: int) -> Iterator[None]:
+    """Let methods take so many texts at a time, for a stream shorter than a chunk."""
+    before = module.CHUNK_TEXTS
+    module.CHUNK_TEXTS = texts
+    try:
+        yield
+    finally:
+        module.CHUNK_TEXTS = before
+
+
+def _model_state(model: torch.nn.Module) -> list[Any]:
+    """Of each part of a model its mode, and how many hooks it holds; which parameters have gradients; its attention."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    parts = [(part.training, *(len(getattr(part, kind)) for kind in kinds)) for part in model.modules()]
+    gradients = [(parameter.requires_grad, parameter.grad is None) for parameter in model.parameters()]
+    return [parts, gradients, getattr(getattr(model, "config", None), "_attn_implementation", None)]
+
+
+def _random_state() -> list[Any]:
+    name, keys, *rest = np.random.get_state()
+    return [torch.random.get_rng_state().tolist(), random.getstate(), name, np.asarray(keys).tolist(), *rest]

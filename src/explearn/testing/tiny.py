@@ -1,0 +1,153 @@
+"""Tiny classifiers with random weights, one for each supported architecture, each with its own kind of fast tokenizer.
+
+BERT, DistilBERT and ELECTRA read WordPiece, RoBERTa byte-level BPE with leading spaces, ALBERT a SentencePiece-like
+Unigram vocabulary with a space marker.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+from explearn.core.compute import ComputeOptions
+from explearn.models.classifier import Classifier
+
+ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
+LABELS = {2: ("no", "yes"), 3: ("bad", "fair", "good")}
+LAYERS, HEADS, HIDDEN, POSITIONS = 3, 4, 32, 48
+
+CORPUS = (
+    "the quick brown fox jumps over the lazy dog and then sleeps all afternoon",
+    "a warm funny and wholly unnecessary sequel that nobody asked for",
+    "unbelievably slow delivery a broken box and no refund whatsoever",
+    "she sells sea shells by the sea shore while the tide is turning",
+    "our guide was friendly and the castle looked beautiful in the morning light",
+    "caf\u00e9 na\u00efve stra\u00dfe 1234567890 !?.,;:'()",
+)
+TEXTS = (
+    "the quick brown fox",
+    "unbelievably slow delivery and no refund , whatsoever",
+    "lazy",
+    "she sells beautiful shells while our friendly guide sleeps in the castle all afternoon",
+    "a warm funny sequel",
+)
+PAIRS = (
+    ("the fox sleeps", "a dog sleeps all afternoon"),
+    ("our guide was friendly and the castle beautiful", "nobody"),
+    ("slow", "no refund"),
+)
+
+_MODELS: dict[str, tuple[type, type]] = {
+    "bert": (transformers.BertConfig, transformers.BertForSequenceClassification),
+    "distilbert": (transformers.DistilBertConfig, transformers.DistilBertForSequenceClassification),
+    "roberta": (transformers.RobertaConfig, transformers.RobertaForSequenceClassification),
+    "albert": (transformers.AlbertConfig, transformers.AlbertForSequenceClassification),
+    "electra": (transformers.ElectraConfig, transformers.ElectraForSequenceClassification),
+}
+
+
+@functools.cache
+def _word_pieces() -> dict[str, int]:
+    """Words of CORPUS, long ones in two pieces. Written down, not trained: WordPiece training breaks ties at random.
+
+    Every printable ASCII character is a piece, at the start of a word and inside, so that no ASCII word is unknown.
+    """
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    words = [word for text in CORPUS for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+    halves = [
+        piece
+        for word in words
+        for piece in ((word,) if len(word) <= 8 else (word[: len(word) // 2], f"##{word[len(word) // 2 :]}"))
+    ]
+    letters = [chr(code) for code in range(33, 127)]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = dict.fromkeys([*special, *halves, *letters, *(f"##{letter}" for letter in letters)])
+    return {piece: index for index, piece in enumerate(pieces)}
+
+
+@functools.cache
+def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
+    """The fast tokenizer of an architecture, trained on CORPUS; `limit` sub-tokens a text at most."""
+    limits = {"model_max_length": limit}
+    if kind == "roberta":
+        bpe = tokenizers.ByteLevelBPETokenizer()
+        bpe.train_from_iterator(
+            CORPUS,
+            vocab_size=400,
+            min_frequency=1,
+            show_progress=False,
+            special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        )
+        state = bpe.to_str()
+        vocabulary = bpe.get_vocab()
+        merges = [tuple(pair) for pair in json.loads(state)["model"]["merges"]]
+        return transformers.RobertaTokenizerFast(vocab=vocabulary, merges=merges, **limits)
+    if kind == "albert":
+        unigram = tokenizers.Tokenizer(models.Unigram())
+        unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+        special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+        trainer = trainers.UnigramTrainer(
+            vocab_size=200,
+            special_tokens=special,
+            unk_token="<unk>",
+            show_progress=False,
+            initial_alphabet=[chr(code) for code in range(33, 127)],
+        )
+        unigram.train_from_iterator(CORPUS, trainer)
+        pieces = {piece for piece, _ in json.loads(unigram.to_str())["model"]["vocab"]} - set(special)
+        # Training finds the same pieces every time, but not their scores to the last digit.
+        scored = [(piece, 0.1 * len(piece) - 3) for piece in sorted(pieces)]
+        return transformers.AlbertTokenizerFast(vocab=[*((name, 0.0) for name in special), *scored], **limits)
+    cls = {
+        "bert": transformers.BertTokenizerFast,
+        "distilbert": transformers.DistilBertTokenizerFast,
+        "electra": transformers.ElectraTokenizerFast,
+    }[kind]
+    return cls(vocab=dict(_word_pieces()), **limits)
+
+
+def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
+    """A classifier with weights large enough for attention to be far from uniform."""
+    words = tokenizer(kind)
+    names = LABELS[classes]
+    sizes = {"intermediate_size": 48, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": HIDDEN}
+    if kind == "distilbert":
+        sizes = {"hidden_dim": 48, "n_layers": LAYERS, "n_heads": HEADS, "dim": HIDDEN}
+    if kind in ("albert", "electra"):
+        sizes["embedding_size"] = 24
+    config_class, model_class = _MODELS[kind]
+    settings = config_class(
+        vocab_size=len(words),
+        pad_token_id=words.pad_token_id,
+        initializer_range=0.25,
+        id2label=dict(enumerate(names)),
+        label2id={name: index for index, name in enumerate(names)},
+        **{"max_position_embeddings": POSITIONS, **sizes, **config},
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return model_class(settings).eval()
+
+
+def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> Classifier:
+    """A classifier of its own, which a test may change.
+
+    Args:
+        kind: architecture, one of ARCHITECTURES.
+        classes: 2 or 3.
+        seed: of the random weights.
+        options: fields of ComputeOptions; by default it runs on the CPU.
+    """
+    return Classifier(model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind)
+
+
+@functools.cache
+def classifier(kind: str = "bert", classes: int = 2) -> Classifier:
+    """A classifier that tests share and leave as it is."""
+    return make_classifier(kind, classes)

@@ -1,0 +1,87 @@
+"""What scripts/make_index.py writes from the methods' classes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+NAMES = ("INDEX", "TABLE", "ROSTER")
+
+
+@pytest.fixture(scope="module")
+def script(repository: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_index", repository / "scripts" / "make_index.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def make(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Path]]:
+    """Run the script on copies of its files; where those are."""
+    copies = {name: tmp_path / getattr(script, name).name for name in NAMES}
+    for name, path in copies.items():
+        shutil.copy(getattr(script, name), path)
+        monkeypatch.setattr(script, name, path)
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+
+    def make(*arguments: str) -> dict[str, Path]:
+        monkeypatch.setattr(sys, "argv", ["make_index.py", *arguments])
+        script.main()
+        return copies
+
+    return make
+
+
+def names(path: Path) -> list[str]:
+    return [entry["name"] for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def test_what_is_committed_is_fresh(script: ModuleType, make: Callable[..., dict[str, Path]], repository: Path) -> None:
+    files = make("--check")
+    assert "expnet" in names(files["INDEX"]) and "expnet_in_domain" not in names(files["INDEX"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_stale_is_named_and_mended(
+    make: Callable[..., dict[str, Path]], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make("--check")[name]
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before.replace("decompx", "decompxx"), encoding="utf-8")
+    with pytest.raises(SystemExit) as raised:
+        make("--check")
+    assert raised.value.code == 1
+    assert f"{path.name}: not what the classes of the methods declare; run `make index`" in capsys.readouterr().err
+    make()
+    assert path.read_text(encoding="utf-8") == before
+
+
+def test_a_new_method_comes_last_in_its_family(make: Callable[..., dict[str, Path]]) -> None:
+    path = make("--check")["INDEX"]
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    before = [entry["name"] for entry in entries]
+    path.write_text(json.dumps([entry for entry in entries if entry["name"] != "gradient"]), encoding="utf-8")
+    make()
+    found = names(path)
+    assert sorted(found) == sorted(before)
+    assert found[found.index("sequential_ig") + 1] == "gradient"
+    assert [name for name in found if name != "gradient"] == [name for name in before if name != "gradient"]
+
+
+def test_the_roster_keeps_options_comments_and_what_is_left_out(make: Callable[..., dict[str, Path]]) -> None:
+    path = make("--check")["ROSTER"]
+    text = path.read_text(encoding="utf-8")
+    changed = text.replace("    lime: {samples: 500}\n", "    # As in the paper.\n    lime: {samples: 7}\n", 1)
+    changed = changed.replace("    solvex: {}\n", "    # solvex: {}\n")
+    path.write_text(changed.replace("    gae: {}\n", ""), encoding="utf-8")
+    make()
+    assert path.read_text(encoding="utf-8") == changed

@@ -1,0 +1,59 @@
+"""The example of a package with a method of its own, installed as a user installs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run Python where the example is installed; what it prints."""
+    # The build leaves files beside the source.
+    source = shutil.copytree(repository / "examples" / "explearn-word-length", tmp_path_factory.mktemp("source") / "it")
+    target = tmp_path_factory.mktemp("installed")
+    path = os.pathsep.join([str(target), str(repository / "src")])
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    flags = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
+    run("-m", "pip", "install", *flags, "--target", str(target), str(source))
+    return run
+
+
+def test_the_command_line_lists_it(run: Run) -> None:
+    listed = run("-m", "explearn.cli.app", "methods")
+    assert "word_length (one forward pass)\n    The longer a word, the higher its score." in listed
+    assert listed.count("\nchance\n") == 1
+    assert "Defaults: power=1.0" in run("-m", "explearn.cli.app", "methods", "word_length")
+
+
+def test_it_is_found_without_being_imported(run: Run) -> None:
+    run(
+        "-c",
+        "import sys, explearn; assert 'word_length' in explearn.list_explainers(); assert 'torch' not in sys.modules",
+    )
+
+
+def test_it_is_made_by_name(run: Run) -> None:
+    code = "import explearn; made = explearn.get_explainer('word_length', power=2); print(made.name, made.power)"
+    assert run("-c", code) == "word_length 2\n"
+
+
+def test_its_own_tests_pass(run: Run, repository: Path) -> None:
+    tests = repository / "examples" / "explearn-word-length" / "tests"
+    assert "2 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests))
