@@ -65,7 +65,9 @@ def contents() -> dict[str, str]:
 
 def variant(section: type[Section], of: str, defaults: Mapping[str, Any]) -> str:
     """A variant that every run knows: the options of its method, but for those that it stands for."""
-    values = {name: scalar(defaults[name]) if name in defaults else f"${{{of}.{name}}}" for name in section.model_fields}
+    values = {
+        name: scalar(defaults[name]) if name in defaults else f"${{{of}.{name}}}" for name in section.model_fields
+    }
     return "\n".join(f"{name}: {value}" for name, value in values.items())
 
 

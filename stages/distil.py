@@ -8,7 +8,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.storage import read_json, write_json
 from explearn.methods.base.lessons import make_teacher, read_lessons
-from explearn.methods.l2e.params import members
+from explearn.methods.base.teachers import members
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import texts_to_explain

@@ -15,7 +15,7 @@ from explearn.core.records import Attribution, Example
 from explearn.core.storage import read_metadata
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
-from explearn.methods.l2e.params import members
+from explearn.methods.base.teachers import members
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 from explearn.pipeline.workspace import Workspace

@@ -24,7 +24,7 @@ from explearn.core.settings import Fraction, PositiveInt, Section, problem_sente
 from explearn.data.params import SourceParams
 from explearn.introspection.params import AttendParams
 from explearn.methods.base.registry import MethodInfo, get_info, learned_sections, list_explainers, set_variants
-from explearn.methods.l2e.params import DistilParams, TeachParams, members
+from explearn.methods.base.teachers import DistilParams, TeachParams, members
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.models.params import FinetuneParams
 

@@ -13,7 +13,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
 from explearn.methods.base.task_data import Lessons
-from explearn.methods.l2e.params import members
+from explearn.methods.base.teachers import members
 from explearn.pipeline.params import Params
 from explearn.pipeline.workspace import Workspace
 

@@ -950,7 +950,7 @@ def test_a_task_is_trained_from_its_files(tmp_path: Path) -> None:
     for split, count in (("train", 8), ("validation", 4), ("test", 4)):
         write_examples(workspace.examples("a") / f"{split}.parquet", examples(count, seed=count, split=split))
     write_json(workspace.examples("a") / "task.json", {"labels": of.labels, "dropped": {}, "unused_ids": []})
-    params = Params.model_validate(
+    params = Params.of(
         {
             "profile": "test",
             "tasks": ["a"],
@@ -987,4 +987,4 @@ def test_a_refiner_in_the_wrong_place(change: dict[str, Any], words: str) -> Non
         **change,
     }
     with pytest.raises(ValueError, match=words):
-        Params.model_validate(given)
+        Params.of(given)

@@ -32,7 +32,7 @@ from explearn.core.storage import (
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.methods.base.task_data import Lesson, Lessons
-from explearn.methods.l2e.params import members
+from explearn.methods.base.teachers import members
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier

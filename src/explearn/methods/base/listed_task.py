@@ -13,7 +13,7 @@ from explearn.core.records import SPLITS, Example, Split
 from explearn.introspection.features import ExampleFeatures, compute_features, feature_source
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData
-from explearn.methods.l2e.params import members
+from explearn.methods.base.teachers import members
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import load_encoder
 

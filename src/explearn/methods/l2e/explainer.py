@@ -20,8 +20,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, Learned
 from explearn.methods.base.files import State
 from explearn.methods.base.info import About
 from explearn.methods.base.task_data import Lesson, Lessons, TaskData
+from explearn.methods.base.teachers import members
 from explearn.methods.l2e.losses import LEVELS
-from explearn.methods.l2e.params import L2EParams, members
+from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, initialise, principal_embeddings
 from explearn.methods.l2e.training import (
     StudentEpoch,
