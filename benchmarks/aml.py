@@ -146,7 +146,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
             ),
             description=f"paml{name}",
         )
-        searched = "searched" if paml.trials else "given"
+        searched = "searched" if paml.options.trials else "given"
         print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
         faml = FAML(**params.options_of("faml"))
         faml.start = paml
