@@ -1,4 +1,4 @@
-"""Teachers, methods whose explanations students learn: their names, how much they explain, and how both are compared."""
+"""Teachers, methods whose explanations students learn: their names, and the options of teaching and of comparing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ def members(teacher: str) -> list[str]:
 
 
 class TeachParams(Section):
+    """What teachers explain."""
+
     max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
     """Most texts a split that teachers explain, drawn by seed (default: all)."""
 
 
 class DistilParams(Section):
+    """The comparison of teachers with students of theirs."""
+
     teachers: list[str] = Field(default_factory=list)
     """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
-    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
+    # pydantic copies a section's defaults.
+    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]  # noqa: RUF012
     seeds: PositiveInt = 3
     """Students a teacher and formulation; the other options are those of `l2e`."""
     percent: Annotated[int, Field(ge=1, le=100)] = 30
