@@ -78,11 +78,22 @@ def _describe(console: Console, name: str) -> None:
         console.print(Text(f"A variant of {info.of}: {info.summary}\n"), soft_wrap=True)
     console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
     found = {option.name: option.default for option in inspect.signature(explainer_class(name)).parameters.values()}
-    # Options that are None there stand for those of the section.
     section: type[BaseModel] | None = getattr(explainer_class(name), "section", None)
     found |= ({} if section is None else section().model_dump()) | dict(info.defaults)
     defaults = [f"{option}={value}" for option, value in found.items()]
     console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"), soft_wrap=True)
+    if section is not None:
+        console.print()
+        _describe_options(console, section)
+
+
+def _describe_options(console: Console, section: type[BaseModel], indent: int = 0) -> None:
+    """What each option of a section means, those of the sections in it below it."""
+    for name, field in section.model_fields.items():
+        meaning = " ".join((field.description or "").split())
+        console.print(Padding(Text(f"{name}: {meaning}"), (0, 0, 0, indent)))
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            _describe_options(console, field.annotation, indent + 4)
 
 
 @app.command()

@@ -34,7 +34,7 @@ from explearn.methods.aml.instance_parameters import (
 )
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import MetricOptions, Monitor
+from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.aml.training import DivergedError, Epoch
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import search
@@ -82,10 +82,10 @@ class TestLearning:
         assert [epoch.epoch for epoch in paml.history] == list(range(21))
         best = max(epoch.metric for epoch in paml.history)
         validation = of.encode(examples(16, seed=2, split="validation"))
-        monitor = Monitor(of, [paml.options.metric], paml.metric_options)
+        judge = MapJudge(of, [paml.options.metric], paml.metric_options)
         y = torch.tensor(of.predict_proba(validation), dtype=torch.float32)
         scores = paml.attribute(of, validation, y).sigmoid().numpy()
-        values = monitor.values(validation, list(scores), y.argmax(-1).tolist())
+        values = judge.values(validation, list(scores), y.argmax(-1).tolist())
         assert values.mean() == pytest.approx(best, abs=1e-5)
         assert best > paml.history[0].metric + 0.2
 
@@ -562,8 +562,8 @@ class TestFineTuning:
         of = tiny.classifier("bert")
         texts = [" ".join(tiny.TEXTS[i : i + 2]) for i in range(len(tiny.TEXTS) - 1)]
         found = []
-        for chain in (Monitor.chain, lambda *_: []):
-            monkeypatch.setattr(Monitor, "chain", chain)
+        for chain in (MapJudge.chain, lambda *_: []):
+            monkeypatch.setattr(MapJudge, "chain", chain)
             faml = refiner(untrained(of), samples=3, steps=3, cross_metrics=False)
             list(faml.explain(of, texts))
             found.append(faml.notes()["judged"]["aopc_difference"]["aopc_difference"])
@@ -583,7 +583,7 @@ class TestFineTuning:
         texts = [*examples(10, seed=7), *examples(2, seed=8)]
         encodings = of.encode(texts)
         options = MetricOptions("default", "delete", (1, 5, 10, 20, 50), 20)
-        monitor = Monitor(of, ["aopc_difference"], options)
+        judge = MapJudge(of, ["aopc_difference"], options)
         values = []
         for method in (paml, refiner(paml, scope=scope, steps=15, learning_rate=1e-3 if scope == "full" else 2e-2)):
             found = list(method.explain(of, texts))
@@ -593,7 +593,7 @@ class TestFineTuning:
                 row[encoding.positions] = attribution.token_scores
                 scores.append(row)
             targets = [of.label_index(a.target) for a in found]
-            values.append(monitor.values(encodings, scores, targets)[:, 0])
+            values.append(judge.values(encodings, scores, targets)[:, 0])
         assert (values[1] >= values[0] - 1e-5).all()
         assert values[1].mean() > values[0].mean() + 0.1
 
@@ -644,13 +644,13 @@ class TestFineTuning:
             smaller = name in ("sufficiency", "log_odds", "aopc_sufficiency")
             assert judged[name][name] == pytest.approx(min(column) if smaller else max(column), abs=1e-4)
         encodings = of.encode(texts)
-        monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 5, 10, 20, 50), 20))
+        judge = MapJudge(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 5, 10, 20, 50), 20))
         scores = []
         for attribution, encoding in zip(found, encodings, strict=True):
             row = np.zeros(len(encoding), dtype=np.float32)
             row[encoding.positions] = attribution.token_scores
             scores.append(row)
-        values = monitor.values(encodings, scores, [of.label_index(a.target) for a in found])
+        values = judge.values(encodings, scores, [of.label_index(a.target) for a in found])
         assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(values.mean(), abs=1e-5)
 
     def test_passes_are_counted(self) -> None:
@@ -708,7 +708,7 @@ class TestFiles:
         file.unlink()
         if keep is not None:
             file.write_bytes(content[: int(keep * len(content))])
-        for load in (PAML.load, FAML.load):
+        for load in (PAML.from_pretrained, FAML.from_pretrained):
             with pytest.raises(ModelError, match="not a trained pAML") as caught:
                 load(tmp_path / "it")
             assert "\n" not in str(caught.value)

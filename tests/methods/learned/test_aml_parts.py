@@ -20,7 +20,7 @@ from explearn.data.alignment import aggregate
 from explearn.methods.aml.candidates import _draw, arranged, exchanged
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor, Trail
+from explearn.methods.aml.target_metric import MapJudge, Metric, MetricOptions, TriedMaps
 from explearn.methods.aml.tokenizer_bridge import Bridge, link, link_batch
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
@@ -225,7 +225,7 @@ class TestMonitor:
         names = get_args(Metric)
         groups = [(name,) for name in names] if one_by_one else [names]
         for group in groups:
-            found = Monitor(of, group, options).values(encodings, scores, targets)
+            found = MapJudge(of, group, options).values(encodings, scores, targets)
             for column, name in enumerate(group):
                 value = wanted[name] if name in wanted else getattr(expected, name)
                 np.testing.assert_allclose(found[:, column], value, atol=1e-6, err_msg=name)
@@ -233,20 +233,20 @@ class TestMonitor:
     def test_better_turns_the_sign_where_smaller_is_better(self) -> None:
         of = tiny.classifier("bert")
         options = MetricOptions("default", "delete", (20,), 20)
-        monitor = Monitor(of, ["log_odds", "comprehensiveness", "aopc_sufficiency"], options)
-        assert monitor.better(np.array([[1.0, 2.0, 3.0]])).tolist() == [[-1, 2, -3]]
-        assert not monitor.larger_is_better
+        judge = MapJudge(of, ["log_odds", "comprehensiveness", "aopc_sufficiency"], options)
+        assert judge.better(np.array([[1.0, 2.0, 3.0]])).tolist() == [[-1, 2, -3]]
+        assert not judge.larger_is_better
 
     def test_what_was_asked_once_is_not_asked_again(self) -> None:
         of = tiny.classifier("bert")
-        monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (20,), 20))
+        judge = MapJudge(of, ["comprehensiveness"], MetricOptions("default", "delete", (20,), 20))
         encodings = of.encode(tiny.TEXTS)
         scores = [np.arange(len(e), dtype=np.float32) for e in encodings]
-        first = monitor.values(encodings, scores, [0] * 5)
+        first = judge.values(encodings, scores, [0] * 5)
         # The text itself and the text without its best words.
-        assert monitor.passes == 2 * 5
-        assert np.array_equal(monitor.values(encodings, [2 * s for s in scores], [0] * 5), first)
-        assert monitor.passes == 2 * 5
+        assert judge.passes == 2 * 5
+        assert np.array_equal(judge.values(encodings, [2 * s for s in scores], [0] * 5), first)
+        assert judge.passes == 2 * 5
 
 
 class TestBridge:
@@ -296,25 +296,25 @@ class TestBridge:
 
 class TestExchanges:
     @staticmethod
-    def found(protocol: Any, draws: int) -> tuple[Monitor, Encoding, np.ndarray, list[np.ndarray]]:
+    def found(protocol: Any, draws: int) -> tuple[MapJudge, Encoding, np.ndarray, list[np.ndarray]]:
         of = tiny.classifier("bert")
         (encoding,) = of.encode([" ".join(tiny.TEXTS[:3])])
-        monitor = Monitor(of, ["aopc_difference"], MetricOptions(protocol, "delete", (1, 10, 20, 50), 20))
+        judge = MapJudge(of, ["aopc_difference"], MetricOptions(protocol, "delete", (1, 10, 20, 50), 20))
         scores = np.random.default_rng(1).random(len(encoding)).astype(np.float32)
-        generator, cuts = np.random.default_rng(2), monitor.cuts(encoding)
+        generator, cuts = np.random.default_rng(2), judge.cuts(encoding)
         return (
-            monitor,
+            judge,
             encoding,
             scores,
             [
-                exchanged(encoding, scores, cuts, monitor.by_sub_token, np.zeros(len(encoding)), generator)
+                exchanged(encoding, scores, cuts, judge.by_sub_token, np.zeros(len(encoding)), generator)
                 for _ in range(draws)
             ],
         )
 
     @pytest.mark.parametrize("protocol", ["default", "aml"])
     def test_the_same_scores_in_another_order_with_other_words_above_the_cuts(self, protocol: Any) -> None:
-        monitor, encoding, scores, maps = self.found(protocol, 60)
+        judge, encoding, scores, maps = self.found(protocol, 60)
         units = as_sub_tokens(encoding).word_ids if protocol == "aml" else encoding.word_ids
         before = aggregate(scores, units, max(units) + 1, "max")[0]
         changed = []
@@ -323,7 +323,7 @@ class TestExchanges:
             np.testing.assert_array_equal(np.sort(after), np.sort(before))
             assert 0 <= (after != before).sum() <= 4
             order, earlier = np.argsort(-after), np.argsort(-before)
-            changed.append([set(order[:cut]) != set(earlier[:cut]) for cut in monitor.cuts(encoding)])
+            changed.append([set(order[:cut]) != set(earlier[:cut]) for cut in judge.cuts(encoding)])
         # Two exchanges may undo each other; one changes what is above one cut.
         assert np.mean([any(row) for row in changed]) > 0.8
         assert np.array(changed).any(0).all()
@@ -331,9 +331,9 @@ class TestExchanges:
     def test_a_text_in_which_no_order_matters(self) -> None:
         of = tiny.classifier("bert")
         (encoding,) = of.encode(["fox"])
-        monitor = Monitor(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 50), 20))
+        judge = MapJudge(of, ["comprehensiveness"], MetricOptions("default", "delete", (1, 50), 20))
         scores = np.ones(len(encoding), dtype=np.float32)
-        assert monitor.cuts(encoding) == []
+        assert judge.cuts(encoding) == []
         assert exchanged(encoding, scores, [], False, np.zeros(1), np.random.default_rng(0)) is scores
 
     def test_worths_that_differ_by_rounding_are_drawn_evenly(self) -> None:
@@ -362,7 +362,7 @@ class TestExchanges:
     ) -> None:
         of = tiny.make_classifier("bert")
         (encoding,) = of.encode(["the quick brown fox jumps over"])
-        monitor = Monitor(of, ["aopc_difference", "log_odds"], MetricOptions(protocol, removal, (20, 50), 20))
+        judge = MapJudge(of, ["aopc_difference", "log_odds"], MetricOptions(protocol, removal, (20, 50), 20))
         ids = [encoding.input_ids[i] for i in encoding.positions]
         adds = dict(zip(dict.fromkeys(ids), np.linspace(-0.2, 0.3, len(ids)), strict=False))
 
@@ -372,18 +372,18 @@ class TestExchanges:
 
         monkeypatch.setattr(of, "predict_proba", additive)
         units = as_sub_tokens(encoding).word_ids if protocol == "aml" else encoding.word_ids
-        trails = {target: Trail() for target in (0, 1)}
-        assert not monitor.worth(encoding, 1, trails[1]).any()
+        all_tried = {target: TriedMaps() for target in (0, 1)}
+        assert not judge.worth(encoding, 1, all_tried[1]).any()
         generator = np.random.default_rng(4)
         maps = [generator.random(len(encoding)).astype(np.float32) for _ in range(60)]
         for target in (0, 1):
-            monitor.values([encoding] * 60, maps, [target] * 60, [trails[target]] * 60)
+            judge.values([encoding] * 60, maps, [target] * 60, [all_tried[target]] * 60)
         expected = np.zeros(max(units) + 1)
         for position in encoding.positions:
             expected[units[position]] += adds[encoding.input_ids[position]]
-        found = monitor.worth(encoding, 1, trails[1])
+        found = judge.worth(encoding, 1, all_tried[1])
         assert found == pytest.approx(expected, abs=0.06)
-        assert monitor.worth(encoding, 0, trails[0]) == pytest.approx(-found)
+        assert judge.worth(encoding, 0, all_tried[0]) == pytest.approx(-found)
 
 
 class TestChains:
@@ -396,28 +396,28 @@ class TestChains:
         encodings, targets = of.encode(texts), [0, 1, 2, 1]
         # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
         options = MetricOptions(protocol, removal, (1, 10, 35, 60), 35)
-        monitor = Monitor(of, [metric, "log_odds"] if metric != "log_odds" else [metric], options)
-        trails = [Trail() for _ in encodings]
-        assert monitor.chain(encodings[0], 0, trails[0]) == []
+        judge = MapJudge(of, [metric, "log_odds"] if metric != "log_odds" else [metric], options)
+        all_tried = [TriedMaps() for _ in encodings]
+        assert judge.chain(encodings[0], 0, all_tried[0]) == []
         draws = np.random.default_rng(5)
         maps = [[draws.random(len(e)).astype(np.float32) for e in encodings] for _ in range(25)]
-        values = np.array([monitor.better(monitor.values(encodings, row, targets, trails))[:, 0] for row in maps])
-        asked, bettered = monitor.passes, 0
+        values = np.array([judge.better(judge.values(encodings, row, targets, all_tried))[:, 0] for row in maps])
+        asked, bettered = judge.passes, 0
         for column, (encoding, target) in enumerate(zip(encodings, targets, strict=True)):
-            tops = [monitor.tops(encoding, row[column]) for row in maps]
+            tops = [judge.tops(encoding, row[column]) for row in maps]
             sizes = [sorted({found[cut] for found in tops}, key=sorted) for cut in range(len(tops[0]))]
-            chain = monitor.chain(encoding, target, trails[column])
-            assert [len(top) for top in chain] == sorted(set(monitor.cuts(encoding)))
-            assert monitor.passes == asked
-            # Any map that has these tops, and each other chain, is measured as it is by a monitor that knows nothing.
-            fresh = Monitor(of, [metric], options)
+            chain = judge.chain(encoding, target, all_tried[column])
+            assert [len(top) for top in chain] == sorted(set(judge.cuts(encoding)))
+            assert judge.passes == asked
+            # Any map that has these tops, and each other chain, is measured as it is by a judge that knows nothing.
+            fresh = MapJudge(of, [metric], options)
             worth = {}
             for nested in itertools.product(*sizes):
                 if all(a <= b for a, b in itertools.pairwise(nested)):
-                    one = arranged(encoding, maps[0][column], list(dict.fromkeys(nested)), monitor.by_sub_token)
+                    one = arranged(encoding, maps[0][column], list(dict.fromkeys(nested)), judge.by_sub_token)
                     worth[nested] = float(fresh.better(fresh.values([encoding], [one], [target]))[0, 0])
-            own = arranged(encoding, maps[0][column], chain, monitor.by_sub_token)
-            assert worth[monitor.tops(encoding, own)] == pytest.approx(max(worth.values()), abs=1e-6)
+            own = arranged(encoding, maps[0][column], chain, judge.by_sub_token)
+            assert worth[judge.tops(encoding, own)] == pytest.approx(max(worth.values()), abs=1e-6)
             assert set(tops) <= set(worth)
             bettered += max(worth.values()) > values[:, column].max() + 1e-6
         # With a single cut the best top was some map's already.

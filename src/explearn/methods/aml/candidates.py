@@ -37,9 +37,9 @@ def exchanged(
 
     Args:
         scores: in [0, 1], (tokens,).
-        cuts: see `Monitor.cuts`; one is drawn. Without any the map stays as it is.
+        cuts: see `MapJudge.cuts`; one is drawn. Without any the map stays as it is.
         by_sub_token: exchange sub-tokens instead of words.
-        worth: of each word (or sub-token), see `Monitor.worth`; of use is its order and spread.
+        worth: of each word (or sub-token), see `MapJudge.worth`; of use is its order and spread.
     """
     if not cuts:
         return scores
@@ -69,7 +69,7 @@ def arranged(
 
     Args:
         scores: in [0, 1], (tokens,).
-        tops: words (or sub-tokens), each set within the next one; see `Monitor.chain`. Without any the map
+        tops: words (or sub-tokens), each set within the next one; see `MapJudge.chain`. Without any the map
             stays as it is.
         by_sub_token: the sets are of sub-tokens instead of words.
     """

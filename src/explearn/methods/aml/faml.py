@@ -16,7 +16,7 @@ from explearn.introspection.anatomy import dissect_encoder
 from explearn.methods.aml.instance_training import Refined, refine
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
-from explearn.methods.aml.target_metric import MetricOptions, Monitor
+from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -125,7 +125,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         with torch.no_grad():
             logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        monitor = Monitor(classifier, self.metrics, MetricOptions.of(self.options))
+        judge = MapJudge(classifier, self.metrics, MetricOptions.of(self.options))
         # inference_mode(False) turns gradients on inside no_grad, too.
         with torch.inference_mode(False), torch.enable_grad():
             found = refine(
@@ -137,7 +137,7 @@ class FAML(RefiningExplainer, BatchExplainer):
                 chosen.tolist(),
                 start.strategy,
                 start.weights,
-                monitor,
+                judge,
                 self.options,
                 self.seed,
             )

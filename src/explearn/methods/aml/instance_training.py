@@ -23,7 +23,7 @@ from explearn.methods.aml.instance_parameters import (
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.masks import Masking
 from explearn.methods.aml.params import FAMLParams
-from explearn.methods.aml.target_metric import Monitor, Trail
+from explearn.methods.aml.target_metric import MapJudge, TriedMaps
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.training import DivergedError
 from explearn.methods.aml.two_tokenizers import Reading, read
@@ -53,7 +53,7 @@ class Refined:
     judged: NDArray[np.float64]
 
 
-class _Best:
+class _BestMap:
     """The best map of a text so far, by each metric."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def refine(
     targets: Sequence[int],
     masking: Masking,
     weights: Weights,
-    monitor: Monitor,
+    judge: MapJudge,
     options: FAMLParams,
     seed: int,
 ) -> list[Refined]:
@@ -105,7 +105,7 @@ def refine(
 
     Args:
         predictions: y, (b, C). targets: indices of the classes explained.
-        monitor: its first metric is the one of interest.
+        judge: its first metric is the one of interest.
 
     A text whose G diverges is done, with the best map that it had until then.
 
@@ -118,7 +118,7 @@ def refine(
     found = []
     for first in range(0, len(encodings), size):
         part = slice(first, first + size)
-        found += _descend(
+        found += _refine_batch(
             model,
             classifier,
             bridge,
@@ -127,14 +127,14 @@ def refine(
             targets[part],
             masking,
             weights,
-            monitor,
+            judge,
             options,
             seed,
         )
     return found
 
 
-def _descend(
+def _refine_batch(
     model: AttributionModel,
     classifier: Classifier,
     bridge: Bridge | None,
@@ -143,16 +143,16 @@ def _descend(
     targets: Sequence[int],
     masking: Masking,
     weights: Weights,
-    monitor: Monitor,
+    judge: MapJudge,
     options: FAMLParams,
     seed: int,
 ) -> list[Refined]:
     reading = read(classifier, bridge, encodings)
     tuning = _tuning(model, classifier, reading, predictions, options, seed)
     optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
-    best = [_Best() for _ in encodings]
+    best = [_BestMap() for _ in encodings]
     seen: list[set[object]] = [set() for _ in encodings]
-    trails = [Trail() for _ in encodings]
+    all_tried = [TriedMaps() for _ in encodings]
     draws = [np.random.default_rng(text_seed(seed, encoding)) for encoding in encodings]
     active = list(range(len(encodings)))
     for step in range(options.steps + 1):
@@ -166,20 +166,20 @@ def _descend(
         if not step and len(looks) < len(active):
             raise DivergedError("pAML's map of a text is not finite; its G diverged in training")
         for i, found in tuple(looks):
-            seen[i].add(monitor.tops(encodings[i], found))
+            seen[i].add(judge.tops(encodings[i], found))
             if step:
-                worth = monitor.worth(encodings[i], targets[i], trails[i])
-                beside = _beside(encodings[i], best[i].scores, monitor, worth, options.samples, seen[i], draws[i])
+                worth = judge.worth(encodings[i], targets[i], all_tried[i])
+                beside = _exchanges(encodings[i], best[i].scores, judge, worth, options.samples, seen[i], draws[i])
                 looks += [(i, one) for one in beside]
-        _look(looks, encodings, targets, monitor, trails, best, step)
+        _judge_maps(looks, encodings, targets, judge, all_tried, best, step)
         if step and options.samples:
-            chains = {i: monitor.chain(encodings[i], targets[i], trails[i]) for i in active if i in going_on}
+            chains = {i: judge.chain(encodings[i], targets[i], all_tried[i]) for i in active if i in going_on}
             looks = [
                 (i, one)
                 for i, chain in chains.items()
-                for one in _joined(encodings[i], best[i].scores, monitor, chain, seen[i])
+                for one in _joined_tops(encodings[i], best[i].scores, judge, chain, seen[i])
             ]
-            _look(looks, encodings, targets, monitor, trails, best, step)
+            _judge_maps(looks, encodings, targets, judge, all_tried, best, step)
         if step == options.steps:
             break
         going = [row for row, i in enumerate(active) if i in going_on and step - best[i].step < options.patience]
@@ -199,55 +199,55 @@ def _descend(
     return [found.result() for found in best]
 
 
-def _look(
+def _judge_maps(
     looks: Sequence[tuple[int, NDArray[np.float32]]],
     encodings: Sequence[Encoding],
     targets: Sequence[int],
-    monitor: Monitor,
-    trails: Sequence[Trail],
-    best: Sequence[_Best],
+    judge: MapJudge,
+    all_tried: Sequence[TriedMaps],
+    best: Sequence[_BestMap],
     step: int,
 ) -> None:
     """Measure maps (text, map) and keep those that are better."""
     texts = [i for i, _ in looks]
-    values = monitor.values(
-        [encodings[i] for i in texts], [m for _, m in looks], [targets[i] for i in texts], [trails[i] for i in texts]
+    values = judge.values(
+        [encodings[i] for i in texts], [m for _, m in looks], [targets[i] for i in texts], [all_tried[i] for i in texts]
     )
-    for (i, found), value, gain in zip(looks, values, monitor.better(values), strict=True):
+    for (i, found), value, gain in zip(looks, values, judge.better(values), strict=True):
         best[i].see(step, found, value, gain)
 
 
-def _joined(
+def _joined_tops(
     encoding: Encoding,
     scores: NDArray[np.float32],
-    monitor: Monitor,
+    judge: MapJudge,
     chain: Sequence[frozenset[int]],
     seen: set[object],
 ) -> list[NDArray[np.float32]]:
     """The map of the best tops so far, where it is not in `seen`, to which it is added."""
-    candidate = arranged(encoding, scores, chain, monitor.by_sub_token)
-    tops = monitor.tops(encoding, candidate)
+    candidate = arranged(encoding, scores, chain, judge.by_sub_token)
+    tops = judge.tops(encoding, candidate)
     if tops in seen:
         return []
     seen.add(tops)
     return [candidate]
 
 
-def _beside(
+def _exchanges(
     encoding: Encoding,
     scores: NDArray[np.float32],
-    monitor: Monitor,
+    judge: MapJudge,
     worth: NDArray[np.float64],
     samples: int,
     seen: set[object],
     draws: np.random.Generator,
 ) -> list[NDArray[np.float32]]:
     """Up to `samples` maps beside one that the metric tells from all in `seen`, where they are added."""
-    cuts = monitor.cuts(encoding)
+    cuts = judge.cuts(encoding)
     found = []
     for _ in range(DRAWS * samples):
-        candidate = exchanged(encoding, scores, cuts, monitor.by_sub_token, worth, draws)
-        tops = monitor.tops(encoding, candidate)
+        candidate = exchanged(encoding, scores, cuts, judge.by_sub_token, worth, draws)
+        tops = judge.tops(encoding, candidate)
         if tops not in seen:
             seen.add(tops)
             found.append(candidate)

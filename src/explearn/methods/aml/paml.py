@@ -20,7 +20,7 @@ from explearn.methods.aml.attribution_model import AttributionModel, load_backbo
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.masks import LearnedMasking, Masking, make_masking
 from explearn.methods.aml.params import PAMLParams
-from explearn.methods.aml.target_metric import MetricOptions, Monitor
+from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.training import Epoch, TrainingTexts, train
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
@@ -150,7 +150,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 self.bridge,
                 train_texts,
                 watched,
-                monitor,
+                judge,
                 self.strategy,
                 weights,
                 self.options,
@@ -160,7 +160,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             )
 
         assert self.model is not None
-        monitor = Monitor(classifier, [self.options.metric], self.metric_options)
+        judge = MapJudge(classifier, [self.options.metric], self.metric_options)
         self.weights, self.study = self.given_weights, []
         if self.options.trials:
             assert search_file is not None
@@ -169,12 +169,12 @@ class PAML(LearnedExplainer, BatchExplainer):
             def objective(weights: Weights, report: Callable[[int, float], None]) -> float:
                 history = run(weights, copy.deepcopy(untrained), lambda epoch: report(epoch.epoch, epoch.metric))
                 values = [epoch.metric for epoch in history]
-                return max(values) if monitor.larger_is_better else min(values)
+                return max(values) if judge.larger_is_better else min(values)
 
             self.weights, self.study = search(
                 objective,
                 self.options.trials,
-                larger_is_better=monitor.larger_is_better,
+                larger_is_better=judge.larger_is_better,
                 first=self.given_weights,
                 seed=self.seed,
                 file=search_file,

@@ -20,7 +20,7 @@ from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 
 RIDGE = 1.0
-"""Penalty on the squared weights of `Monitor.worth`, in squared probabilities."""
+"""Penalty on the squared weights of `MapJudge.worth`, in squared probabilities."""
 
 MetricOptions = FaithfulnessProtocol
 """How the metrics are taken; protocol default or aml."""
@@ -40,7 +40,7 @@ _Pair = tuple[int | None, int | None]
 """Rows of the predictions: of a text without a top (or with it masked), and of the top alone; None where not asked."""
 
 
-class Trail:
+class TriedMaps:
     """What the maps of one text, for one target, led to so far: it belongs to whoever looks for a map of the text.
 
     asked: by row of the predictions, the words (or sub-tokens) that the input left in the text. tops: by size, the tops
@@ -52,7 +52,7 @@ class Trail:
         self.tops: dict[int, dict[frozenset[int], _Pair]] = {}
 
 
-class Monitor:
+class MapJudge:
     """Values of some metrics for maps of texts; what the classifier was asked once is not asked again.
 
     Attributes:
@@ -117,31 +117,31 @@ class Monitor:
         encodings: Sequence[Encoding],
         scores: Sequence[NDArray[np.float32]],
         targets: Sequence[int],
-        trails: Sequence[Trail] | None = None,
+        all_tried: Sequence[TriedMaps] | None = None,
     ) -> NDArray[np.float64]:
         """Each text's metrics, (texts, metrics).
 
         Args:
             scores: of every position of each text, (tokens,) or longer by padding.
             targets: indices of the classes explained.
-            trails: of each text; what is asked is added to them.
+            all_tried: of each text; what is asked is added to them.
         """
-        kept = [Trail() for _ in encodings] if trails is None else trails
-        rows = [self._request(e, s, trail) for e, s, trail in zip(encodings, scores, kept, strict=True)]
+        kept = [TriedMaps() for _ in encodings] if all_tried is None else all_tried
+        rows = [self._request(e, s, tried) for e, s, tried in zip(encodings, scores, kept, strict=True)]
         self._pool.evaluate("metric of interest")
         found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
         return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
 
-    def worth(self, encoding: Encoding, target: int, trail: Trail) -> NDArray[np.float64]:
+    def worth(self, encoding: Encoding, target: int, tried: TriedMaps) -> NDArray[np.float64]:
         """What each word (or sub-token) adds to the target's probability, (units,).
 
-        Told from the inputs that the maps of the text's trail led to.
+        Told from the inputs that the maps of the text's tried led to.
 
         A ridge regression of the probabilities on which units an input leaves in the text; it asks the classifier
         nothing. Before the first call of `values` all are worth 0.
         """
         units = self._units(encoding)
-        asked = trail.asked
+        asked = tried.asked
         kept = np.zeros((len(asked), units))
         for row, left in enumerate(asked.values()):
             kept[row, left] = 1.0
@@ -151,15 +151,15 @@ class Monitor:
         kept -= kept.mean(axis=0)
         return np.asarray(np.linalg.solve(kept.T @ kept + RIDGE * np.eye(units), kept.T @ (p - p.mean())))
 
-    def chain(self, encoding: Encoding, target: int, trail: Trail) -> list[frozenset[int]]:
+    def chain(self, encoding: Encoding, target: int, tried: TriedMaps) -> list[frozenset[int]]:
         """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
 
-        They are sought among the tops of all maps of the text's trail, by dynamic programming; the classifier is asked
+        They are sought among the tops of all maps of the text's tried, by dynamic programming; the classifier is asked
         nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
         """
         cuts = self.cuts(encoding)
         units = self._units(encoding)
-        known = trail.tops
+        known = tried.tops
         if not cuts or not known:
             return []
         sizes = sorted(set(cuts))
@@ -197,12 +197,12 @@ class Monitor:
         signs = [1.0 if CATALOGUE[name].larger_is_better else -1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
-    def _request(self, encoding: Encoding, scores: NDArray[np.float32], trail: Trail) -> _Rows:
+    def _request(self, encoding: Encoding, scores: NDArray[np.float32], tried: TriedMaps) -> _Rows:
         pool, options = self._pool, self.options
         text = as_sub_tokens(encoding) if self.by_sub_token else encoding
         order = self._ranked(encoding, scores)
         mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
-        asked = trail.asked
+        asked = tried.asked
         without, only = {}, {}
         for share in self._shares:
             count = self.options.count(len(order), share)
@@ -220,7 +220,7 @@ class Monitor:
             asked[masked] = order[count:]
         for size in self.cuts(encoding):
             pair = self._pair(size, len(order), without, only, masked)
-            trail.tops.setdefault(size, {})[frozenset(order[:size])] = pair
+            tried.tops.setdefault(size, {})[frozenset(order[:size])] = pair
         return _Rows(pool.request(encoding), without, only, masked)
 
     def _pair(self, size: int, units: int, without: dict[int, int], only: dict[int, int], masked: int | None) -> _Pair:

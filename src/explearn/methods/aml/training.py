@@ -15,7 +15,7 @@ from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.masks import Masking
 from explearn.methods.aml.params import PAMLParams
-from explearn.methods.aml.target_metric import Monitor
+from explearn.methods.aml.target_metric import MapJudge
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
@@ -57,9 +57,9 @@ class Epoch:
 
 
 def validate(
-    model: AttributionModel, classifier: Classifier, bridge: Bridge | None, texts: TrainingTexts, monitor: Monitor
+    model: AttributionModel, classifier: Classifier, bridge: Bridge | None, texts: TrainingTexts, judge: MapJudge
 ) -> float:
-    """Mean over the texts of the monitor's first metric, for maps of the predicted classes.
+    """Mean over the texts of the judge's first metric, for maps of the predicted classes.
 
     Raises DivergedError for a map that is not finite.
     """
@@ -73,7 +73,7 @@ def validate(
                     name = texts.encodings[index].example_id
                     raise DivergedError(f"the map of validation text {name!r} is not finite")
                 scores[index] = row
-    return float(monitor.values(texts.encodings, scores, texts.predictions.argmax(-1).tolist())[:, 0].mean())
+    return float(judge.values(texts.encodings, scores, texts.predictions.argmax(-1).tolist())[:, 0].mean())
 
 
 def train(
@@ -82,7 +82,7 @@ def train(
     bridge: Bridge | None,
     texts: TrainingTexts,
     validation: TrainingTexts,
-    monitor: Monitor,
+    judge: MapJudge,
     masking: Masking,
     weights: Weights,
     options: PAMLParams,
@@ -121,10 +121,10 @@ def train(
     def note(epoch: int, means: tuple[float, float, float] | None) -> None:
         model.eval()
         try:
-            metric = validate(model, classifier, bridge, validation, monitor)
+            metric = validate(model, classifier, bridge, validation, judge)
         except DivergedError as error:
             raise _diverged(epoch, str(error)) from error
-        sign = 1 if monitor.larger_is_better else -1
+        sign = 1 if judge.larger_is_better else -1
         if not history or sign * metric > max(sign * earlier.metric for earlier in history):
             best.keep()
         prediction, size, inverse = means or (None, None, None)
@@ -148,7 +148,7 @@ def train(
                 schedule.step()
                 sums += [term.detach().sum().item() for term in (terms.prediction, terms.size, terms.inverse)]
             note(epoch, tuple(float(value) for value in sums / len(texts.encodings)))  # type: ignore[arg-type]
-            bar.set_postfix({monitor.metrics[0]: f"{history[-1].metric:.4f}"})
+            bar.set_postfix({judge.metrics[0]: f"{history[-1].metric:.4f}"})
             if after_epoch is not None:
                 after_epoch(history[-1])
     best.restore()

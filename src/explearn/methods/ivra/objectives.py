@@ -233,9 +233,9 @@ def check_finite(terms: Mapping[str, torch.Tensor], step: int, texts: Mapping[st
     for name, value in terms.items():
         number = float(value.detach())
         if not math.isfinite(number):
-            raise ModelError(f"step {step}: the loss {name!r} is {number}; {runaway(texts[name])}")
+            raise ModelError(f"step {step}: the loss {name!r} is {number}; {divergence_advice(texts[name])}")
 
 
-def runaway(texts: Sequence[str]) -> str:
+def divergence_advice(texts: Sequence[str]) -> str:
     """What to do about numbers that are not finite, and the ids of the texts that they come from."""
     return f"lower the learning rates. Texts of the batch: {', '.join(texts)}"

@@ -60,8 +60,8 @@ class FaithfulnessLossParams(Section):
     suff_loss: Literal["margin", "mae", "kl"] = "margin"
     """Equation 11, 16 or 17."""
     choice_weight: Annotated[float, Field(ge=0)] = 3.0
-    """Weight of the loss that draws the explanation r to the words the prediction depends on. Choosing the top words has
-    no gradient; this takes its place, beside the loss of the shortened text."""
+    """Weight of the loss that draws the explanation r to the words the prediction depends on. Choosing the top words
+    has no gradient; this takes its place, beside the loss of the shortened text."""
 
 
 class ConsistencyLossParams(Section):
@@ -100,8 +100,8 @@ class StudentParams(Section):
     batch_size: PositiveInt = 64
     """Texts whose explanations the student is shown in a step; it is asked about as many others."""
     restart: Literal["step", "epoch"] = "step"
-    """When the student is replaced by one that knows nothing: after every step, as the metric's students begin, or after
-    every epoch, within which it goes on learning as in the paper."""
+    """When the student is replaced by one that knows nothing: after every step, as the metric's students begin, or
+    after every epoch, within which it goes on learning as in the paper."""
     dimensions: PositiveInt = 32
     """bag: number of principal components of the embeddings."""
 

@@ -157,7 +157,7 @@ class JointTrainer:
     def _stopped(self, why: str) -> ModelError:
         """The error of a training that ran away at this step."""
         terms, texts = self.last
-        return ModelError(f"step {self.step}, losses {', '.join(terms)}: {why}; {objectives.runaway(texts)}")
+        return ModelError(f"step {self.step}, losses {', '.join(terms)}: {why}; {objectives.divergence_advice(texts)}")
 
     def _training_batches(self) -> Iterator[list[int]]:
         schedule = self.params.schedule

@@ -11,7 +11,7 @@ from explearn.core.settings import PositiveInt, Section
 
 class L2EParams(Section):
     teacher: str = "attcat"
-    """Method whose explanations are learned, one of `teachers`; or several, `ensemble:a,b,c`: the mean of their ranks."""
+    """Method whose explanations are learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     formulation: Literal["labelling", "ranking"] = "labelling"
     """L2E section 3: learn each sub-token's level, or the order of all (quadratic in a text's length)."""
     ranking_order: Literal["magnitude", "signed"] = "magnitude"
