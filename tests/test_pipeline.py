@@ -69,9 +69,8 @@ class Checkout:
         fewer = [
             "tasks=[reviews]",
             "explainer=expnet_in_domain",
-            "explainers=[expnet_in_domain,paml,ivra]",
+            "explainers={expnet:[expnet_in_domain],l2e:[],ivra:[ivra],aml:[paml],other:[]}",
             "refiners=[faml]",
-            "own_model=[ivra]",
         ]
         costly = ["+baselines.costly.occlusion={}"]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *fewer, *costly, *more]

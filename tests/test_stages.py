@@ -35,6 +35,7 @@ STAGES = (
     "teach",
     "train",
     "attribute",
+    "variant",
     "evaluate",
     "sanity",
     "transfer",
@@ -49,6 +50,11 @@ BASELINES: dict[str, dict[str, dict[str, Any]]] = {
 TRAINED = ("expnet", "expnet_in_domain", "l2e", "paml", "ivra")
 REFINERS = ("faml",)
 LEARNED = (*TRAINED, *REFINERS)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "cls_row": {"of": "expnet", "features": "task_to_token"},
+    "ivra_sparse": {"of": "ivra", "norm": "sparsemax", "schedule": {"epochs": 1}},
+    "first_layer": {"of": "raw_attention", "layer": 0},
+}
 
 
 def command(name: str) -> typer.Typer:
@@ -124,11 +130,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tasks": ["films", "meals"],
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
-        "own_model": ["ivra"],
         "transfer": ["ivra"],
         "expnet": {"epochs": 3},
         "explainers": list(TRAINED),
         "refiners": list(REFINERS),
+        "variants": VARIANTS,
         "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
         "faml": {"steps": 2, "samples": 0},
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
@@ -152,8 +158,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
         for name in TRAINED:
             succeed(folder, "train", "--task", task, "--explainer", name)
-        for group in ("learned", *REFINERS, "quick", *BASELINES["costly"], "on_ivra"):
+        rooms = [f"learned_{room}" for room in ("expnet", "l2e", "aml")]
+        for group in (*rooms, *REFINERS, "quick", *BASELINES["costly"], "on_ivra"):
             succeed(folder, "attribute", "--task", task, "--group", group)
+        for name in VARIANTS:
+            succeed(folder, "variant", "--task", task, "--variant", name)
         succeed(folder, "evaluate", "--task", task)
         succeed(folder, "sanity", "--task", task)
         for teacher in ("occlusion", "ensemble:occlusion,input_x_gradient"):
@@ -182,6 +191,7 @@ def required(stage: str, task: str = "films") -> list[str]:
     if stage == "transfer":
         return ["--explainer", "ivra"]
     more = {"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}
+    more["variant"] = ["--variant", "cls_row"]
     more |= {name: ["--teacher", "occlusion"] for name in ("teach", "distil")}
     return ["--task", task, *more.get(stage, [])]
 
@@ -294,9 +304,30 @@ class TestOutputs:
         for path in sorted(folder.glob("*/*.parquet")):
             found[path.parent.name].append(path.stem)
         alone = {name: [name] for name in (*REFINERS, *BASELINES["costly"])}
-        learned = ["expnet", "expnet_in_domain", "l2e", "paml"]
-        on_ivra = ["input_x_gradient", "ivra", "raw_attention"]
-        assert found == {**alone, "quick": sorted(BASELINES["quick"]), "learned": learned, "on_ivra": on_ivra}
+        learned = {
+            "learned_expnet": ["expnet", "expnet_in_domain"],
+            "learned_l2e": ["l2e"],
+            "learned_aml": ["paml"],
+            "on_ivra": ["input_x_gradient", "ivra", "raw_attention"],
+        }
+        assert found == {**alone, **learned, "quick": sorted(BASELINES["quick"])}
+
+    def test_a_variant_is_trained_and_explains_with_its_own_options(self, finished: Path) -> None:
+        folder = finished / "data" / "variants" / "films"
+        options = json.loads((folder / "cls_row" / "explainer" / "config.json").read_text())["options"]
+        assert options["features"] == "task_to_token" and options["epochs"] == 3  # the run's own
+        sparse = json.loads((folder / "ivra_sparse" / "explainer" / "config.json").read_text())["options"]
+        assert sparse["norm"] == "sparsemax" and sparse["criteria"] == ["cons"]
+        assert sparse["schedule"]["epochs"] == 1 and sparse["schedule"]["batch_size"] == 24
+        stands_for = json.loads((folder / "first_layer" / "explainer" / "variant.json").read_text())
+        assert stands_for == {"of": "raw_attention", "options": {"layer": 0}}
+        files = {path.relative_to(folder).as_posix() for path in folder.glob("*/attributions/*.parquet")}
+        on_sparse = {f"ivra_sparse/attributions/{n}.parquet" for n in ("ivra_sparse", "raw_attention", "input_x_gradient")}
+        assert files == {"cls_row/attributions/cls_row.parquet", "first_layer/attributions/first_layer.parquet", *on_sparse}
+        metrics = finished / "reports" / "metrics"
+        figures = json.loads((metrics / "explanations" / "films.json").read_text())
+        assert figures["first_layer"]["aopc_sufficiency"] != figures["raw_attention"]["aopc_sufficiency"]
+        assert set(json.loads((metrics / "own_model" / "films.json").read_text())) == {"ivra", "ivra_sparse"}
 
     def test_an_explainer_with_a_classifier_of_its_own_is_judged_on_it(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
@@ -353,7 +384,7 @@ class TestOutputs:
 
     def test_attribute_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
-        passes = {path.stem: read_run(path).cost for path in folder.glob("*/*.parquet")}
+        passes = {path.stem: read_run(path) for path in folder.glob("*/*.parquet")}
         for name in ("random", "raw_attention", "rollout", "expnet", "paml", "ivra"):
             assert (passes[name].forward_passes, passes[name].backward_passes) == (1, 0)
         assert (passes["input_x_gradient"].forward_passes, passes["input_x_gradient"].backward_passes) == (1, 1)
@@ -362,12 +393,22 @@ class TestOutputs:
         assert passes["faml"].backward_passes == 4
         # Six or seven words, each masked once, and the whole text.
         assert 7 <= passes["occlusion"].forward_passes <= 8
-        assert all(cost.seconds > 0 and cost.forward_seconds > 0 and cost.texts == 8 for cost in passes.values())
+
+    def test_what_differs_from_run_to_run_is_kept_apart(self, finished: Path) -> None:
+        costs = json.loads((finished / "data" / "costs" / "films" / "on_ivra.json").read_text())
+        assert set(costs) == {"ivra", "raw_attention", "input_x_gradient"}
+        for cost in costs.values():
+            assert cost["seconds"] > 0 and cost["forward_seconds"] > 0 and cost["texts"] == 8
+        shown = json.loads((finished / "reports" / "costs.json").read_text())["tasks"]["films"]
+        assert all(row["throughput"] > 0 for row in shown.values())
+        assert set(shown) == {*LEARNED, *VARIANTS, *BASELINES["quick"], *BASELINES["costly"]}
+        for name in ("metrics.json", "headline.json", "report.md", "metrics/own_model/films.json"):
+            assert "throughput" not in (finished / "reports" / name).read_text(encoding="utf-8")
 
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
-        methods = {*LEARNED, *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*LEARNED, *VARIANTS, *BASELINES["quick"], *BASELINES["costly"]}
         for metrics in found["tasks"].values():
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
@@ -393,15 +434,15 @@ class TestOutputs:
 
     def test_evaluate_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
         folder = finished / "reports" / "metrics"
-        methods = {*LEARNED, *BASELINES["quick"], *BASELINES["costly"]}
+        methods = {*LEARNED, *VARIANTS, *BASELINES["quick"], *BASELINES["costly"]}
         by_text = read_by_text(folder / "texts" / "films.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == methods
         assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
         summary, pairs = folder / "comparisons" / "films.json", folder / "pairs" / "films.parquet"
         comparisons, agreement = read_comparisons(summary, pairs)
         assert set(comparisons) == set(METRICS)
-        # ivra explains another classifier than the others.
-        compared = methods - {"ivra"}
+        # ivra and its variant explain other classifiers than the others.
+        compared = methods - {"ivra", "ivra_sparse"}
         assert set(comparisons["aopc_sufficiency"].methods) == compared
         figures = json.loads((folder / "explanations" / "films.json").read_text())
         assert set(comparisons["f1_topk"].methods) == {m for m in methods if figures[m]["f1_topk"] is not None}
@@ -414,7 +455,7 @@ class TestOutputs:
     def test_sanity_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "sanity" / "films.json").read_text())
         assert found["texts"] == 4
-        assert set(found["methods"]) == {*TRAINED, *BASELINES["quick"]}
+        assert set(found["methods"]) == {*TRAINED, *BASELINES["quick"], "cls_row", "ivra_sparse"}
         random = found["methods"]["random"]
         assert random["random_model"]["embeddings"]["spearman"] == pytest.approx(1)
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
@@ -483,12 +524,12 @@ class TestBadInput:
             ("data/teachers/films/occlusion/teacher.json", "train", ["--explainer", "l2e"]),
             ("data/teachers/films/occlusion/train-00000.parquet", "train", ["--explainer", "l2e"]),
             ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
-            ("data/explainers/films/l2e/student.safetensors", "attribute", ["--group", "learned"]),
+            ("data/explainers/films/l2e/student.safetensors", "attribute", ["--group", "learned_l2e"]),
             ("data/teachers/films/occlusion/teacher.json", "distil", ["--teacher", "occlusion"]),
             ("reports/metrics/l2e/films/occlusion.json", "report", None),
             ("data/rationales/meals.parquet", "train", ["--explainer", "expnet"]),
             ("data/classifiers/films/model.safetensors", "attribute", ["--group", "quick"]),
-            ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "learned"]),
+            ("data/explainers/films/expnet/expnet.safetensors", "attribute", ["--group", "learned_expnet"]),
             ("data/attributions/films/quick/random.parquet", "evaluate", []),
             ("data/rationales/films.json", "evaluate", []),
             ("data/classifiers/films/config.json", "evaluate", []),

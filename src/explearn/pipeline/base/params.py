@@ -300,7 +300,7 @@ class Params(Section):
         if name in learned_sections():
             found: dict[str, Any] = self.section(name).model_dump()
             return found
-        _known(name)
+        get_info(name)
         return {**self.baselines.quick, **self.baselines.costly}.get(name, {})
 
     def check_task(self, task: str) -> str:
