@@ -50,7 +50,7 @@ def untrained_expnet(classifier: Classifier) -> ExpNet:
         "heads": heads,
         "hidden_size": int(config.hidden_size),
     }
-    return ExpNet(epochs=1).fit([tokens], shape)
+    return ExpNet(epochs=1).fit_tokens([tokens], shape)
 
 
 def main() -> None:

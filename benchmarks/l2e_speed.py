@@ -32,7 +32,7 @@ def untrained_student(classifier: Classifier, texts: list[str]) -> L2E:
     """One epoch on made-up scores of a few texts."""
     rows = [Example(str(i), tuple(text.split()), "x", "train", "x") for i, text in enumerate(texts[:4])]
     lessons = [Lesson(row.id, classifier.labels[0], torch.linspace(-1, 1, len(row.words)).numpy()) for row in rows]
-    return L2E(epochs=1).fit(classifier, rows, Lessons({"train": lessons}, signed=True))
+    return L2E(epochs=1).fit_lessons(classifier, rows, Lessons({"train": lessons}, signed=True))
 
 
 def main() -> None:

@@ -5,18 +5,16 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import atomic_folder
-from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import group_methods, texts_to_explain, write_attributions
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.attribute import attribute_group
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 
 GroupOption = Annotated[
     str,
     typer.Option(
-        help="`quick`, `learned`, the name of a costly baseline or of a method that refines an explainer, or on_NAME: "
-        "explainer NAME, and the baselines run on the classifier that it trained.",
+        help="`quick`, learned_ROOM, the name of a costly baseline or of a method that refines an explainer, or "
+        "on_NAME: explainer NAME, and the baselines run on the classifier that it trained.",
         envvar="EXPLEARN_GROUP",
     ),
 ]
@@ -29,14 +27,7 @@ def attribute(task: TaskOption, group: GroupOption, params: Params, compute: Com
     Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata. An explainer that
     trained a classifier of its own explains that one, as its file says.
     """
-    workspace = Workspace()
-    methods = group_methods(group, task, params, workspace, seed)
-    classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
-    marked = workspace.read_gold(task, params)
-    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
-    with atomic_folder(workspace.attributions(task, group)) as folder:
-        for method, options in methods:
-            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+    attribute_group(Workspace(), params, task, group, compute, seed)
 
 
 if __name__ == "__main__":

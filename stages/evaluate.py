@@ -1,27 +1,10 @@
 """Stage evaluate: all metrics of every method on a task, and how the methods compare."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
-from typing import Any
-
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
-from explearn.core.records import Example
-from explearn.core.storage import read_attributions, read_json, write_json
-from explearn.introspection.representations import aggregate_states, word_embeddings
-from explearn.methods.base.registry import get_info
-from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
-from explearn.metrics.files import write_by_text, write_comparisons
-from explearn.metrics.plausibility import rationale_k
-from explearn.models.classifier import Classifier
-from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import read_run
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
-from explearn.reporting.figures.bars import AUROC_PLOT, F1_PLOT, FAITHFULNESS_PLOT, write_plot_data
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.evaluate import judge_task
 
 
 @stage()
@@ -32,85 +15,10 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     who is not significantly worse, metric by metric), pairs/TASK.parquet (the paired tests) and texts/TASK.parquet
     (every metric's value on every text), and reports/plots/KIND/TASK.csv for DVC (f1, auroc, faithfulness).
 
-    An explainer with a classifier of its own is judged on that one. For those under `own_model`, the same metrics of
+    An explainer with a classifier of its own is judged on that one. For each, the same metrics of
     the baselines run on that classifier, and its accuracy, go to own_model/TASK.json.
     """
-    workspace = Workspace()
-    examples = {example.id: example for example in workspace.read_examples(task)}
-    files = workspace.attribution_files(params, task)
-    own_files = {name: workspace.own_model_files(params, task, name) for name in params.own_model}
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-    own = {
-        name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
-        for name in params.explainers
-        if get_info(name).own_model
-    }
-    judge = partial(_evaluate, workspace, params, task, seed, examples)
-    evaluation = judge(files, classifier, own)
-    others: dict[str, Any] = {}
-    for name, paths in own_files.items():
-        found = judge(paths, own[name], {})
-        rows = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        trained = read_json(workspace.explainer(task, name) / "config.json")
-        others[name] = {
-            "criteria": trained["options"]["criteria"],
-            "epochs": len(trained["history"]) - 1,
-            "best_epoch": trained["best_epoch"],
-            "coefficients": trained["coefficients"],
-            "classifier": {split: evaluate_classifier(own[name], texts) for split, texts in rows.items() if texts},
-            "methods": found.metrics,
-            "tied": {metric: [*c.best, *c.tied] for metric, c in found.comparisons.items()},
-        }
-    for spec in (F1_PLOT, AUROC_PLOT, FAITHFULNESS_PLOT):
-        write_plot_data(workspace.plot(spec.name, task), spec, task, evaluation.metrics)
-    write_by_text(workspace.metrics_table("texts", task), evaluation)
-    write_comparisons(workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), evaluation)
-    write_json(workspace.metrics("own_model", task), others)
-    write_json(workspace.metrics("explanations", task), evaluation.metrics)
-
-
-def _evaluate(
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    seed: int,
-    examples: Mapping[str, Example],
-    files: Mapping[str, Path],
-    classifier: Classifier,
-    own: Mapping[str, Classifier],
-) -> TaskEvaluation:
-    """Judge the methods of some attribution files, which explain `classifier`, or their own."""
-    agreement = read_json(workspace.agreement(task))
-    runs = {method: read_run(path) for method, path in files.items()}
-    for method, run in runs.items():
-        expected = own.get(method, classifier)
-        if run.classifier != expected.fingerprint:
-            raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run attribute again")
-    attributions = {method: read_attributions(path) for method, path in files.items()}
-    explained = {a.example_id for texts in attributions.values() for a in texts}
-    encodings = classifier.encode([example for i, example in examples.items() if i in explained])
-    ids = [encoding.example_id for encoding in encodings]
-
-    def states(model: Classifier) -> dict[str, Any]:
-        return dict(zip(ids, aggregate_states(model, encodings, f"{task}: states"), strict=True))
-
-    return evaluate_task(
-        task=task,
-        attributions=attributions,
-        costs={method: asdict(run.cost) for method, run in runs.items()},
-        examples=examples,
-        gold=workspace.read_gold(task, params),
-        k=rationale_k(agreement["mean_length"]),
-        positive_rate=agreement["positive_rate"] or 0.0,
-        classifier=classifier,
-        params=params.evaluate,
-        seed=seed,
-        binarisation={method: get_info(method).binarisation for method in files},
-        thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
-        states=states(classifier),
-        embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
-        own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
-    )
+    judge_task(Workspace(), params, task, compute, seed)
 
 
 if __name__ == "__main__":

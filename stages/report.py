@@ -1,8 +1,8 @@
 """Stage report: the report, its figures, and the headline metrics."""
 
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.project import report_project
 
 

@@ -16,6 +16,7 @@ from explearn.cli.app import app
 from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet, TokenExamples
 from explearn.models.classifier import Classifier
 
@@ -124,11 +125,13 @@ class TestExplain:
         self, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[dict[str, Any]] = []
-        load = FAML.load
-        monkeypatch.setattr(FAML, "load", lambda path, **options: seen.append(options) or load(path, **options))
+        load = FAML.from_pretrained
+        monkeypatch.setattr(
+            FAML, "from_pretrained", lambda path, **options: seen.append(options) or load(path, **options)
+        )
         of = Classifier.from_pretrained(str(tiny_folder))
         rows = [Example(str(i), ("lazy", "dog"), of.labels[i % 2], "train", "made up") for i in range(4)]
-        PAML(epochs=1).fit(of, rows, rows).save(tmp_path / "paml")
+        PAML(epochs=1).fit(ListedTask(of, rows, rows)).save_pretrained(tmp_path / "paml")
         arguments = ("--method", "faml", "--explainer", tmp_path / "paml", "-o", "steps=1", "lazy dog")
         assert records(explain(tiny_folder, "--json", "--seed", "5", *arguments))
         assert seen == [{"steps": 1, "seed": 5}]
@@ -136,7 +139,7 @@ class TestExplain:
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
         data = TokenExamples(torch.rand(6, 8), torch.tensor([1.0, 0, 0, 1, 0, 0]), np.array([0, 6]))
-        ExpNet(epochs=1).fit([data], encoder).save(tmp_path / "expnet")
+        ExpNet(epochs=1).fit_tokens([data], encoder).save_pretrained(tmp_path / "expnet")
         (found,) = records(
             explain(tiny_folder, "--json", "--method", "expnet", "--explainer", tmp_path / "expnet", "lazy dog")
         )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.method_names import get_info, set_variants
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST: dict[str, Any] = {"profile": "mine", "tasks": ["a", "b"], "sources": {"a": SOURCE, "b": SOURCE}}
@@ -142,6 +144,10 @@ class TestParams:
         found = load(tmp_path, {**LEAST, "explainers": ["expnet"], "baselines": baselines})
         assert found.methods == ["expnet", "random", "raw_attention", "lime"]
 
+    def test_explainers_may_stand_by_room(self, tmp_path: Path) -> None:
+        found = load(tmp_path, {**LEAST, "explainers": {"ivra": ["ivra"], "expnet": ["expnet"], "l2e": []}})
+        assert found.explainers == ["expnet", "ivra"] and found.own_model == ["ivra"]
+
     def test_a_costly_baseline_is_a_group_of_its_own(self, tmp_path: Path) -> None:
         baselines = {"quick": {"random": {}, "rollout": {}}, "costly": {"lime": {"samples": 5}, "occlusion": {}}}
         found = load(tmp_path, {**LEAST, "baselines": baselines}).baseline_groups
@@ -163,6 +169,38 @@ class TestParams:
             load(tmp_path, LEAST).seed = 3
 
 
+class TestVariants:
+    def test_are_methods_of_the_run(self, tmp_path: Path) -> None:
+        variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "features": "hidden"}}
+        baselines = {"quick": {"random": {}}, "costly": {"lime": {"samples": 5, "seed": 2}}}
+        found = load(tmp_path, {**LEAST, "explainer": "cls_row", "variants": variants, "baselines": baselines})
+        assert found.methods == ["expnet", "expnet_in_domain", "cls_row", "random", "lime", "lime_1000"]
+        assert found.trained == ["expnet", "expnet_in_domain", "cls_row"]
+        assert [found.group_of(name) for name in ("cls_row", "lime_1000")] == ["cls_row", "lime_1000"]
+
+    def test_take_over_the_options_of_their_method_in_the_run(self, tmp_path: Path) -> None:
+        variants = {
+            "lime_1000": {"of": "lime", "samples": 1000},
+            "small": {"of": "expnet", "hidden": 4},
+            "short": {"of": "ivra", "schedule": {"epochs": 1}},
+        }
+        given = {"expnet": {"gamma": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
+        found = load(tmp_path, {**LEAST, "variants": variants, **given})
+        assert found.options_of("lime_1000") == {"samples": 1000, "seed": 2}
+        assert found.options_of("small") == {**found.options_of("expnet"), "hidden": 4}
+        assert found.options_of("small")["gamma"] == 1.0
+        base = found.options_of("ivra")
+        assert found.options_of("short") == {**base, "schedule": {**base["schedule"], "epochs": 1}}
+        assert found.own_model == ["short"]
+
+    def test_are_those_of_the_parameters_read_last(self, tmp_path: Path) -> None:
+        load(tmp_path, {**LEAST, "variants": {"small": {"of": "expnet", "hidden": 4}}})
+        assert get_info("small").of == "expnet"
+        load(tmp_path, LEAST)
+        with pytest.raises(UnknownNameError):
+            get_info("small")
+
+
 class TestMethodsAndTasks:
     """What would otherwise be noticed only after the classifiers are trained."""
 
@@ -178,10 +216,18 @@ class TestMethodsAndTasks:
             ({"baselines": {"costly": {"rollout": {}}}}, "'rollout' is a quick method; move it there"),
             ({"baselines": {"quick": {"expnet": {}}}}, "'expnet' is trained; name it under explainers"),
             ({"baselines": {"attention": {"rollout": {}}}}, "baselines.attention: no such parameter"),
-            ({"own_model": ["ivra"]}, "unknown explainer under own_model 'ivra'"),
+            ({"explainers": {"aml": ["expnet"]}}, "'expnet' is in the room 'expnet'; name it under explainers.expnet"),
+            ({"variants": {"small": {"hidden": 4}}}, "variant 'small'"),
+            ({"variants": {"small": {"of": "expnte", "hidden": 4}}}, "expnte"),
+            ({"variants": {"lime": {"of": "lime"}}}, "'lime'"),
+            (
+                {"variants": {"small": {"of": "expnet", "hiden": 4}}},
+                "variants.small: hiden: no such parameter; did you",
+            ),
+            ({"variants": {"small": {"of": "expnet", "hidden": 0}}}, "variants.small: hidden: got 0"),
+            ({"variants": {"faster": {"of": "faml", "steps": 1}}}, "starts from 'paml', which is not under explainers"),
+            ({"variants": {"other": {"of": "l2e", "teacher": "lime"}}}, "teacher under variants.other.teacher 'lime'"),
             ({"transfer": ["ivra"]}, "unknown explainer under transfer 'ivra'"),
-            ({"own_model": ["expnet"]}, "own_model: 'expnet' trains no classifier"),
-            ({"explainers": ["ivra"]}, "explainer 'ivra' trains a classifier of its own; name it under own_model"),
             ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),
             ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 3 or more"),
             ({"tasks": ["a"]}, "learns from the other tasks' rationales, but there is one task"),
@@ -196,3 +242,26 @@ class TestMethodsAndTasks:
     def test_one_task_is_enough_for_what_learns_in_domain(self, tmp_path: Path) -> None:
         one = {"tasks": ["a"], "explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
         assert load(tmp_path, {**LEAST, **one}).methods == ["expnet_in_domain"]
+
+
+class TestOptionsOf:
+    """The options that a learned explainer of the run is made with."""
+
+    @pytest.fixture
+    def params(self) -> Iterator[Params]:
+        yield Params.model_validate({**LEAST, "expnet_in_domain": {"hidden": 8}, "ivra": {"norm": "softmax"}})
+        set_variants({})
+
+    def test_those_of_its_section(self, params: Params) -> None:
+        assert params.options_of("expnet") == ExpNetParams().model_dump()
+        assert params.options_of("expnet_in_domain") == ExpNetParams(hidden=8).model_dump()
+
+    def test_a_variant_s_are_those_of_its_method_and_its_own(self, params: Params) -> None:
+        set_variants({"ivra_again": {"of": "ivra", "norm": "sparsemax"}})
+        assert params.options_of("ivra_again") == {**params.ivra.model_dump(), "norm": "sparsemax"}
+
+    def test_a_baseline_has_none(self, params: Params) -> None:
+        with pytest.raises(ParamsError, match="explainer 'rollout' is not trained; name it under baselines"):
+            params.options_of("rollout")
+        with pytest.raises(UnknownNameError, match="unknown explainer 'expnt'; did you mean expnet"):
+            params.options_of("expnt")

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 import tiny
+from explearn.core.method_names import get_info
 from explearn.introspection.features import read_feature_metadata
-from explearn.methods.base.registry import get_info
 from explearn.reporting.content.columns import marked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -12,13 +12,13 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import members
 from explearn.core.storage import read_metadata
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
-from explearn.methods.l2e.params import members
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.workspace import Workspace
 
 TASK = "toy"
 
@@ -56,7 +56,9 @@ def run(
 
 
 def lessons(tmp_path: Path, name: str = "teacher") -> Any:
-    return read_lessons(Workspace(tmp_path), TASK, name, tiny.classifier("bert").fingerprint)
+    return read_lessons(
+        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier("bert").fingerprint
+    )
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path
     run(folder, Teacher(), {"train": examples(4)})
     other = tiny.make_classifier("bert", seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
-        read_lessons(Workspace(tmp_path), TASK, "teacher", other)
+        read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
 
 
 def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None
     run(elsewhere, Teacher(), {"train": examples(8)}, {"samples": 3})
     (elsewhere / "train-00001.parquet").replace(folder / "train-00001.parquet")
     assert read_metadata(folder / "train-00001.parquet")["options"] == {"samples": 3}
-    with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json tells of"):
+    with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json records"):
         lessons(tmp_path)
 
 

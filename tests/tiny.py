@@ -12,8 +12,7 @@ import torch
 import transformers
 
 from explearn.core.compute import ComputeOptions
-from explearn.models.classifier import Classifier
-from explearn.models.question_answering import QuestionAnswerer
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.testing.tiny import (
     ARCHITECTURES,
     CORPUS,

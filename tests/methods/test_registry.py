@@ -15,12 +15,11 @@ import explearn
 import tiny
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.method_info import first_sentence
+from explearn.core.method_names import known_infos, set_variants
 from explearn.methods.base import explainer as module
 from explearn.methods.base import registry
-from explearn.methods.base.info import first_sentence
-from explearn.methods.base.registry import explainer_class, known_infos, set_variants
-from explearn.methods.expnet.params import ExpNetParams
-from explearn.pipeline.params import Params
+from explearn.methods.base.registry import explainer_class
 
 
 @pytest.fixture(autouse=True)
@@ -335,33 +334,3 @@ class TestPlugIns:
         install("shout", "shouting:Shout", PLUG_IN)
         with pytest.raises(ParamsError, match="the name 'shout' is taken by package 'shouting'; choose another"):
             explearn.register(make())
-
-
-LEAST: dict[str, Any] = {
-    "profile": "mine",
-    "tasks": ["a", "b"],
-    "sources": {task: {"kind": "embedded", "adapter": "corpus"} for task in "ab"},
-}
-"""The least that parameters need."""
-
-
-class TestOptionsOf:
-    """The options that a learned explainer of the run is made with."""
-
-    @pytest.fixture
-    def params(self) -> Params:
-        return Params.model_validate({**LEAST, "expnet_in_domain": {"hidden": 8}, "ivra": {"norm": "softmax"}})
-
-    def test_those_of_its_section(self, params: Params) -> None:
-        assert params.options_of("expnet") == ExpNetParams().model_dump()
-        assert params.options_of("expnet_in_domain") == ExpNetParams(hidden=8).model_dump()
-
-    def test_a_variant_s_are_those_of_its_method_and_its_own(self, params: Params) -> None:
-        set_variants({"ivra_again": {"of": "ivra", "norm": "sparsemax"}})
-        assert params.options_of("ivra_again") == {**params.ivra.model_dump(), "norm": "sparsemax"}
-
-    def test_a_baseline_has_none(self, params: Params) -> None:
-        with pytest.raises(ParamsError, match="explainer 'rollout' is not trained; name it under baselines"):
-            params.options_of("rollout")
-        with pytest.raises(UnknownNameError, match="unknown explainer 'expnt'; did you mean expnet"):
-            params.options_of("expnt")

@@ -328,7 +328,7 @@ class TestFreezing:
         features = batch_features(of, batch, -1).attention[0]
         marks = torch.arange(len(features)).remainder(2).float()
         encoder = {"layer": 2, "layers": 3, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
-        expnet = ExpNet(epochs=2).fit([TokenExamples(features, marks, np.array([0, len(features)]))], encoder)
+        expnet = ExpNet(epochs=2).fit_tokens([TokenExamples(features, marks, np.array([0, len(features)]))], encoder)
         assert len(list(expnet.explain(of, TEXTS))) == len(TEXTS)
         assert self.state(of) == before
 

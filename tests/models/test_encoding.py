@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
+from explearn.core.batching import budget_batches
 from explearn.data.alignment import NO_WORD
-from explearn.models.encoding import Encoding, budget_batches, collate
+from explearn.models.encoding import Encoding, collate
 
 # [CLS] un ##kind words (space) [SEP]
 ENCODING = Encoding(

@@ -16,23 +16,23 @@ import explearn
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.sections import EvaluateParams, FinetuneParams
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.features import batch_features
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.registry import get_info, list_explainers
+from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.ivra.attention import HeadAttention
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import evaluate_classifier, finetune
-from explearn.models.params import FinetuneParams
-from explearn.models.question_answering import QuestionAnswerer, mark_answer
+from explearn.models.question_answering import mark_answer
 from explearn.pipeline.attribute import write_attributions
 
 QUESTIONS = (
@@ -172,7 +172,7 @@ def test_attention_features_are_there_and_aml_says_that_it_cannot() -> None:
     found = batch_features(answerer, batch, -1, True)
     assert found.hidden is not None and found.hidden.shape[:2] == batch.input_ids.shape
     with pytest.raises(UnsupportedError, match="a model that answers questions"):
-        PAML().fit(answerer, examples(), examples("validation"))
+        PAML().fit(ListedTask(answerer, examples(), examples("validation")))
 
 
 def test_the_stage_names_the_method_that_cannot(tmp_path: Path) -> None:
@@ -190,13 +190,13 @@ class TestIvRA:
     def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
         before = answerer.fingerprint
-        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(answerer, examples(), examples("validation"))
+        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(ListedTask(answerer, examples(), examples("validation")))
         assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionAnswerer)
         losses = ivra.history[1]["losses"]
         assert set(losses) == {"task", "comp", "suff", "cons"}
         assert set(ivra.history[0]["criteria"]) == {"comp", "suff", "cons"}
-        ivra.save(tmp_path / "ivra")
-        again = IvRA.load(tmp_path / "ivra")
+        ivra.save_pretrained(tmp_path / "ivra")
+        again = IvRA.from_pretrained(tmp_path / "ivra")
         own = Classifier.from_pretrained(tmp_path / "ivra/classifier", device="cpu")
         for encoding, found in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
             free = any(word != NO_WORD for word in encoding.word_ids)
@@ -240,7 +240,7 @@ class TestIvRA:
         answerer = tiny.make_answerer()
         options = settings(["comp"])
         ivra = IvRA(**{**options, "schedule": {**options["schedule"], "epochs": 1}})
-        ivra.fit(answerer, examples(), examples("validation"))
+        ivra.fit(ListedTask(answerer, examples(), examples("validation")))
         (best,) = [entry for entry in ivra.history if entry["best"]]
         rows = examples("validation")
         assert ivra.classifier is not None
@@ -252,16 +252,20 @@ class TestIvRA:
 
     def test_answers_out_of_reach_are_not_trained_on(self) -> None:
         cut = [example(10 + i, "who sleeps ?", " ".join(["sea"] * 60 + ["fox"]), "fox") for i in range(4)]
-        ivra = IvRA(**settings(("comp", "cons"))).fit(tiny.make_answerer(), [*examples(), *cut], examples("validation"))
+        ivra = IvRA(**settings(("comp", "cons"))).fit(
+            ListedTask(tiny.make_answerer(), [*examples(), *cut], examples("validation"))
+        )
         assert all(entry["losses"]["task"] < 20 for entry in ivra.history[1:])
         with pytest.raises(DataError, match=r"split 'train': no answer is within \d+ sub-tokens"):
-            IvRA(**settings(["comp"])).fit(tiny.make_answerer(), cut, examples("validation"))
+            IvRA(**settings(["comp"])).fit(ListedTask(tiny.make_answerer(), cut, examples("validation")))
         with pytest.raises(DataError, match="criterion 'cons' compares texts"):
-            IvRA(**settings(["cons"])).fit(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
+            IvRA(**settings(["cons"])).fit(
+                ListedTask(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
+            )
 
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):
-            IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), examples("validation"))
+            IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
 
 
 def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from explearn.cli import annotate_options as options
-from explearn.pipeline.staging import user_errors
+from explearn.annotation import options
+from explearn.pipeline.base.staging import user_errors
 
 app = typer.Typer(
     no_args_is_help=True,

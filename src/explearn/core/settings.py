@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,13 +18,23 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+    """Base of all sections. The docstring below a field is its description."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
-def check_section(section: type[Section], values: Mapping[str, Any]) -> None:
-    """Raise ParamsError, naming option, value and what was expected, unless the values make a section."""
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def check_section(section: type[SectionT], values: Mapping[str, Any]) -> SectionT:
+    """The section that some values make.
+
+    Raises ParamsError, naming option, value and what was expected, where they make none.
+    """
     try:
-        section.model_validate(dict(values))
+        return section.model_validate(dict(values))
     except ValidationError as error:
         raise ParamsError("; ".join(problem_sentence(problem, section) for problem in error.errors())) from error
 

@@ -1,25 +1,29 @@
 """The parts of an encoder under one set of names, and a forward pass through them that keeps every intermediate.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations in the order in which they act. `dissect` finds them in each supported architecture; `trace` runs them.
+activations in the order in which they act. `dissect` finds them where `models.architectures` says; `trace` runs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.capture import layer_count
+from explearn.models.architectures import BlockParts, architecture, blocks_in_order, unusual_build
 from explearn.models.encoding import Batch
 from explearn.models.question_answering import SpanScorer
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
+
+_FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.tanh}
+"""Activations that a head calls as functions (`architectures.HeadParts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +64,19 @@ class Anatomy:
         projection: linear map from embeddings to the width of the blocks (ALBERT, small ELECTRA), or None.
         blocks: in the order in which they run; ALBERT's shared block stands there once for each time it runs.
         head: classification head.
+        segments: whether the embeddings take segment ids.
     """
 
     embeddings: nn.Module
     projection: nn.Linear | None
     blocks: tuple[Block, ...]
     head: Head
+    segments: bool = True
 
     def embed(self, batch: Batch) -> torch.Tensor:
         """Input of the first block, shape (batch, tokens, d): embeddings, projected where the encoder does so."""
         types = {}
-        if batch.token_type_ids is not None and hasattr(self.embeddings, "token_type_embeddings"):
+        if batch.token_type_ids is not None and self.segments:
             types["token_type_ids"] = batch.token_type_ids
         embedded: torch.Tensor = self.embeddings(input_ids=batch.input_ids, **types)
         return embedded if self.projection is None else self.projection(embedded)
@@ -130,8 +136,8 @@ class Encoder:
 def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
-    Raises UnsupportedError for architectures other than those of `capture.SUPPORTED_MODEL_TYPES`, and for variants of
-    them whose blocks are built in another way; for models that answer questions, which have no classification head.
+    Raises UnsupportedError for model types whose parts `models.architectures` does not give, for variants whose blocks
+    are built in another way, and for models that answer questions, which have no classification head.
     """
     layer_count(model)
     if isinstance(model, SpanScorer):
@@ -139,19 +145,18 @@ def dissect(model: nn.Module) -> Anatomy:
             "a model that answers questions has no classification head, which this method takes apart; attention, "
             "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
         )
-    base: Any = getattr(model, cast(Any, model).base_model_prefix)
-    encoder = dissect_encoder(base)
-    config: Any = model.config
-    with _unusual_build(config):
-        if config.model_type == "distilbert":
-            head = Head(
-                cast(Any, model).pre_classifier, nn.functional.relu, _linear(cast(Any, model).classifier, "classifier")
-            )
-        elif config.model_type == "albert":
-            head = Head(base.pooler, base.pooler_activation, _linear(cast(Any, model).classifier, "classifier"))
-        else:
-            head = _bert_head(model, base)
-    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head)
+    classifier: Any = model
+    encoder = dissect_encoder(getattr(model, classifier.base_model_prefix))
+    entry = architecture(classifier.config)
+    assert entry.head is not None
+    with unusual_build(classifier.config):
+        activation = entry.head.activation
+        head = Head(
+            dense=attrgetter(entry.head.dense)(model),
+            activation=_FUNCTIONS.get(activation) or attrgetter(activation)(model),
+            classifier=_linear(attrgetter(entry.head.classifier)(model)),
+        )
+    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head, entry.segments)
 
 
 def dissect_encoder(base: nn.Module) -> Encoder:
@@ -161,97 +166,28 @@ def dissect_encoder(base: nn.Module) -> Encoder:
     """
     count = layer_count(base)
     encoder: Any = base
-    config: Any = encoder.config
-    with _unusual_build(config):
-        if config.model_type == "distilbert":
-            blocks = [_distilbert_block(layer) for layer in encoder.transformer.layer]
-            projection = None
-        elif config.model_type == "albert":
-            groups = encoder.encoder.albert_layer_groups
-            per_group = config.num_hidden_layers / config.num_hidden_groups
-            blocks = [
-                _albert_block(layer)
-                for i in range(config.num_hidden_layers)
-                for layer in groups[int(i / per_group)].albert_layers
-            ]
-            projection = encoder.encoder.embedding_hidden_mapping_in
-        else:
-            blocks = [_bert_block(layer) for layer in encoder.encoder.layer]
-            projection = getattr(encoder, "embeddings_project", None)
+    entry = architecture(encoder.config)
+    assert entry.parts is not None
+    with unusual_build(encoder.config):
+        blocks = tuple(_block(block, entry.parts) for block in blocks_in_order(base))
+        projection = None
+        if entry.projection is not None:
+            owner, _, name = entry.projection.rpartition(".")
+            # Small ELECTRA has a projection, base ELECTRA has none.
+            projection = getattr(attrgetter(owner)(encoder) if owner else encoder, name, None)
     assert len(blocks) == count
-    return Encoder(encoder.embeddings, projection, tuple(blocks))
+    return Encoder(encoder.embeddings, projection, blocks)
 
 
-@contextmanager
-def _unusual_build(config: Any) -> Iterator[None]:
-    """Turn a part that is not where it should be into an UnsupportedError."""
-    try:
-        yield
-    except AttributeError as error:
-        raise UnsupportedError(
-            f"this {config.model_type!r} classifier is built in an unusual way ({error}); methods that take it apart "
-            "do not know it; input_x_gradient and occlusion need no parts"
-        ) from error
-
-
-def _linear(module: nn.Module, name: str) -> nn.Linear:
+def _linear(module: Any) -> nn.Linear:
     if not isinstance(module, nn.Linear):
-        raise AttributeError(f"its {name} is a {type(module).__name__}, not a linear map")
+        raise AttributeError(f"its classifier is a {type(module).__name__}, not a linear map")
     return module
 
 
-def _bert_head(model: nn.Module, base: Any) -> Head:
-    classifier = cast(Any, model).classifier
-    if isinstance(classifier, nn.Linear):
-        return Head(base.pooler.dense, base.pooler.activation, classifier)
-    # ELECTRA's head names its activation; RoBERTa's is tanh.
-    return Head(classifier.dense, getattr(classifier, "activation", torch.tanh), classifier.out_proj)
-
-
-def _bert_block(layer: Any) -> Block:
-    attention = layer.attention.self
-    return Block(
-        query=attention.query,
-        key=attention.key,
-        value=attention.value,
-        output=layer.attention.output.dense,
-        heads=int(attention.num_attention_heads),
-        attention_norm=layer.attention.output.LayerNorm,
-        expand=layer.intermediate.dense,
-        activation=layer.intermediate.intermediate_act_fn,
-        contract=layer.output.dense,
-        norm=layer.output.LayerNorm,
-    )
-
-
-def _distilbert_block(layer: Any) -> Block:
-    return Block(
-        query=layer.attention.q_lin,
-        key=layer.attention.k_lin,
-        value=layer.attention.v_lin,
-        output=layer.attention.out_lin,
-        heads=int(layer.attention.n_heads),
-        attention_norm=layer.sa_layer_norm,
-        expand=layer.ffn.lin1,
-        activation=layer.ffn.activation,
-        contract=layer.ffn.lin2,
-        norm=layer.output_layer_norm,
-    )
-
-
-def _albert_block(layer: Any) -> Block:
-    return Block(
-        query=layer.attention.query,
-        key=layer.attention.key,
-        value=layer.attention.value,
-        output=layer.attention.dense,
-        heads=int(layer.attention.num_attention_heads),
-        attention_norm=layer.attention.LayerNorm,
-        expand=layer.ffn,
-        activation=layer.activation,
-        contract=layer.ffn_output,
-        norm=layer.full_layer_layer_norm,
-    )
+def _block(layer: nn.Module, parts: BlockParts) -> Block:
+    found = {field.name: attrgetter(getattr(parts, field.name))(layer) for field in fields(parts)}
+    return Block(**{**found, "heads": int(found["heads"])})
 
 
 def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """Attention weights without giving up fused attention kernels.
 
-A fused kernel (SDPA) never writes the attention matrix down. Where a method needs part of it, that part is computed
-anew from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs as it is.
-The hooks are there only inside the context manager, also when an exception leaves it.
+A fused kernel (SDPA) never stores the attention matrix. Where a method needs part of it, that part is computed again
+from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs unchanged.
+The context manager removes its hooks at the end, also after an exception.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.models.architectures import architecture, blocks_in_order, taken_apart, unusual_build
 
 Reduced = TypeVar("Reduced")
 
@@ -24,10 +26,6 @@ Reducer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Reduced]
 
 queries: already scaled, keys: both (batch, heads, tokens, head size); attention_mask: bool, (batch, tokens).
 """
-
-SUPPORTED_MODEL_TYPES = frozenset({"bert", "distilbert", "roberta", "xlm-roberta", "camembert", "albert", "electra"})
-"""Encoders whose attention is softmax(QK^T / sqrt(d)) with nothing added but the padding mask, and whose first token is
-the one that the classification head reads."""
 
 BLOCK_ELEMENTS = 2**18
 """Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
@@ -53,10 +51,11 @@ class Captured(Generic[Reduced]):
 def layer_count(model: nn.Module) -> int:
     """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
     config: Any = model.config
-    if config.model_type not in SUPPORTED_MODEL_TYPES:
+    known = taken_apart()
+    if config.model_type not in known:
         raise UnsupportedError(
-            f"attention of a {config.model_type!r} model cannot be captured; supported: "
-            f"{', '.join(sorted(SUPPORTED_MODEL_TYPES))}; input_x_gradient works for any encoder"
+            f"attention of a {config.model_type!r} model cannot be captured; supported: {', '.join(known)}; "
+            "input_x_gradient works for any encoder"
         )
     if getattr(config, "is_decoder", False):
         raise UnsupportedError(
@@ -77,16 +76,15 @@ def resolve_layer(model: nn.Module, layer: int) -> int:
     return layer % count
 
 
-def _projections(model: nn.Module) -> list[tuple[nn.Linear, nn.Linear, int]]:
-    """(query projection, key projection, heads) of each distinct attention module."""
-    found = []
-    for module in model.modules():
-        for names in (("query", "key"), ("q_lin", "k_lin")):
-            query, key = (getattr(module, name, None) for name in names)
-            if isinstance(query, nn.Linear) and isinstance(key, nn.Linear):
-                heads: Any = getattr(module, "num_attention_heads", None) or getattr(module, "n_heads", None)
-                found.append((query, key, int(heads)))
-    return found
+def _projections(model: nn.Module) -> list[tuple[nn.Module, nn.Module, int]]:
+    """(query projection, key projection, heads) of each block; of blocks that share their weights, once."""
+    whole: Any = model
+    parts = architecture(whole.config).parts
+    assert parts is not None
+    with unusual_build(whole.config):
+        find = attrgetter(parts.query, parts.key, parts.heads)
+        found = [find(block) for block in dict.fromkeys(blocks_in_order(whole.base_model))]
+    return [(query, key, int(heads)) for query, key, heads in found]
 
 
 @contextmanager
@@ -96,8 +94,8 @@ def capture_attention(
     """Reduce the attention of some layers of every forward pass made inside the block.
 
     Args:
-        model: a sequence classifier of a type in SUPPORTED_MODEL_TYPES. Layers are counted in the order in which they
-            run, so that ALBERT's shared layer counts once for each time it runs.
+        model: a sequence classifier. Layers are counted in the order in which they run, so that ALBERT's shared layer
+            counts once for each time it runs.
         reduce: what to keep of a layer; called as soon as the layer's keys exist.
         layers: indices from 0 (None: all).
         keep_graph: leave queries and keys in autograd's graph, to train through what is reduced.

@@ -4,7 +4,7 @@ Parquet."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.errors import DataError, first_line
 from explearn.core.records import Example
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
-from explearn.models.encoding import Batch, budget_batches
+from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
@@ -89,7 +90,7 @@ class ExampleFeatures:
 
 
 def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
-    """One row a text; one fixed-size list of float16 a sub-token."""
+    """One row per text; one fixed-size list of float16 per sub-token."""
     fields = [
         pa.field("example_id", pa.string(), nullable=False),
         pa.field("predicted", pa.string(), nullable=False),
@@ -100,6 +101,48 @@ def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.
     if hidden_width is not None:
         fields.append(pa.field("hidden", pa.list_(pa.list_(pa.float16(), hidden_width)), nullable=False))
     return pa.schema(fields)
+
+
+def feature_source(classifier: Classifier, layer: int = -1) -> dict[str, Any]:
+    """What features are taken from: classifier (fingerprint), layer, layers, heads and hidden_size."""
+    config: Any = classifier.model.config
+    return {
+        "classifier": classifier.fingerprint,
+        "layer": resolve_layer(classifier.model, layer),
+        "layers": layer_count(classifier.model),
+        "heads": int(config.num_attention_heads),
+        "hidden_size": int(config.hidden_size),
+    }
+
+
+def compute_features(
+    classifier: Classifier,
+    examples: Sequence[Example],
+    layer: int = -1,
+    hidden: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> list[ExampleFeatures]:
+    """Features of some examples, in their order; `progress` is called with the number of texts done."""
+    encodings = classifier.encode(examples)
+    rows: dict[int, ExampleFeatures] = {}
+    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+        features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layer, hidden)
+        attention = features.attention.float().cpu().numpy()
+        states = features.hidden.cpu().numpy() if features.hidden is not None else None
+        probabilities = features.logits.double().softmax(-1).cpu().numpy()
+        for row, index in enumerate(indices):
+            positions = encodings[index].positions
+            rows[index] = ExampleFeatures(
+                example_id=examples[index].id,
+                predicted=classifier.labels[int(probabilities[row].argmax())],
+                probabilities=probabilities[row].astype(np.float32),
+                word_ids=np.asarray(encodings[index].word_ids, dtype=np.int32)[positions],
+                attention=attention[row, positions],
+                hidden=states[row, positions] if states is not None else None,
+            )
+        if progress is not None:
+            progress(len(indices))
+    return [rows[i] for i in range(len(examples))]
 
 
 def write_features(
@@ -113,39 +156,14 @@ def write_features(
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
     config: Any = classifier.model.config
     schema = feature_schema(2 * int(config.num_attention_heads), int(config.hidden_size) if hidden else None)
-    metadata = {
-        "classifier": classifier.fingerprint,
-        "layer": resolve_layer(classifier.model, layer),
-        "layers": layer_count(classifier.model),
-        "heads": int(config.num_attention_heads),
-        "hidden_size": int(config.hidden_size),
-        "texts": len(examples),
-    }
+    metadata = {**feature_source(classifier, layer), "texts": len(examples)}
     remaining = iter(examples)
     with (
         parquet_writer(target, schema, metadata) as writer,
         tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
     ):
         while shard := list(islice(remaining, SHARD_TEXTS)):
-            encodings = classifier.encode(shard)
-            rows: dict[int, ExampleFeatures] = {}
-            for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
-                features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layer, hidden)
-                attention = features.attention.float().cpu().numpy()
-                states = features.hidden.cpu().numpy() if features.hidden is not None else None
-                probabilities = features.logits.double().softmax(-1).cpu().numpy()
-                for row, index in enumerate(indices):
-                    positions = encodings[index].positions
-                    rows[index] = ExampleFeatures(
-                        example_id=shard[index].id,
-                        predicted=classifier.labels[int(probabilities[row].argmax())],
-                        probabilities=probabilities[row].astype(np.float32),
-                        word_ids=np.asarray(encodings[index].word_ids, dtype=np.int32)[positions],
-                        attention=attention[row, positions],
-                        hidden=states[row, positions] if states is not None else None,
-                    )
-                bar.update(len(indices))
-            writer.write_table(_table([rows[i] for i in range(len(shard))], schema))
+            writer.write_table(_table(compute_features(classifier, shard, layer, hidden, bar.update), schema))
 
 
 def _table(rows: Sequence[ExampleFeatures], schema: pa.Schema) -> pa.Table:
@@ -180,7 +198,7 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open_parquet(path) as file:
         found = file.metadata.num_rows
     if found != metadata["texts"]:
-        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; make it anew")
+        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; create it again")
     return metadata
 
 
@@ -200,7 +218,7 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
             try:
                 table = file.read_row_group(group, columns=schema.names)
             except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path}: damaged ({first_line(error)}); make it anew") from error
+                raise DataError(f"{path}: damaged ({first_line(error)}); create it again") from error
             for batch in table.to_batches():
                 yield from _rows(batch, hidden)
 

@@ -1,4 +1,4 @@
-"""What an encoder makes of a text as a whole, and its embeddings of single words."""
+"""An encoder's representation of a whole text, and its embeddings of single words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.errors import UnsupportedError
 from explearn.data.alignment import NO_WORD
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding, budget_batches
+from explearn.models.encoding import Encoding
 
 
 @torch.inference_mode()
@@ -48,7 +49,7 @@ def aggregate_states(
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
-    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) a text.
+    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) per text.
 
     The rows of words without a sub-token are NaN.
     """

@@ -1,4 +1,4 @@
-"""The text classifier that is explained: frozen, batched by length, predicting class probabilities."""
+"""The model that is explained: a text classifier, or a model that answers questions in the place of one."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.errors import DataError, ModelError, UnknownNameError
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
-from explearn.models.encoding import Batch, Encoding, budget_batches, collate
+from explearn.models.architectures import position_offset
+from explearn.models.encoding import Batch, Encoding, collate
+from explearn.models.heads import QUESTION_ANSWERING
+from explearn.models.loading import load_trained
+from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
+
+if TYPE_CHECKING:
+    import transformers
 
 Text = str | tuple[str, str] | Example
-"""What can be classified and explained: a text, a pair of segments, or an example."""
+"""What can be classified and explained: a text, a pair of texts, or an example."""
 
 _UNBOUNDED = 100_000
 """transformers gives tokenizers without a length limit a model_max_length of 1e30."""
@@ -38,7 +44,8 @@ class Classifier:
         model: a transformers model with a sequence classification head, in evaluation mode, without gradients on its
             parameters (gradients of its inputs can still be taken).
         tokenizer: its fast tokenizer.
-        device, dtype, max_tokens: where, in which precision and in batches of how many padded sub-tokens it runs.
+        device, dtype: where and in which precision it runs.
+        max_tokens: most padded sub-tokens in a batch.
         labels: names of the C classes in the order of the logits.
     """
 
@@ -72,52 +79,22 @@ class Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name; of a model for question answering, a `QuestionAnswerer` comes back.
+            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
 
-        Raises ModelError when there is no such model, its head is not a trained classification head, or its weights
-        do not fit its configuration; DeviceError when the device is not there.
+        Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
+        configuration; DeviceError when the device is not there.
         """
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
-        parent = Path(name).parent
-        if not Path(name).is_dir() and (
-            name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and parent.is_dir())
-        ):
-            raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
-        quiet_transformers()
-        from explearn.models.question_answering import QuestionAnswerer, answers_questions
-
-        loader: Any = transformers.AutoModelForSequenceClassification
-        try:
-            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-            if questions := answers_questions(config):
-                loader = transformers.AutoModelForQuestionAnswering
-            model, info = loader.from_pretrained(
-                name, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
-            )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-            raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
-        missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
-        if missing:
-            raise ModelError(
-                f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
-                "expected a fine-tuned sequence classifier"
-            )
-        if holds_no_words(tokenizer):
-            raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-        known = model.get_input_embeddings().weight.shape[0]
-        if len(tokenizer) > known:
-            raise ModelError(
-                f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
-            )
-        return (QuestionAnswerer.around if questions else cls)(model, tokenizer, compute, name=name)
+        model, tokenizer, head = load_trained(name)
+        if head is QUESTION_ANSWERING:
+            return QuestionAnswerer.around(model, tokenizer, compute, name=name)
+        return cls(model, tokenizer, compute, name=name)
 
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
-        """The same around another model of the same architecture: tokenizer, device, precision and batches stay."""
+        """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
         other.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
@@ -128,12 +105,12 @@ class Classifier:
 
     @property
     def max_length(self) -> int:
-        """Most sub-tokens a text, special tokens included; longer texts are cut."""
+        """Most sub-tokens per text, special tokens included; longer texts are cut."""
         return max_length(self.model.config, self.tokenizer)
 
     @property
     def mask_token_id(self) -> int:
-        """Id that stands for a removed sub-token: the mask token, or the unknown token where there is none."""
+        """Id that replaces a removed sub-token: the mask token, or the unknown token where there is none."""
         for token_id in (self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
             if token_id is not None:
                 return int(token_id)
@@ -143,9 +120,9 @@ class Classifier:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
         Args:
-            first: number of the first text, for error messages about a part of a stream.
+            first: number of the first text, for error messages where `texts` is part of a longer stream.
 
-        Raises DataError for a text without words, or with a word that no text of natural language holds.
+        Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """
         segments = [_as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
@@ -217,6 +194,74 @@ class Classifier:
         return fingerprint(self.model, repr(self.labels))
 
 
+class QuestionAnswerer(Classifier):
+    """A model for extractive question answering in the place of a classifier; see `question_answering`.
+
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    (exact match).
+    """
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> QuestionAnswerer:
+        """Wrap a transformers model that has a head for question answering."""
+        scorer: Any = SpanScorer(model.config, model)
+        return cls(scorer, tokenizer, compute, name)
+
+    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+        plain = self._plain(texts, first)
+        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
+
+    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+        found = []
+        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
+            if example.answer is None:
+                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
+            found.append(mark_answer(encoding, example.answer))
+        return found, [0] * len(found)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
+        return -logits[:, 0].mean()
+
+    def answer(self, text: Text) -> str:
+        """The words of the passage that the model gives as its answer."""
+        (encoding,) = self.encode([text])
+        first, end = encoding.answer or (0, 0)
+        return " ".join(encoding.words[first:end])
+
+    @torch.inference_mode()
+    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
+        """[first, end) word of the model's answer to each question; expects encodings without a marked answer."""
+        scorer: Any = self.model
+        found: list[tuple[int, int]] = [(0, 0)] * len(encodings)
+        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+            batch = self.batch([encodings[i] for i in indices])
+            with self.autocast():
+                start, end, _ = scorer.bounds(**batch.model_inputs())
+            for index, place in zip(indices, best_places(start, end, batch), strict=True):
+                owner = encodings[index].word_ids
+                found[index] = owner[place[0]], owner[place[1]] + 1
+        return found
+
+    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
+        found = []
+        for number, encoding in enumerate(super().encode(texts, first), start=first):
+            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            if encoding.pair_start is None:
+                raise DataError(f"{where} has one segment; expected a question and a passage")
+            if not any(word >= encoding.pair_start for word in encoding.word_ids):
+                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
+            found.append(mark_words(encoding))
+        return found
+
+
 def fingerprint(model: torch.nn.Module, start: str = "") -> str:
     """SHA-256 over `start`, and the names and values of all parameters and buffers of a model."""
     digest = hashlib.sha256(start.encode())
@@ -226,11 +271,6 @@ def fingerprint(model: torch.nn.Module, start: str = "") -> str:
     return digest.hexdigest()
 
 
-def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
-    """Whether it is one of special tokens alone, as transformers makes where there are no tokenizer files."""
-    return len(tokenizer) <= len(tokenizer.all_special_tokens)
-
-
 def encode_segments(
     tokenizer: transformers.PreTrainedTokenizerBase, segments: Sequence[tuple[str, str | None, str]], limit: int
 ) -> list[Encoding]:
@@ -238,7 +278,7 @@ def encode_segments(
 
     Args:
         segments: text, second segment or None, id of the example.
-        limit: most sub-tokens a text, special ones included; pairs are cut from the longer segment first.
+        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first.
     """
     first = [text for text, _, _ in segments]
     second = [pair for _, pair, _ in segments if pair is not None]
@@ -291,21 +331,10 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     if tokenizer.model_max_length < _UNBOUNDED:
         limits.append(int(tokenizer.model_max_length))
     positions = getattr(config, "max_position_embeddings", None)
-    # Encoders of relative positions say -1: they read texts of any length.
+    # Encoders with relative positions say -1: they read texts of any length.
     if positions is not None and positions > 0:
-        # RoBERTa-like models count positions from the padding index + 1.
-        offset = config.pad_token_id + 1 if "roberta" in config.model_type or config.model_type == "camembert" else 0
-        limits.append(int(positions) - offset)
+        limits.append(int(positions) - position_offset(config))
     return min(limits, default=512)
-
-
-def quiet_transformers() -> None:
-    """Keep transformers' notices out of the output, and its progress bars when nobody watches."""
-    import sys
-
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    if not sys.stderr.isatty():
-        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:

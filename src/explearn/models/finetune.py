@@ -1,4 +1,4 @@
-"""Fine-tuning an encoder into the classifier that is then frozen and explained (transformers' Trainer)."""
+"""Fine-tuning an encoder into the classifier that is then frozen and explained; uses transformers' Trainer."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.core.records import ANSWER_LABELS, Example
+from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
-from explearn.models.classifier import Classifier, max_length, quiet_transformers
+from explearn.models.classifier import Classifier, QuestionAnswerer, max_length
 from explearn.models.encoder import resolve_encoder
-from explearn.models.params import FinetuneParams
-from explearn.models.question_answering import QuestionAnswerer, reached
+from explearn.models.heads import head_for
+from explearn.models.loading import quiet_transformers
+from explearn.models.question_answering import reached
+
+if TYPE_CHECKING:
+    import transformers
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch of training gave: mean training loss, and metrics on the validation split.
+    """Mean training loss of one epoch, and metrics on the validation split after it.
 
-    macro_f1 and mcc are of classes; None where questions are answered, with accuracy the share of exact answers.
+    For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
     """
 
     epoch: int
@@ -45,8 +48,10 @@ class Epoch:
 def classification_metrics(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
     """Accuracy, macro-F1 over all `labels`, Matthews correlation, and the rate of the most frequent true label.
 
-    The last is what always answering one class would score: a classifier must clear it to have something to explain.
+    The last is the accuracy of always giving one class; a classifier that does no better has nothing to explain.
     """
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
     return {
         "texts": len(truth),
         "accuracy": float(accuracy_score(truth, predicted)),
@@ -61,7 +66,7 @@ def evaluate_classifier(
 ) -> dict[str, Any]:
     """`classification_metrics` of a classifier on labelled examples.
 
-    Of questions, the share answered with exactly the true words; the other figures are of classes, and None.
+    For question answering, accuracy is the share of answers with exactly the true words; the others are None.
     """
     encodings, labels = classifier.encode_labelled(examples)
     predicted = classifier.predict_proba(encodings, description).argmax(-1)
@@ -73,7 +78,7 @@ def evaluate_classifier(
 
 
 def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
-    """n / (C n_c) for each class c, so that every class weighs the same in the loss."""
+    """n / (C n_c) for each class c, shape (C,), so that every class has the same weight in the loss."""
     counts = np.bincount(labels, minlength=classes)
     return (len(labels) / (classes * np.maximum(counts, 1))).astype(np.float32)
 
@@ -87,27 +92,23 @@ def load_encoder(
 
     Args:
         encoder: `embedded`, a hub name or a local folder.
-        limit: most sub-tokens a text; lowered to what the position embeddings allow.
+        limit: most sub-tokens per text; lowered to what the position embeddings allow.
 
     Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
     """
     source = resolve_encoder(encoder)
     quiet_transformers()
-    loader: Any = transformers.AutoModelForSequenceClassification
-    if tuple(labels) == ANSWER_LABELS:
-        loader = transformers.AutoModelForQuestionAnswering
+    import transformers
+
     try:
-        model, info = loader.from_pretrained(
+        model, info = head_for(labels).from_pretrained(
             source,
             revision=revision or "main",
             num_labels=len(labels),
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
-            dtype=torch.float32,
             # A head trained for other labels gives way to a new one; for the encoder itself, see below.
             ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            trust_remote_code=False,
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             source, revision=revision or "main", trust_remote_code=False
@@ -138,10 +139,12 @@ def finetune(
 ) -> list[Epoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
-    Returns the history, one entry an epoch run. The folder is as `save_pretrained` writes it and appears when whole.
+    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole.
 
     Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError, DeviceError.
     """
+    import transformers
+
     device = compute.resolve_device()
     dtype = compute.resolve_dtype(device)
     splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
@@ -188,7 +191,7 @@ def finetune(
 
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
-    """Rows for the Trainer. There is nothing to learn from a passage that was cut before its answer."""
+    """Rows for the Trainer; training leaves out passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
     rows = []
     for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
@@ -213,6 +216,8 @@ def _arguments(
     compile: bool,
     selection: str,
 ) -> transformers.TrainingArguments:
+    import transformers
+
     if device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
     arguments = transformers.TrainingArguments(

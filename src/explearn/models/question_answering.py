@@ -1,11 +1,12 @@
-"""Extractive question answering as a decision that can be explained: this span of the passage, or another.
+"""Extractive question answering as a decision between two classes: this span of the passage, or another.
 
 A question and a passage are a pair of segments. The model scores every span of words of the passage (Rajpurkar et al.
 2016; Devlin et al. 2019, 4.2): p(span) = p_start(first word) p_end(last word). One span, the answer, is marked in the
-text, and the two classes are that span and the best of all others; so every method and metric for classifiers applies.
+text. The two classes are that span and the best of all others, so every method and metric for classifiers applies.
 
-The words of the answer stay in every shortened text and have no score of their own: without them it could not be given,
-and what is asked is which *other* words lead to it.
+The words of the answer stay in every shortened text and get no score: without them the model could not give the answer,
+and the question is which *other* words lead to it. `classifier.QuestionAnswerer` puts such a model in the place of a
+classifier.
 """
 
 from __future__ import annotations
@@ -13,22 +14,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
 from torch import nn
-from transformers.modeling_outputs import SequenceClassifierOutput
 
-from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
 from explearn.data.alignment import NO_WORD
-from explearn.models.classifier import Classifier, Text
-from explearn.models.encoding import Batch, Encoding, budget_batches
+from explearn.models.architectures import tells_segments_apart
+from explearn.models.encoding import Batch, Encoding
+
+if TYPE_CHECKING:
+    import transformers
+    from transformers.modeling_outputs import SequenceClassifierOutput
 
 FLOOR = -30.0
-"""Least log-probability of a span, for what cannot be given: gates and logits stay finite."""
+"""Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
 
 SEGMENT, STARTS, ENDS, ANSWER = 1, 2, 4, 8
 """Bits of `token_type_ids` in encodings of questions: the model's own segment, the first and the last piece of a word
@@ -36,19 +38,21 @@ of the passage, and a piece of the answer's words."""
 
 
 class SpanScorer(nn.Module):
-    """A transformers model for question answering with two logits: log p of the marked span, and of the best other.
+    """A question-answering model that gives two logits: log p of the marked span, and of the best other span.
 
-    Takes what the model takes, by keyword, with the bits above in `token_type_ids`. Pieces that a gate closes (see
-    `objectives.gated_inputs`) bound no span. A text in which no span is marked has FLOOR for it.
+    It takes the model's own inputs, by keyword, with the bits above in `token_type_ids`. No span starts or ends at a
+    piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked span its logit is FLOOR.
 
     Args:
-        config: of the model; its labels become ANSWER_LABELS.
-        model: the model (default: a new one, its weights drawn at random).
+        config: the model's configuration; its labels become ANSWER_LABELS.
+        model: the model (default: a new one with random weights).
     """
 
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
     ) -> None:
+        import transformers
+
         super().__init__()
         loader: Any = transformers.AutoModelForQuestionAnswering
         made: Any = loader.from_config(config) if model is None else model
@@ -84,7 +88,7 @@ class SpanScorer(nn.Module):
     def bounds(self, token_type_ids: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         given = {name: value for name, value in inputs.items() if value is not None}
-        if getattr(self.config, "type_vocab_size", 1) > 1:
+        if tells_segments_apart(self.config):
             given["token_type_ids"] = token_type_ids & SEGMENT
         output = self.model(**given)
         mask = inputs["attention_mask"]
@@ -103,6 +107,8 @@ class SpanScorer(nn.Module):
         position_ids: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
     ) -> SequenceClassifierOutput:
+        from transformers.modeling_outputs import SequenceClassifierOutput
+
         start, end, output = self.bounds(
             token_type_ids,
             input_ids=input_ids,
@@ -125,7 +131,10 @@ class SpanScorer(nn.Module):
 
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
-    """log p of the span from token i to token j, (b, n, n); FLOOR where j is before i or ANSWER_WORDS words on."""
+    """log p of the span from token i to token j, (b, n, n).
+
+    It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
+    """
     starts, ends = token_type_ids & STARTS > 0, token_type_ids & ENDS > 0
     # Which word of the passage a token belongs to, from 1.
     number = starts.long().cumsum(1)
@@ -134,75 +143,7 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Te
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
-class QuestionAnswerer(Classifier):
-    """A model for extractive question answering, in the place of a classifier.
-
-    Texts are pairs of a question and a passage. What `encode` marks as the answer is the model's own, so that the class
-    explained by default is "answer"; `encode_labelled` marks the true one, and the model is right where that is what it
-    gives (exact match, in words).
-    """
-
-    @classmethod
-    def around(
-        cls,
-        model: transformers.PreTrainedModel,
-        tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: ComputeOptions | None = None,
-        name: str = "",
-    ) -> QuestionAnswerer:
-        """Of a transformers model with a head for question answering."""
-        scorer: Any = SpanScorer(model.config, model)
-        return cls(scorer, tokenizer, compute, name)
-
-    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        plain = self._plain(texts, first)
-        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
-
-    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
-        found = []
-        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
-            if example.answer is None:
-                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
-            found.append(mark_answer(encoding, example.answer))
-        return found, [0] * len(found)
-
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
-        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
-        return -logits[:, 0].mean()
-
-    def answer(self, text: Text) -> str:
-        """The words of the passage that the model answers with."""
-        (encoding,) = self.encode([text])
-        first, end = encoding.answer or (0, 0)
-        return " ".join(encoding.words[first:end])
-
-    @torch.inference_mode()
-    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
-        """[first, end) word of the model's answer to each question; in the encodings no answer is marked yet."""
-        scorer: Any = self.model
-        found: list[tuple[int, int]] = [(0, 0)] * len(encodings)
-        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
-            batch = self.batch([encodings[i] for i in indices])
-            with self.autocast():
-                start, end, _ = scorer.bounds(**batch.model_inputs())
-            for index, place in zip(indices, _best(start, end, batch), strict=True):
-                owner = encodings[index].word_ids
-                found[index] = owner[place[0]], owner[place[1]] + 1
-        return found
-
-    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
-        found = []
-        for number, encoding in enumerate(super().encode(texts, first), start=first):
-            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
-            if encoding.pair_start is None:
-                raise DataError(f"{where} has one segment; expected a question and a passage")
-            if not any(word >= encoding.pair_start for word in encoding.word_ids):
-                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
-            found.append(mark_words(encoding))
-        return found
-
-
-def _best(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
+def best_places(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
     """First and last token of each text's best span."""
     assert batch.token_type_ids is not None
     spans = span_scores(start, end, batch.token_type_ids)
@@ -211,7 +152,7 @@ def _best(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[in
 
 
 def mark_words(encoding: Encoding) -> Encoding:
-    """With the bits STARTS and ENDS at the pieces of the passage's words."""
+    """The encoding with the bits STARTS and ENDS set at the pieces of the passage's words."""
     assert encoding.pair_start is not None
     types = list(encoding.token_type_ids or [0] * len(encoding))
     firsts: dict[int, int] = {}
@@ -227,7 +168,10 @@ def mark_words(encoding: Encoding) -> Encoding:
 
 
 def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
-    """With the bit ANSWER at the pieces of the words [first, end), which become special tokens: kept, without score."""
+    """The encoding with the words [first, end) marked as the answer.
+
+    Their pieces get the bit ANSWER and become special tokens: they stay in every text and get no score.
+    """
     inside = range(*answer)
     marked = [word in inside for word in encoding.word_ids]
     return replace(
@@ -240,21 +184,16 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
 
 
 def has_answer(encoding: Encoding) -> bool:
-    """Whether any of the words marked as the answer is there; a long passage may be cut before it."""
+    """Whether any word of the answer is in the encoding; a long passage may be cut before it."""
     return any(bits & ANSWER for bits in encoding.token_type_ids)
 
 
 def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
-    """Which training texts to learn from: not those that were cut, to `limit` sub-tokens, before their answer.
+    """Indices of the training texts to learn from: those that were not cut before their answer.
 
-    Texts without a marked answer, of classifiers, all stay. Raises DataError where no answer is left.
+    Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no answer is left.
     """
     kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or has_answer(encoding)]
     if not kept:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
     return kept
-
-
-def answers_questions(config: transformers.PreTrainedConfig) -> bool:
-    """Whether a model's configuration names a head for extractive question answering."""
-    return any(str(name).endswith("ForQuestionAnswering") for name in getattr(config, "architectures", None) or ())

@@ -15,14 +15,15 @@ from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.introspection.representations import aggregate_states
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.lessons import Lessons, combined
+from explearn.methods.base.lessons import combined
+from explearn.methods.base.task_data import Lessons
 from explearn.methods.l2e.explainer import L2E
 from explearn.metrics.distillation import Explained, choose, has_words, judge, summarise
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 
 TIMED_RUNS = 3
 """Of the student and of the classifier, whose median is taken; the teacher is timed once."""
@@ -92,14 +93,14 @@ def compare_with_students(
     formulations: dict[str, Any] = {}
     times: list[tuple[float, float, float]] = []
     for formulation in params.distil.formulations:
-        of_teacher = _teacher_side(weights, lessons.signed, formulation, params.l2e.ranking_order)
+        of_teacher = _teacher_side(weights, lessons.signed, formulation, params.section("l2e").ranking_order)
         by_seed = []
         for number in range(params.distil.seeds):
-            options = {**params.l2e.model_dump(), "teacher": name, "formulation": formulation, "seed": seed + number}
+            options = {**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": seed + number}
             student = L2E(**options)
             student.name = "l2e"
             start = time.perf_counter()
-            student.fit(
+            student.fit_lessons(
                 classifier, training, lessons, description=f"{task}: {formulation} student {number + 1}, {name}"
             )
             students.append(

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
+from explearn.core.method_info import MethodInfo
 from explearn.core.records import Attribution, Example
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base import explainer as module
 from explearn.methods.base.explainer import Explainer, LearnedExplainer, RefiningExplainer
-from explearn.methods.base.info import MethodInfo
 from explearn.models.classifier import Classifier, Text
 from explearn.testing import tiny
 

@@ -23,8 +23,8 @@ from explearn.annotation.llm.collecting import (
 )
 from explearn.annotation.llm.endpoint import Endpoint, environment_model
 from explearn.annotation.llm.prompts import BoundPrompt
-from explearn.annotation.params import LLMParams
 from explearn.annotation.task import TaskMarks
+from explearn.core.sections import LLMParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Bounds:
         budget_money: float | None,
         price: Sequence[str] | None,
     ) -> Bounds:
-        """From the options of `explearn.cli.annotate_options`; raises ParamsError for a price that cannot be read."""
+        """From the options of `explearn.annotation.options`; raises ParamsError for a price that cannot be read."""
         budget = Budget(budget_requests, budget_tokens, budget_money)
         return cls(Options(concurrency, timeout, attempts), Meter(budget, parse_prices(price or ())))
 

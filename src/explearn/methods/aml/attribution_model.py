@@ -10,9 +10,10 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import ModelError, ParamsError, first_line
-from explearn.models.classifier import holds_no_words, quiet_transformers
+from explearn.models.architectures import keep_lowest, position_offset, tells_segments_apart
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch
+from explearn.models.loading import holds_no_words, quiet_transformers
 
 PREDICTION_STD = 0.02
 """Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""
@@ -87,14 +88,12 @@ class AttributionModel(nn.Module):
         z = self.prediction[0] + predictions.to(self.prediction.dtype) @ self.prediction[1:]
         embeddings = torch.where(here[..., None], z[:, None], table(ids))
         config: Any = self.config
-        roberta = "roberta" in config.model_type or config.model_type == "camembert"
-        first = int(config.pad_token_id) + 1 if roberta else 0
-        positions = torch.arange(ids.shape[1], device=ids.device) + first
+        positions = torch.arange(ids.shape[1], device=ids.device) + position_offset(config)
         if (known := int(config.max_position_embeddings)) > 0:
             positions = positions.clamp(max=known - 1)
         types = None
         # An encoder of fewer types does not tell segments apart: a pair is told by its separators.
-        if batch.token_type_ids is not None and getattr(config, "type_vocab_size", 0) > 1:
+        if batch.token_type_ids is not None and tells_segments_apart(config):
             types = torch.cat([batch.token_type_ids, batch.token_type_ids.gather(1, place - 1)], dim=1)
             types = torch.where(here, types[:, -1:], torch.cat([batch.token_type_ids, column], dim=1))
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
@@ -201,8 +200,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> transformers.PreTr
 def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transformers.PreTrainedModel:
     """The encoder with its lowest `layers` blocks alone, and without a pooler, which G does not use.
 
-    Changes `model`. Raises ParamsError for more layers than it has, ModelError where its blocks are not where BERT's
-    are.
+    Changes `model`. Raises ParamsError for more layers than it has, ModelError where its blocks cannot be found.
     """
     config: Any = model.config
     encoder: Any = model
@@ -214,10 +212,6 @@ def trimmed(model: transformers.PreTrainedModel, layers: int | None) -> transfor
         raise ParamsError(
             f"layers: got {layers}; expected at most {config.num_hidden_layers}, as many as the encoder has"
         )
-    if config.model_type != "albert":
-        stack: Any = getattr(encoder, "transformer" if config.model_type == "distilbert" else "encoder", None)
-        if not isinstance(getattr(stack, "layer", None), nn.ModuleList):
-            raise ModelError(f"layers: got {layers}, but a {config.model_type!r} backbone cannot be cut; expected null")
-        stack.layer = stack.layer[:layers]
-    config.num_hidden_layers = layers
+    if not keep_lowest(model, layers):
+        raise ModelError(f"layers: got {layers}, but a {config.model_type!r} backbone cannot be cut; expected null")
     return model

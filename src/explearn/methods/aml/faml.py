@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 import torch
 
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Attribution
-from explearn.core.settings import check_section
 from explearn.introspection.anatomy import dissect_encoder
-from explearn.methods.aml.instance_parameters import Scope
-from explearn.methods.aml.instance_training import Refined, RefineOptions, refine
+from explearn.methods.aml.instance_training import Refined, refine
 from explearn.methods.aml.paml import PAML, prediction_information
-from explearn.methods.aml.params import FAMLParams
-from explearn.methods.aml.target_metric import Metric, MetricOptions, Monitor
+from explearn.methods.aml.params import FAMLParams, Metric
+from explearn.methods.aml.target_metric import MetricOptions, Monitor
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -39,20 +37,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     The weights of the loss, the masking strategy and the embeddings of the prediction are those of the trained pAML and
     stay as they are.
 
-    Args:
-        scope: what is fine-tuned. `full`: a copy of all of G, one text after the other, as in the paper. `low_rank` and
-            `last_block`: changes to the last blocks, for many texts in one batch; see `instance_parameters`.
-        rank, blocks: of `low_rank`: rank of the changes, and how many of the last blocks change.
-        steps: most steps a text.
-        learning_rate: of AdamW, constant, without weight decay.
-        patience: steps without a better map before a text is done.
-        samples: maps tried after each step besides G's own: the best one so far with two words exchanged, drawn by
-            what words were worth so far; see `explearn.methods.aml.candidates`. With any, a map is made from the best
-            tops of all maps, too; see `Monitor.chain`. 0: neither, as in the paper.
-        metric: the metric of interest.
-        cross_metrics: also measure the other metrics, for `notes`; more passes unless the metric is an AOPC.
-        protocol, removal, percents, headline_percent: how the metrics are taken, as under `evaluate`.
-        seed: of the changes' first values and of random masking.
+    Options: `FAMLParams`. The seed decides the changes' first values, the maps tried and random masks.
     """
 
     about = About(
@@ -69,53 +54,25 @@ class FAML(RefiningExplainer, BatchExplainer):
     aggregation = "max"
     signed = False
     passes = 4
+    section = FAMLParams
+    options: FAMLParams
 
-    def __init__(
-        self,
-        scope: Scope = "low_rank",
-        rank: int = 8,
-        blocks: int = 2,
-        steps: int = 20,
-        learning_rate: float = 5e-3,
-        patience: int = 10,
-        samples: int = 16,
-        metric: Metric = "aopc_difference",
-        cross_metrics: bool = True,
-        protocol: Literal["default", "aml"] = "default",
-        removal: Literal["delete", "mask"] = "delete",
-        percents: Sequence[int] = (1, 5, 10, 20, 50),
-        headline_percent: int = 20,
-        seed: int = 13,
-    ) -> None:
-        self.scope: Scope = scope
-        self.rank = rank
-        self.blocks = blocks
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.samples = samples
-        self.metric: Metric = metric
-        self.cross_metrics = cross_metrics
-        self.protocol: Literal["default", "aml"] = protocol
-        self.removal: Literal["delete", "mask"] = removal
-        self.percents = list(percents)
-        self.headline_percent = headline_percent
-        self.seed = seed
-        check_section(FAMLParams, {name: getattr(self, name) for name in FAMLParams.model_fields})
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.start: PAML | None = None
         self._seen: list[Refined] = []
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
         explainer = cls(**options)
-        explainer.start = PAML.load(folder)
+        explainer.start = PAML.from_pretrained(folder)
         return explainer
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """The metric of interest, then the others where they are measured."""
-        others = [name for name in get_args(Metric) if name != self.metric] if self.cross_metrics else []
-        return (self.metric, *others)
+        first = self.options.metric
+        return (first, *(name for name in get_args(Metric) if name != first and self.options.cross_metrics))
 
     def notes(self) -> dict[str, Any]:
         """Of the texts explained since the last call of `explain`, as means over them.
@@ -127,7 +84,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             return {}
         names, judged = self.metrics, np.mean([found.judged for found in self._seen], axis=0).tolist()
         return {
-            "optimised_for": self.metric,
+            "optimised_for": self.options.metric,
             "steps": float(np.mean([found.steps for found in self._seen])),
             "best_step": float(np.mean([found.step for found in self._seen])),
             "judged": {by: dict(zip(names, row, strict=True)) for by, row in zip(names, judged, strict=True)},
@@ -141,13 +98,13 @@ class FAML(RefiningExplainer, BatchExplainer):
             )
         self.start.any_classifier = self.any_classifier
         self.start.check(classifier)
-        if self.scope != "full":
+        if self.options.scope != "full":
             assert self.start.model is not None
             try:
                 dissect_encoder(self.start.model.backbone)
             except UnsupportedError as error:
                 raise UnsupportedError(
-                    f"scope {self.scope!r} takes G's backbone apart, which is a "
+                    f"scope {self.options.scope!r} takes G's backbone apart, which is a "
                     f"{self.start.model.config.model_type!r} model; use scope 'full'"
                 ) from error
 
@@ -168,11 +125,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         with torch.no_grad():
             logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        options = RefineOptions(
-            self.scope, self.rank, self.blocks, self.steps, self.learning_rate, self.patience, self.samples, self.seed
-        )
-        taken = MetricOptions(self.protocol, self.removal, tuple(self.percents), self.headline_percent)
-        monitor = Monitor(classifier, self.metrics, taken)
+        monitor = Monitor(classifier, self.metrics, MetricOptions.of(self.options))
         # inference_mode(False) turns gradients on inside no_grad, too.
         with torch.inference_mode(False), torch.enable_grad():
             found = refine(
@@ -185,7 +138,8 @@ class FAML(RefiningExplainer, BatchExplainer):
                 start.strategy,
                 start.weights,
                 monitor,
-                options,
+                self.options,
+                self.seed,
             )
         self._seen += found
         scores = torch.zeros(batch.input_ids.shape)

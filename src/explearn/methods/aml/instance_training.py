@@ -15,7 +15,6 @@ from explearn.methods.aml.candidates import arranged, exchanged
 from explearn.methods.aml.instance_parameters import (
     FullTuning,
     RestrictedTuning,
-    Scope,
     Tuning,
     bytes_per_text,
     make_optimizer,
@@ -23,6 +22,7 @@ from explearn.methods.aml.instance_parameters import (
 )
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.masks import Masking
+from explearn.methods.aml.params import FAMLParams
 from explearn.methods.aml.target_metric import Monitor, Trail
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.training import DivergedError
@@ -36,20 +36,6 @@ CHANGES_BYTES = 2 << 30
 """Memory that the changes of a batch's texts may take; the batch itself is bounded by the classifier's budget."""
 DRAWS = 4
 """Exchanges drawn for each that is wanted: most around a good map have been looked at before."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefineOptions:
-    """How a text's G is fine-tuned; see `explearn.methods.aml.faml.FAML`."""
-
-    scope: Scope
-    rank: int
-    blocks: int
-    steps: int
-    learning_rate: float
-    patience: int
-    samples: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +90,8 @@ def refine(
     masking: Masking,
     weights: Weights,
     monitor: Monitor,
-    options: RefineOptions,
+    options: FAMLParams,
+    seed: int,
 ) -> list[Refined]:
     """Fine-tune G on each text, starting from `model`, which stays as it is.
 
@@ -142,6 +129,7 @@ def refine(
             weights,
             monitor,
             options,
+            seed,
         )
     return found
 
@@ -156,15 +144,16 @@ def _descend(
     masking: Masking,
     weights: Weights,
     monitor: Monitor,
-    options: RefineOptions,
+    options: FAMLParams,
+    seed: int,
 ) -> list[Refined]:
     reading = read(classifier, bridge, encodings)
-    tuning = _tuning(model, classifier, reading, predictions, options)
+    tuning = _tuning(model, classifier, reading, predictions, options, seed)
     optimizer = make_optimizer(tuning.parameters(), options.learning_rate)
     best = [_Best() for _ in encodings]
     seen: list[set[object]] = [set() for _ in encodings]
     trails = [Trail() for _ in encodings]
-    draws = [np.random.default_rng(text_seed(options.seed, encoding)) for encoding in encodings]
+    draws = [np.random.default_rng(text_seed(seed, encoding)) for encoding in encodings]
     active = list(range(len(encodings)))
     for step in range(options.steps + 1):
         scores = tuning.scores()
@@ -197,7 +186,7 @@ def _descend(
         if not going:
             break
         y = predictions[torch.tensor(active, device=predictions.device)]
-        terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=options.seed)
+        terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed)
         optimizer.zero_grad()
         # A sum: each text's gradient is its own, whatever the number of texts.
         terms.total(weights).sum().backward()  # type: ignore[no-untyped-call]
@@ -272,10 +261,9 @@ def _tuning(
     classifier: Classifier,
     reading: Reading,
     predictions: torch.Tensor,
-    options: RefineOptions,
+    options: FAMLParams,
+    seed: int,
 ) -> Tuning:
     if options.scope == "full":
         return FullTuning(model, classifier, reading, predictions)
-    return RestrictedTuning(
-        model, classifier, reading, predictions, options.scope, options.rank, options.blocks, options.seed
-    )
+    return RestrictedTuning(model, classifier, reading, predictions, options.scope, options.rank, options.blocks, seed)

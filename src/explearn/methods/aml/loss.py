@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +9,7 @@ import torch
 from torch import nn
 
 from explearn.introspection.gradients import content_mask
+from explearn.introspection.replace import replaced_output
 from explearn.methods.aml.masks import Masking, gates
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -106,13 +105,3 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     with replaced_output(classifier.model.get_input_embeddings(), embeddings), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
     return logits if logits.dtype == torch.float64 else logits.float()
-
-
-@contextmanager
-def replaced_output(layer: nn.Module, output: torch.Tensor) -> Iterator[None]:
-    """Let a layer put out `output`, whatever its input, inside the block."""
-    handle = layer.register_forward_hook(lambda *_: output)
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -14,9 +14,10 @@ from torch import nn
 
 from explearn.core.errors import ModelError, UnsupportedError, first_line
 from explearn.introspection.gradients import content_mask
-from explearn.models.classifier import Classifier, quiet_transformers
+from explearn.models.classifier import Classifier
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch, Encoding, text_seed
+from explearn.models.loading import quiet_transformers
 
 
 class Masking:

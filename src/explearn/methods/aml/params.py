@@ -8,59 +8,71 @@ from pydantic import Field, model_validator
 
 from explearn.core.settings import Fraction, PositiveInt, Section
 
+Metric = Literal[
+    "sufficiency",
+    "comprehensiveness",
+    "log_odds",
+    "aopc_sufficiency",
+    "aopc_comprehensiveness",
+    "difference",
+    "aopc_difference",
+]
+"""Those of `explearn.metrics.faithfulness`; a difference is comprehensiveness - sufficiency, of the headline percent or
+of the AOPCs."""
+
 
 class MetricOfInterest(Section):
-    """What AML watches while it learns; how a metric is taken is as under `evaluate`."""
+    """The metric that AML watches while it learns, and how it is taken."""
 
-    metric: Literal[
-        "sufficiency",
-        "comprehensiveness",
-        "log_odds",
-        "aopc_sufficiency",
-        "aopc_comprehensiveness",
-        "difference",
-        "aopc_difference",
-    ] = "aopc_difference"
-    """Differences are comprehensiveness - sufficiency, of the headline percent or of the AOPCs."""
+    metric: Metric = "aopc_difference"
+    """The metric of interest: what is best on it is kept."""
     protocol: Literal["default", "aml"] = "default"
+    """How the metric is taken, as `evaluate.protocol`: over words, or over sub-tokens as in AML's own code."""
     removal: Literal["delete", "mask"] = "delete"
+    """How words are taken away, as `evaluate.removal`."""
     percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
+    """Shares of the words that an AOPC is over, in percent."""
     headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
+    """Share of the words that a single value is for, in percent."""
 
 
 class PAMLParams(MetricOfInterest):
+    """pAML: an attribution model, G, trained once on many texts."""
+
     backbone: str = "classifier"
     """Encoder that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
-    hub name or a local folder; its tokenizer may be another one."""
+    hub name or a local folder; it may have another tokenizer."""
     layers: PositiveInt | None = None
-    """Lowest blocks of the backbone that are kept (default: all)."""
+    """Lowest blocks of the backbone that are kept (null: all)."""
     merge: Literal["max", "mean"] = "max"
-    """What a sub-token gets of several of the backbone's."""
+    """How the scores of several sub-tokens of the backbone become that of one of the classifier's."""
     masking: Literal["soft", "hard", "random", "mlm", "learned"] = "soft"
     """What stands in for masked tokens: the mask token (soft, hard), a random one, the one that a masked language
     model expects, or a learned embedding."""
     masked_lm: str | None = None
-    """Masked language model of masking `mlm`, with the classifier's vocabulary (default: `encoder`)."""
+    """Masked language model of masking `mlm`, with the classifier's vocabulary (null: `encoder`)."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
-    """lambda_a: little is kept."""
+    """lambda_a: little of the text is kept. 0 leaves the term out."""
     inverse_weight: Fraction = 1.0
-    """lambda_inv: the inversely masked text loses the prediction."""
+    """lambda_inv: the inversely masked text loses the prediction. 0 leaves the term out."""
     max_texts: PositiveInt = 1000
     """Most training texts, drawn by seed."""
     validation_texts: PositiveInt = 100
-    """Most validation texts on which the metric of interest is watched."""
+    """Most validation texts on which the metric of interest is watched, drawn by seed."""
     epochs: PositiveInt = 5
+    """Passes over the training texts; the best one on the metric of interest is kept."""
     batch_size: PositiveInt = 8
     """Texts a step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
-    """Of the backbone."""
+    """Of the backbone (AdamW)."""
     head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
-    """Of the head and the embeddings of the prediction, which are new."""
+    """Of all that is new: the head and the embeddings of the prediction."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of AdamW."""
     warmup: Fraction = 0.1
-    """Fraction of all steps."""
+    """Fraction of all steps over which the learning rates rise; they fall linearly to 0 afterwards."""
     trials: Annotated[int, Field(ge=0)] = 0
     """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
     0 stays 0."""
@@ -73,8 +85,11 @@ class PAMLParams(MetricOfInterest):
 
 
 class FAMLParams(MetricOfInterest):
+    """fAML: pAML's model, fine-tuned anew on every text that it explains."""
+
     scope: Literal["full", "low_rank", "last_block"] = "low_rank"
-    """What is fine-tuned for each text: all of G, one text at a time, or small changes to it, many texts at a time."""
+    """What is fine-tuned for each text: all of G, one text at a time as in the paper, or small changes to its last
+    blocks, many texts at a time."""
     rank: PositiveInt = 8
     """low_rank: rank of the changes."""
     blocks: PositiveInt = 2
@@ -82,10 +97,11 @@ class FAMLParams(MetricOfInterest):
     steps: Annotated[int, Field(ge=0)] = 20
     """Most steps a text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
+    """Of AdamW: constant, without weight decay."""
     patience: PositiveInt = 10
     """Steps without a better map before a text is done."""
     samples: Annotated[int, Field(ge=0)] = 16
     """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
-    tops of all maps are joined into one, too."""
+    tops of all maps are also joined into one. 0: G's own alone, as in the paper."""
     cross_metrics: bool = True
     """Also measure the metrics that are not of interest, for the report."""

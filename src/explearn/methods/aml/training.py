@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
+from explearn.core.batching import budget_batches, random_batches
 from explearn.core.errors import ModelError
 from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.masks import Masking
+from explearn.methods.aml.params import PAMLParams
 from explearn.methods.aml.target_metric import Monitor
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
+from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding, budget_batches
+from explearn.models.encoding import Encoding
+
+SORTED_BATCHES = 8
+"""Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
 
 
 class DivergedError(ModelError):
@@ -81,42 +85,38 @@ def train(
     monitor: Monitor,
     masking: Masking,
     weights: Weights,
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    head_learning_rate: float,
-    weight_decay: float,
-    warmup: float,
+    options: PAMLParams,
     seed: int,
     description: str | None = None,
     after_epoch: Callable[[Epoch], None] | None = None,
 ) -> list[Epoch]:
     """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
 
-    Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
-    is not finite, ModelError where a map is not before training.
+    The learning rate rises over the fraction `options.warmup` of all steps, then falls linearly to 0.
 
     Args:
-        learning_rate, head_learning_rate: of the backbone, and of all that is new.
         texts: to train on. validation: other texts, on which the metric is watched.
-        warmup: fraction of all steps over which the learning rate rises; it falls linearly to 0 afterwards.
+        seed: of the order of texts, dropout and random masks.
         after_epoch: called after each epoch; what it raises ends the training.
+
+    Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
+    is not finite, ModelError where a map is not before training.
     """
     generator = torch.Generator().manual_seed(seed)
     parameters = list(model.parameters())
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": learning_rate},
-        {"params": model.new_parameters(), "lr": head_learning_rate},
+        {"params": list(model.backbone.parameters()), "lr": options.learning_rate},
+        {"params": model.new_parameters(), "lr": options.head_learning_rate},
     ]
-    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay, fused=True)
-    steps = epochs * -(-len(texts.encodings) // batch_size)
-    rising = max(1, round(warmup * steps))
+    optimizer = torch.optim.AdamW(groups, weight_decay=options.weight_decay, fused=True)
+    steps = options.epochs * -(-len(texts.encodings) // options.batch_size)
+    rising = max(1, round(options.warmup * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
     )
+    lengths = [len(encoding) for encoding in texts.encodings]
     history: list[Epoch] = []
-    best: dict[str, torch.Tensor] = {}
+    best = BestWeights(model)
 
     def note(epoch: int, means: tuple[float, float, float] | None) -> None:
         model.eval()
@@ -126,21 +126,17 @@ def train(
             raise _diverged(epoch, str(error)) from error
         sign = 1 if monitor.larger_is_better else -1
         if not history or sign * metric > max(sign * earlier.metric for earlier in history):
-            best.update(copy.deepcopy(model.state_dict()))
+            best.keep()
         prediction, size, inverse = means or (None, None, None)
         history.append(Epoch(epoch, prediction, size, inverse, metric))
 
     note(0, None)
-    cuda = [classifier.device] if classifier.device.type == "cuda" else []
-    with (
-        torch.random.fork_rng(devices=cuda),
-        tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True) as bar,
-    ):
-        torch.manual_seed(seed)  # of dropout
+    # Dropout draws from the global generator.
+    with seeded(seed, classifier.device), epoch_bar(options.epochs, description) as bar:
         for epoch in bar:
             model.train()
             sums = np.zeros(3)
-            for indices in _batches([len(e) for e in texts.encodings], batch_size, generator):
+            for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
                 reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
                 y = _rows(classifier, texts, indices)
                 scores = attribution_logits(model, classifier, reading, y)
@@ -148,17 +144,14 @@ def train(
                 loss = terms.total(weights).mean()
                 if not loss.isfinite():
                     raise _diverged(epoch, "the loss is not finite")
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-                optimizer.step()
+                descend(loss, optimizer, parameters)
                 schedule.step()
                 sums += [term.detach().sum().item() for term in (terms.prediction, terms.size, terms.inverse)]
             note(epoch, tuple(float(value) for value in sums / len(texts.encodings)))  # type: ignore[arg-type]
             bar.set_postfix({monitor.metrics[0]: f"{history[-1].metric:.4f}"})
             if after_epoch is not None:
                 after_epoch(history[-1])
-    model.load_state_dict(best)
+    best.restore()
     model.eval()
     return history
 
@@ -170,17 +163,6 @@ def _diverged(epoch: int, why: str) -> ModelError:
     return DivergedError(
         f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
     )
-
-
-def _batches(lengths: Sequence[int], size: int, generator: torch.Generator) -> list[list[int]]:
-    """Batches of texts in random order; within stretches of 8 batches texts of like length go together."""
-    order = torch.randperm(len(lengths), generator=generator).tolist()
-    stretch = 8 * size
-    batches = []
-    for start in range(0, len(order), stretch):
-        part = sorted(order[start : start + stretch], key=lambda i: lengths[i])
-        batches += [part[i : i + size] for i in range(0, len(part), size)]
-    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
 
 def _rows(classifier: Classifier, texts: TrainingTexts, indices: Sequence[int]) -> torch.Tensor:

@@ -7,12 +7,14 @@ get batches of similar length within the token budget.
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,18 +22,22 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
+from explearn.core.batching import budget_batches
+from explearn.core.errors import ModelError, ParamsError
+from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
+from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
-from explearn.methods.base.info import About
-from explearn.models.encoding import Batch, Encoding, budget_batches
+from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
+from explearn.models.encoding import Batch, Encoding
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
+    from explearn.methods.base.task_data import TaskData
     from explearn.models.classifier import Classifier, Text
-    from explearn.pipeline.params import Params
-    from explearn.pipeline.workspace import Workspace
+
+SEED = 13
+"""Of a learned method that is given none."""
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
@@ -211,35 +217,116 @@ class BatchExplainer(Explainer):
         return [results[i] for i in range(len(encodings))]
 
 
-class LearnedExplainer(Explainer):
-    """A method that is trained: adds `fit_task`, `save` and `load`, and a `fit` whose arguments differ between
-    methods."""
+class WithOptions(Explainer):
+    """Base of methods whose options are declared by a section of the parameters.
+
+    Class attribute:
+        section: the declaration: names, types, ranges, defaults and, below each field, what it means.
+
+    Attributes:
+        options: the section that the constructor's arguments made.
+        seed: of all that is random.
+    """
+
+    section: ClassVar[type[Section]]
+    options: Section
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "section" in cls.__dict__:
+            # What help, the command line and the registry read.
+            fields = [*inspect.signature(cls.section).parameters.values()]
+            seed = inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=SEED)
+            cls.__signature__ = inspect.Signature([*fields, seed])  # type: ignore[attr-defined]
+
+    def __init__(self, *, seed: int = SEED, **options: Any) -> None:
+        """Raises ParamsError, naming the option, for one that there is not or that has a bad value."""
+        self.options = check_section(self.section, options)
+        self.seed = seed
+
+    def all_options(self) -> dict[str, Any]:
+        """Every option by name, the seed among them; JSON values."""
+        return {**self.options.model_dump(), "seed": self.seed}
+
+
+class LearnedExplainer(WithOptions):
+    """A method that is trained: `fit` it, or take a trained one from a folder.
+
+    Class attributes:
+        weights_file: name of the safetensors file in its folder.
+        title: what messages call it (default: the name of the class).
+
+    A subclass says what training made of it (`_state`) and rebuilds itself from that (`_restore`).
+    """
+
+    weights_file: ClassVar[str]
+    title: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if not cls.__dict__.get("title"):
+            cls.title = cls.__name__
 
     @abstractmethod
-    def fit_task(
-        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
-    ) -> Self:
-        """Train for one task of the pipeline from what earlier stages left in the workspace.
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train for one task.
 
-        Raises DataError, ParamsError or ModelError, before training starts, where something it needs is missing.
+        Args:
+            task: what to learn from; `explearn.methods.base.listed_task.ListedTask` makes one from lists of texts.
+            description: what a progress bar should say (default: no bar).
+
+        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, where something it needs
+        is missing or does not suit it.
         """
 
     @abstractmethod
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write configuration (JSON) and weights (safetensors) to a folder, atomically."""
+    def _state(self) -> State:
+        """What is to be saved. Raises ModelError where it was not trained."""
+
+    @abstractmethod
+    def _restore(self, state: State, folder: Path) -> None:
+        """Become what `_state` was taken from; `folder` holds what `_save_beside` wrote."""
+
+    def _save_beside(self, folder: Path) -> None:
+        """Write what is neither configuration nor weights of its own."""
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
+
+        Raises ModelError where it was not trained.
+        """
+        write_trained(
+            folder, self.weights_file, type(self).__name__, self.all_options(), self._state(), self._save_beside
+        )
 
     @classmethod
-    @abstractmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote; raises ModelError for a missing or damaged file."""
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
+        folder = Path(folder)
+        with told_as_model_error(folder, cls.title):
+            options, state = read_trained(folder, cls.weights_file, cls.__name__)
+            explainer = cls(**options)
+            explainer._restore(state, folder)
+        return explainer
+
+    def _untrained(self) -> ModelError:
+        """What to raise where an untrained one is asked to explain."""
+        return ModelError(
+            f"this {self.title} is not trained; load a trained one with get_explainer(name, path=FOLDER), "
+            "or --explainer FOLDER on the command line"
+        )
+
+    def _nothing_to_save(self) -> ModelError:
+        """What `_state` is to raise where there was no training."""
+        return ModelError(f"this {self.title} is not trained; there is nothing to save")
 
 
-class RefiningExplainer(Explainer):
+class RefiningExplainer(WithOptions):
     """A method that starts from another, trained one and goes on with it on every text it explains."""
 
     @classmethod
     @abstractmethod
-    def load(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
         """Make the method, with constructor arguments `options`, from the folder of the trained one it starts from.
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.

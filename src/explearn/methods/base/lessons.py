@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import members
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     attribution_row,
@@ -31,9 +32,10 @@ from explearn.core.storage import (
 )
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
-from explearn.methods.l2e.params import members
-from explearn.models.classifier import Classifier
-from explearn.pipeline.workspace import Workspace
+from explearn.methods.base.task_data import Lesson, Lessons
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
 
 logger = logging.getLogger(__name__)
 
@@ -191,42 +193,41 @@ def _explain(
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
-    """What a teacher says of one text.
+def lessons_of(
+    methods: Mapping[str, Explainer], classifier: Classifier, splits: Mapping[str, Sequence[Example]]
+) -> Lessons:
+    """Let methods explain the predicted class of some texts now, and put together what they say.
 
-    target: name of the class explained. weights: float64, (words,), larger for more evidence.
+    Args:
+        methods: the members of a teacher by name; see `make_teacher`.
+        splits: texts by the name of their split.
     """
-
-    example_id: str
-    target: str
-    weights: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lessons:
-    """A teacher's scores of a task's texts.
-
-    by_split: lessons in the texts' order; texts that the teacher failed on are missing.
-    signed: whether weights below 0 speak against the class.
-    """
-
-    by_split: dict[str, list[Lesson]]
-    signed: bool
+    found = []
+    for method in methods.values():
+        by_split = {
+            split: [_lesson(attribution) for attribution in method.explain(classifier, examples)]
+            for split, examples in splits.items()
+        }
+        found.append(Lessons(by_split, method.signed))
+    return _together(found)
 
 
-def read_lessons(workspace: Workspace, task: str, teacher: str, fingerprint: str) -> Lessons:
+def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
     """Read what a teacher, or an ensemble of them, said of a task's texts.
 
     An ensemble's weight of a word is the mean over its members of the word's rank, scaled to (0, 1]: of |w| with the
     sign of w where all members are signed, else of w. Only texts that every member explained are kept.
 
     Args:
+        folders: of the members, as `teach` wrote them.
         fingerprint: of the classifier that is to be explained.
 
     Raises DataError where files are missing or damaged, or were made with another classifier.
     """
-    found = [_read_one(workspace.teacher(task, name), fingerprint) for name in members(teacher)]
+    return _together([_read_one(folder, fingerprint) for folder in folders])
+
+
+def _together(found: Sequence[Lessons]) -> Lessons:
     if len(found) == 1:
         return found[0]
     signed = all(lessons.signed for lessons in found)
@@ -276,9 +277,10 @@ def _read_one(folder: Path, fingerprint: str) -> Lessons:
         for name in names:
             metadata = read_metadata(folder / name)
             if any(metadata.get(key) != value for key, value in origin.items()):
-                raise DataError(f"{folder / name}: not of the run that {MANIFEST} tells of; run the stage teach again")
-            by_split[split] += [
-                Lesson(a.example_id, a.target, np.asarray(a.scores, dtype=np.float64))
-                for a in read_attributions(folder / name)
-            ]
+                raise DataError(f"{folder / name}: not of the run that {MANIFEST} records; run the stage teach again")
+            by_split[split] += [_lesson(attribution) for attribution in read_attributions(folder / name)]
     return Lessons(by_split, signed)
+
+
+def _lesson(attribution: Attribution) -> Lesson:
+    return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.scores, dtype=np.float64))

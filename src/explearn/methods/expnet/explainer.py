@@ -5,47 +5,29 @@ Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import nn
-from tqdm.auto import tqdm
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.settings import check_section
-from explearn.core.storage import atomic_folder, read_json, write_json
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.introspection.capture import layer_count
-from explearn.introspection.features import (
-    ExampleFeatures,
-    TokenFeatures,
-    batch_features,
-    read_feature_metadata,
-    read_features,
-)
+from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.info import About
+from explearn.methods.base.files import State
+from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.models.encoding import Batch
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
-
-FeatureSet = Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"]
-Protocol = Literal["leave_one_task_out", "in_domain"]
-
-WEIGHTS = "expnet.safetensors"
-CONFIG = "config.json"
 
 ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
 """What is kept of the classifiers that the features come from."""
@@ -89,16 +71,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     the hidden size for `hidden`, their sum for `hidden_and_attention` (Table 4). The class explained plays no part:
     scores say what a reader would mark as the evidence for the predicted label.
 
-    Args:
-        features: which features to use.
-        hidden: units of the hidden layer.
-        alpha, gamma: focal loss.
-        learning_rate, epochs, batch_size: Adam without a schedule; batches are of texts.
-        threshold: score from which a word counts as evidence.
-        standardize: scale features to zero mean and unit variance over the training tokens.
-        protocol: whether it is trained on the other tasks' rationales or on the task's own; `fit` takes what it is
-            given, `fit_task` chooses by it.
-        seed: of the initial weights and the order of the texts.
+    Options: `ExpNetParams`. The seed decides the initial weights and the order of the texts.
     """
 
     about = About(
@@ -110,35 +83,13 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
+    section = ExpNetParams
+    options: ExpNetParams
+    weights_file = "expnet.safetensors"
 
-    def __init__(
-        self,
-        features: FeatureSet = "full",
-        hidden: int = 16,
-        alpha: float = 0.6,
-        gamma: float = 2.0,
-        learning_rate: float = 1e-3,
-        epochs: int = 50,
-        batch_size: int = 32,
-        threshold: float = 0.5,
-        standardize: bool = False,
-        protocol: Protocol = "leave_one_task_out",
-        seed: int = 13,
-    ) -> None:
-        if protocol not in get_args(Protocol):
-            raise ParamsError(f"protocol: got {protocol!r}; expected one of {', '.join(get_args(Protocol))}")
-        self.features: FeatureSet = features
-        self.hidden = hidden
-        self.alpha = alpha
-        self.gamma = gamma
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.threshold = threshold
-        self.standardize = standardize
-        self.protocol: Protocol = protocol
-        self.seed = seed
-        check_section(ExpNetParams, {name: getattr(self, name) for name in ExpNetParams.model_fields})
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.threshold = self.options.threshold
         self.network: nn.Sequential | None = None
         self.offset: torch.Tensor | None = None
         self.scale: torch.Tensor | None = None
@@ -148,7 +99,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     @property
     def needs_hidden(self) -> bool:
-        return self.features in ("hidden", "hidden_and_attention")
+        return self.options.features in ("hidden", "hidden_and_attention")
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -180,18 +131,51 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     def _select(self, attention: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
         """The columns of this variant, from (..., 2H) attention features and (..., d) hidden states."""
-        heads = attention.shape[-1] // 2
-        if self.features == "task_to_token":
+        heads, chosen = attention.shape[-1] // 2, self.options.features
+        if chosen == "task_to_token":
             return attention[..., :heads]
-        if self.features == "token_to_task":
+        if chosen == "token_to_task":
             return attention[..., heads:]
-        if self.features == "full":
+        if chosen == "full":
             return attention
         if hidden is None:
-            raise DataError(f"features {self.features!r} need hidden states; run attend with attend.hidden_states=true")
-        return hidden if self.features == "hidden" else torch.cat([hidden, attention], dim=-1)
+            raise DataError(f"features {chosen!r} need hidden states; run attend with attend.hidden_states=true")
+        return hidden if chosen == "hidden" else torch.cat([hidden, attention], dim=-1)
 
-    def fit(
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train on the other tasks' rationales, or the task's own, as option `protocol` says (ExpNet section 4.2).
+
+        Raises DataError where a task has no text to learn from, ParamsError where there is no other task, or the tasks'
+        features are of different architectures or layers.
+        """
+        tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
+        if not tasks:
+            raise ParamsError(
+                f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
+            )
+        data, encoders = [], []
+        for one in tasks:
+            split = one.rationale_split
+            encoder, features = one.features(split, self.needs_hidden)
+            encoders.append(encoder)
+            labels = {example.id: example.label for example in one.examples(split)}
+            gold = one.gold
+            try:
+                data.append(self.token_examples(features, gold, labels))
+            except DataError as error:
+                raise DataError(f"task {one.name!r}, split {split!r}: {error}") from error
+        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
+        first = encoders[0]
+        for one, encoder in zip(tasks, encoders, strict=True):
+            if any(encoder[key] != first[key] for key in keys):
+                described = [" ".join(f"{key} {found[key]}" for key in keys) for found in (first, encoder)]
+                raise ParamsError(
+                    f"classifiers of {tasks[0].name!r} ({described[0]}) and {one.name!r} ({described[1]}) differ; "
+                    "expected features of one architecture and layer"
+                )
+        return self.fit_tokens(data, first, [one.name for one in tasks], task.device, description)
+
+    def fit_tokens(
         self,
         data: Sequence[TokenExamples],
         encoder: Mapping[str, int],
@@ -218,27 +202,27 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         y = torch.cat([part.labels for part in data])
         sizes = np.concatenate([np.diff(part.starts) for part in data])
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        self.offset = x.mean(0) if self.standardize else torch.zeros(x.shape[1])
-        self.scale = x.std(0).clamp_min(1e-8) if self.standardize else torch.ones(x.shape[1])
+        options = self.options
+        self.offset = x.mean(0) if options.standardize else torch.zeros(x.shape[1])
+        self.scale = x.std(0).clamp_min(1e-8) if options.standardize else torch.ones(x.shape[1])
         device = device or torch.device("cpu")
         x, y = ((x - self.offset) / self.scale).to(device), y.to(device)
         generator = torch.Generator().manual_seed(self.seed)
         self.network = self._build(x.shape[1], generator).to(device)
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
         self.losses = []
-        epochs = tqdm(range(self.epochs), desc=description, unit="epoch", disable=None if description else True)
+        epochs = epoch_bar(options.epochs, description)
         for _ in epochs:
             order = torch.randperm(len(sizes), generator=generator).numpy()
             total = 0.0
-            for first in range(0, len(order), self.batch_size):
-                texts = order[first : first + self.batch_size]
+            for start in range(0, len(order), options.batch_size):
+                texts = order[start : start + options.batch_size]
                 tokens = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in texts])).to(
                     device
                 )
-                loss = focal_loss(self.network(x[tokens]).squeeze(-1), y[tokens], self.alpha, self.gamma).mean()
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+                found = self.network(x[tokens]).squeeze(-1)
+                loss = focal_loss(found, y[tokens], options.alpha, options.gamma).mean()
+                descend(loss, optimizer)
                 total += loss.item() * len(texts)
             self.losses.append(total / len(order))
             epochs.set_postfix(loss=f"{self.losses[-1]:.4f}")
@@ -247,40 +231,9 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         self.trained_on = list(trained_on)
         return self
 
-    def fit_task(
-        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
-    ) -> Self:
-        """Train on the other tasks' rationales, or the task's own, as `protocol` says (ExpNet section 4.2)."""
-        device = compute.resolve_device()
-        tasks = [task] if self.protocol == "in_domain" else [other for other in params.tasks if other != task]
-        if not tasks:
-            raise ParamsError(
-                f"leave_one_task_out needs another task than {task!r}; add one to tasks, or use in_domain"
-            )
-        data, encoders = [], {}
-        for name in tasks:
-            split = params.rationale_params(name).train_split
-            path = workspace.features(name) / f"{split}.parquet"
-            encoders[name] = read_feature_metadata(path)
-            labels = {example.id: example.label for example in workspace.read_examples(name, split)}
-            gold = workspace.read_gold(name, params)
-            try:
-                data.append(self.token_examples(read_features(path, self.needs_hidden), gold, labels))
-            except DataError as error:
-                raise DataError(f"task {name!r}, split {split!r}: {error}") from error
-        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
-        first = encoders[tasks[0]]
-        for name, encoder in encoders.items():
-            if any(encoder[key] != first[key] for key in keys):
-                described = [" ".join(f"{key} {found[key]}" for key in keys) for found in (first, encoder)]
-                raise ParamsError(
-                    f"classifiers of {tasks[0]!r} ({described[0]}) and {name!r} ({described[1]}) differ; "
-                    "expected features of one architecture and layer"
-                )
-        return self.fit(data, first, tasks, device, description)
-
     def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
-        network = nn.Sequential(nn.Linear(width, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1))
+        hidden = self.options.hidden
+        network = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         if generator is not None:
             for layer in (m for m in network if isinstance(m, nn.Linear)):
                 # torch's own default for Linear, drawn from our generator.
@@ -293,10 +246,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     def check(self, classifier: Classifier) -> None:
         if self.network is None:
-            raise ModelError(
-                "this ExpNet is not trained; load a trained one with get_explainer(name, path=FOLDER), "
-                "or --explainer FOLDER on the command line"
-            )
+            raise self._untrained()
         config: Any = classifier.model.config
         found = {
             "layers": layer_count(classifier.model),
@@ -329,38 +279,20 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*ExpNetParams.model_fields, "protocol", "seed")}
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def _state(self) -> State:
         if self.network is None or self.offset is None or self.scale is None:
-            raise ModelError("this ExpNet is not trained; there is nothing to save")
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
-        with atomic_folder(folder) as partial:
-            save_file({**tensors, "offset": self.offset.cpu(), "scale": self.scale.cpu()}, partial / WEIGHTS)
-            config = {
-                "explainer": "ExpNet",
-                "options": self._options(),
-                "encoder": self.encoder,
-                "trained_on": self.trained_on,
-                "losses": self.losses,
-            }
-            write_json(partial / CONFIG, config)
+            raise self._nothing_to_save()
+        return State(
+            {**self.network.state_dict(), "offset": self.offset, "scale": self.scale},
+            {"encoder": self.encoder, "trained_on": self.trained_on, "losses": self.losses},
+        )
 
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        folder = Path(folder)
-        try:
-            config = read_json(folder / CONFIG)
-            tensors = load_file(folder / WEIGHTS)
-            explainer = cls(**config["options"])
-            explainer.encoder = {key: int(config["encoder"][key]) for key in ENCODER_KEYS}
-            explainer.trained_on = list(config["trained_on"])
-            explainer.losses = list(config["losses"])
-            explainer.offset, explainer.scale = tensors.pop("offset"), tensors.pop("scale")
-            explainer.network = explainer._build(len(explainer.offset))
-            explainer.network.load_state_dict(tensors)
-        except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{folder}: not a trained ExpNet ({first_line(error)})") from error
-        explainer.network.requires_grad_(False).eval()
-        return explainer
+    def _restore(self, state: State, folder: Path) -> None:
+        self.encoder = {key: int(state.record["encoder"][key]) for key in ENCODER_KEYS}
+        self.trained_on = list(state.record["trained_on"])
+        self.losses = list(state.record["losses"])
+        tensors = dict(state.tensors)
+        self.offset, self.scale = tensors.pop("offset"), tensors.pop("scale")
+        self.network = self._build(len(self.offset))
+        self.network.load_state_dict(tensors)
+        self.network.requires_grad_(False).eval()

@@ -15,13 +15,25 @@ class ExpNetParams(Section):
     hidden: PositiveInt = 16
     """Units of the hidden layer."""
     alpha: Fraction = 0.6
-    """Focal loss weight of evidence tokens; others weigh 1 - alpha."""
+    """Focal loss: weight of evidence tokens; the others weigh 1 - alpha."""
     gamma: Annotated[float, Field(ge=0)] = 2.0
+    """Focal loss: how much less a token counts that is already told well."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    """Of Adam, without a schedule."""
     epochs: PositiveInt = 50
+    """Passes over the training texts."""
     batch_size: PositiveInt = 32
-    """Examples a step."""
+    """Texts a step."""
     threshold: OpenFraction = 0.5
     """Score from which a word counts as evidence."""
     standardize: bool = False
     """Scale features to zero mean and unit variance over the training tokens. The paper feeds raw attention weights."""
+    protocol: Literal["leave_one_task_out", "in_domain"] = "leave_one_task_out"
+    """Learn from the other tasks' rationales, or from the task's own."""
+
+
+class InDomainExpNetParams(ExpNetParams):
+    """ExpNet trained on the task's own rationales."""
+
+    protocol: Literal["leave_one_task_out", "in_domain"] = "in_domain"
+    """Learn from the other tasks' rationales, or from the task's own."""

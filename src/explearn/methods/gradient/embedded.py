@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import nn
 
+from explearn.introspection.replace import replaced_output
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, select_output
 from explearn.models.classifier import Classifier
@@ -62,7 +62,7 @@ class EmbeddedClassifier(nn.Module):
         texts = len(self.inputs["input_ids"])
         copies = len(embeddings) // texts
         inputs = {name: values.repeat(copies, 1) for name, values in self.inputs.items()}
-        with _replaced(self.model.get_input_embeddings(), embeddings), self.classifier.autocast():
+        with replaced_output(self.model.get_input_embeddings(), embeddings), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self._first:
@@ -72,13 +72,3 @@ class EmbeddedClassifier(nn.Module):
         values = select_output(logits, self.targets.repeat(copies), self.output)
         self.values = values.detach()
         return values
-
-
-@contextmanager
-def _replaced(layer: nn.Module, output: torch.Tensor) -> Iterator[None]:
-    """Let a layer put out `output`, whatever its input, inside the block."""
-    handle = layer.register_forward_hook(lambda *_: output)
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -8,52 +8,37 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Example
-from explearn.core.settings import check_section
-from explearn.core.storage import atomic_folder, read_json, write_json
+from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.info import About
+from explearn.methods.base.files import State
+from explearn.methods.base.task_data import TaskData
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
-from explearn.methods.ivra.params import (
-    AttentionScheduleParams,
-    ConsistencyLossParams,
-    CriterionWeights,
-    FaithfulnessLossParams,
-    IvRAParams,
-    SMaTParams,
-    StudentParams,
-)
-from explearn.methods.ivra.training import JointTrainer, Labelled, explain_batch
+from explearn.methods.ivra.forward import Labelled, explain_batch
+from explearn.methods.ivra.params import IvRAParams, SMaTParams
+from explearn.methods.ivra.training import JointTrainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
-from explearn.models.finetune import class_weights, load_encoder
-from explearn.models.question_answering import QuestionAnswerer, reached
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.models.finetune import class_weights
+from explearn.models.question_answering import reached
 
 logger = logging.getLogger(__name__)
 
-CONFIG = "config.json"
-WEIGHTS = "attention.safetensors"
 CHOOSING_REPEATS = 20
 """Partitions of the validation texts where simulatability chooses the epoch: over few, it differs more by them."""
 
@@ -61,18 +46,16 @@ CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 
-class _Regularised(LearnedExplainer, BatchExplainer):
-    """What IvRA and SMaT share: joint training, explaining, files."""
+class TrainedAttention(LearnedExplainer, BatchExplainer):
+    """What IvRA and SMaT share: training a classifier and its attention module together, explaining, files."""
 
     aggregation = "sum"
     signed = False
-    section: ClassVar[type[SMaTParams]]
+    options: SMaTParams
+    weights_file = "attention.safetensors"
 
-    def __init__(self, options: Mapping[str, Any], seed: int) -> None:
-        given = {name: value for name, value in options.items() if value is not None}
-        check_section(self.section, given)
-        self.settings = self.section.model_validate(given)
-        self.seed = seed
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.attention: AttentionModule | None = None
         self.classifier: Classifier | None = None
         self.trained_classifier = ""
@@ -84,83 +67,45 @@ class _Regularised(LearnedExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        classifier: Classifier,
-        train: Sequence[Example],
-        validation: Sequence[Example],
-        balanced: bool = True,
-        untrained: Callable[[], torch.nn.Module] | None = None,
-        description: str | None = None,
-    ) -> Self:
-        """Train a copy of a classifier together with its attention module; `self.classifier` is that copy.
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train a copy of a task's classifier together with its attention module; `self.classifier` is that copy.
 
-        Args:
-            classifier: fine-tuned on the task; stays as it is.
-            train: labelled texts of the task loss and of comp, suff and cons.
-            validation: labelled texts that choose the best epoch; with criterion sim, the student learns from a share.
-            balanced: weigh classes in the task loss as fine-tuning does.
-            untrained: makes the encoder before fine-tuning with a new head, for a student of kind encoder.
-            description: what a progress bar should say (default: no bar).
+        The split `train` is for the task loss and comp, suff and cons; `validation` chooses the best epoch, and with
+        criterion sim the student learns from a share of it. The task's classifier stays as it is.
 
         Raises, before training starts: DataError where there are too few texts for the criteria, or a criterion's
-        metric is undefined on the validation texts, UnknownNameError for
-        a label that the classifier has not, UnsupportedError for an architecture whose attention cannot be captured,
-        ParamsError for a precision or student that training has not. ModelError where a loss or gradient is not finite.
+        metric is undefined on the validation texts, UnknownNameError for a label that the classifier has not,
+        UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision or student
+        that training has not. ModelError where a loss or gradient is not finite.
 
         Warns where no epoch was better than the start, so that nothing was learned.
         """
-        if classifier.dtype is torch.float16:
-            raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
-        settings = self.settings
-        parts = {"train": train, "validation": validation}
-        for split, rows in parts.items():
-            if not rows:
-                raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
-        if "sim" in settings.criteria and isinstance(classifier, QuestionAnswerer):
-            raise DataError(
-                "criterion 'sim': a student foretells classes, and the answers to questions are none; "
-                "expected comp, suff or cons"
-            )
+        classifier, options = task.classifier, self.options
+        parts = {split: task.examples(split) for split in ("train", "validation")}
+        self._check_task(classifier, parts)
         copied = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._module(copied).to(classifier.device)
         data = {split: Labelled(*classifier.encode_labelled(rows), rows) for split, rows in parts.items()}
         data["train"] = data["train"].take(reached(data["train"].encodings, classifier.max_length))
-        least = settings.consistency.least_texts
-        if "cons" in settings.criteria and len(data["train"]) < least:
-            raise DataError(
-                f"criterion 'cons' compares texts with each other, and there are {len(data['train'])} to train on; "
-                f"its loss {settings.consistency.loss!r} takes {least} or more"
-            )
-        order = np.random.default_rng(self.seed).permutation(len(validation)).tolist()
-        learning = 0
-        if "sim" in settings.criteria:
-            learning = round(settings.student.share * len(order))
-            if learning < 2 or len(order) - learning < 2:
-                raise DataError(
-                    f"criterion 'sim': of {len(order)} validation texts the student would learn from {learning} and be "
-                    f"judged on {len(order) - learning}; expected spare texts for both, at least 2 each (student.share)"
+        shown, judged = self._validation_parts(len(data["train"]), len(parts["validation"]))
+        untrained = None
+        if shown and options.student.kind == "encoder":
+            if task.untrained_encoder is None:
+                raise ParamsError(
+                    "student.kind: got 'encoder'; expected a task that has the encoder before fine-tuning"
                 )
-            if settings.student.kind == "encoder" and untrained is None:
-                raise ParamsError("student.kind: got 'encoder'; expected the encoder before fine-tuning as `untrained`")
-        judged = order[learning:]
-        measured = min(len(judged), settings.schedule.validation_texts)
-        if "cons" in settings.criteria and measured < 3:
-            raise DataError(
-                f"criterion 'cons': {measured} validation texts would choose the best epoch; expected at least 3, for "
-                "consistency is a rank correlation over pairs"
-            )
+            untrained = task.untrained_encoder()
         weights = None
-        if balanced:
+        if task.balanced:
             found = class_weights(data["train"].labels, len(classifier.labels))
             weights = torch.tensor(found, device=classifier.device)
         trainer = JointTrainer(
             copied,
             module,
             data["train"],
-            data["validation"].take(order[:learning]),
-            untrained() if untrained is not None and learning and settings.student.kind == "encoder" else None,
-            settings,
+            data["validation"].take(shown),
+            untrained,
+            options,
             weights,
             lambda: self._measure(data["validation"].take(judged)),
             self.seed,
@@ -182,6 +127,51 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             )
         return self
 
+    def _check_task(self, classifier: Classifier, parts: Mapping[str, Sequence[Example]]) -> None:
+        """Raise where this classifier, or a split, cannot be trained with."""
+        if classifier.dtype is torch.float16:
+            raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
+        for split, rows in parts.items():
+            if not rows:
+                raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
+        if "sim" in self.options.criteria and isinstance(classifier, QuestionAnswerer):
+            raise DataError(
+                "criterion 'sim': a student predicts classes, and the answers to questions are none; "
+                "expected comp, suff or cons"
+            )
+
+    def _validation_parts(self, training: int, validation: int) -> tuple[list[int], list[int]]:
+        """Which validation texts the student learns from, and which choose the best epoch.
+
+        Args:
+            training, validation: numbers of texts.
+
+        Raises DataError where there are too few for the criteria.
+        """
+        options = self.options
+        least = options.consistency.least_texts
+        if "cons" in options.criteria and training < least:
+            raise DataError(
+                f"criterion 'cons' compares texts with each other, and there are {training} to train on; "
+                f"its loss {options.consistency.loss!r} takes {least} or more"
+            )
+        order = np.random.default_rng(self.seed).permutation(validation).tolist()
+        shown = 0
+        if "sim" in options.criteria:
+            shown = round(options.student.share * len(order))
+            if shown < 2 or len(order) - shown < 2:
+                raise DataError(
+                    f"criterion 'sim': of {len(order)} validation texts the student would learn from {shown} and be "
+                    f"judged on {len(order) - shown}; expected spare texts for both, at least 2 each (student.share)"
+                )
+        measured = min(len(order) - shown, options.schedule.validation_texts)
+        if "cons" in options.criteria and measured < 3:
+            raise DataError(
+                f"criterion 'cons': {measured} validation texts would choose the best epoch; expected at least 3, for "
+                "consistency is a rank correlation over pairs"
+            )
+        return order[:shown], order[shown:]
+
     @property
     def best_epoch(self) -> int:
         """Which epoch of the training was kept, 0 being its start. Raises ModelError before training."""
@@ -192,18 +182,18 @@ class _Regularised(LearnedExplainer, BatchExplainer):
     def _measure(self, data: Labelled) -> tuple[float, dict[str, float | None]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
         assert self.classifier is not None
-        classifier, criteria = self.classifier, self.settings.criteria
+        classifier, criteria = self.classifier, self.options.criteria
         predicted = classifier.predict_proba(data.encodings).argmax(-1)
         accuracy = float(np.mean(predicted == np.array(data.labels)))
         # Of questions, those with the model's own answer, as they are explained.
-        few = classifier.encode(data.examples[: self.settings.schedule.validation_texts])
+        few = classifier.encode(data.examples[: self.options.schedule.validation_texts])
         scored = self.score_texts(classifier, few, None)
         found = [self._attribution(classifier, e, s) for e, s in zip(few, scored, strict=True)]
         keyed = [f"{number}" for number in range(len(few))]
         measured: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
             named = [replace(a, example_id=key) for a, key in zip(found, keyed, strict=True)]
-            percents = EvaluateParams(percents=self.settings.faithfulness.percents)
+            percents = EvaluateParams(percents=self.options.faithfulness.percents)
             result = faithfulness(classifier, dict(zip(keyed, few, strict=True)), {"": named}, percents)[""].means()
             suff = result["aopc_sufficiency"]
             measured["comp"], measured["suff"] = result["aopc_comprehensiveness"], None if suff is None else -suff
@@ -214,40 +204,16 @@ class _Regularised(LearnedExplainer, BatchExplainer):
             classes = [classifier.labels.index(a.predicted) for a in found]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
             taught = simulatability(word_embeddings(classifier, few), classes, {"": scores}, students, self.seed)
-            # One class is foretold by a student that has seen nothing else, whatever it was shown.
+            # One class is predicted by a student that has seen nothing else, whatever it was shown.
             measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
         return accuracy, {name: measured[name] for name in criteria}
-
-    def fit_task(
-        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
-    ) -> Self:
-        """Train on the task's texts, from the task's own fine-tuned classifier."""
-        classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-
-        def untrained() -> torch.nn.Module:
-            model, _ = load_encoder(
-                params.encoder, classifier.labels, params.finetune.max_length, params.encoder_revision
-            )
-            return model
-
-        return self.fit(
-            classifier,
-            workspace.read_examples(task, "train"),
-            workspace.read_examples(task, "validation"),
-            params.finetune.class_weights == "balanced",
-            untrained,
-            description,
-        )
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
         name = type(self).__name__
         if self.attention is None:
-            raise ModelError(
-                f"this {name} is not trained; load a trained one with get_explainer(name, path=FOLDER), "
-                "or --explainer FOLDER on the command line"
-            )
+            raise self._untrained()
         expected = type(self.attention).of(classifier.model)
         for what in ("layers", "heads", "head_size"):
             mine, found = getattr(self.attention, what), getattr(expected, what)
@@ -270,56 +236,39 @@ class _Regularised(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the module, its configuration and history, and the classifier trained with it, in its own folder."""
+    def _state(self) -> State:
         if self.attention is None or self.classifier is None:
-            raise ModelError(f"this {type(self).__name__} was not trained here; there is nothing to save")
-        with atomic_folder(folder) as partial:
-            weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.attention.state_dict().items()}
-            save_file(weights, partial / WEIGHTS)
-            self.classifier.model.save_pretrained(partial / CLASSIFIER)
-            self.classifier.tokenizer.save_pretrained(partial / CLASSIFIER)
-            sizes = {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")}
-            config = {
-                "explainer": type(self).__name__,
-                "options": {**self.settings.model_dump(), "seed": self.seed},
-                "encoder": sizes,
-                "classifier": self.trained_classifier,
-                "coefficients": self.attention.coefficients(),
-                "history": self.history,
-                "best_epoch": self.best_epoch,
-            }
-            write_json(partial / CONFIG, config)
+            raise ModelError(f"this {self.title} was not trained here; there is nothing to save")
+        record = {
+            "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
+            "classifier": self.trained_classifier,
+            "coefficients": self.attention.coefficients(),
+            "history": self.history,
+            "best_epoch": self.best_epoch,
+        }
+        return State(self.attention.state_dict(), record)
 
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read the module; the classifier is in the folder's subfolder `classifier`, for Classifier.from_pretrained."""
-        folder = Path(folder)
-        try:
-            config = read_json(folder / CONFIG)
-            if config["explainer"] != cls.__name__:
-                raise ModelError(f"holds a {config['explainer']}")
-            explainer = cls(**config["options"])
-            sizes = config["encoder"]
-            module = explainer._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
-            weights = load_file(folder / WEIGHTS)
-            for name, tensor in weights.items():
-                if not tensor.isfinite().all():
-                    raise ModelError(f"{WEIGHTS}: {name} holds a value that is not finite")
-            module.load_state_dict(weights)
-            explainer.trained_classifier = str(config["classifier"])
-            explainer.history = list(config["history"])
-        except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{folder}: not a trained {cls.__name__} ({first_line(error)})") from error
-        explainer.attention = module.requires_grad_(False).eval()
-        return explainer
+    def _save_beside(self, folder: Path) -> None:
+        """The classifier that was trained with the module, for Classifier.from_pretrained."""
+        assert self.classifier is not None
+        self.classifier.model.save_pretrained(folder / CLASSIFIER)
+        self.classifier.tokenizer.save_pretrained(folder / CLASSIFIER)
+
+    def _restore(self, state: State, folder: Path) -> None:
+        """The module; its classifier is left in the folder's subfolder `classifier`."""
+        sizes = state.record["encoder"]
+        module = self._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
+        module.load_state_dict(dict(state.tensors))
+        self.trained_classifier = str(state.record["classifier"])
+        self.history = list(state.record["history"])
+        self.attention = module.requires_grad_(False).eval()
 
     @abstractmethod
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
         """The module for a classifier of this size, to load weights into."""
 
 
-class IvRA(_Regularised):
+class IvRA(TrainedAttention):
     """Weighted attention of all layers, trained with a classifier of its own for chosen criteria.
 
     Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
@@ -331,11 +280,7 @@ class IvRA(_Regularised):
     with them alone), cons (texts near in the model's states have near explanations). The explainer explains the
     classifier trained with it and no other.
 
-    Args:
-        criteria: any of sim, comp, suff, cons. weights: of their losses.
-        norm: softmax or sparsemax. levels: whose weights are learned.
-        schedule, faithfulness, consistency, student: see `explearn.pipeline.params`; mappings or sections.
-        seed: of the order of texts, dropout and student.
+    Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
 
     about = About(
@@ -346,50 +291,27 @@ class IvRA(_Regularised):
         own_model=True,
     )
     section = IvRAParams
-
-    def __init__(
-        self,
-        criteria: Sequence[str] | None = None,
-        weights: Mapping[str, float] | CriterionWeights | None = None,
-        norm: str | None = None,
-        levels: Sequence[str] | None = None,
-        schedule: Mapping[str, Any] | AttentionScheduleParams | None = None,
-        faithfulness: Mapping[str, Any] | FaithfulnessLossParams | None = None,
-        consistency: Mapping[str, Any] | ConsistencyLossParams | None = None,
-        student: Mapping[str, Any] | StudentParams | None = None,
-        seed: int = 13,
-    ) -> None:
-        given = {
-            "criteria": criteria,
-            "weights": weights,
-            "norm": norm,
-            "levels": levels,
-            "schedule": schedule,
-            "faithfulness": faithfulness,
-            "consistency": consistency,
-            "student": student,
-        }
-        super().__init__(given, seed)
+    options: IvRAParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
-        assert isinstance(self.settings, IvRAParams)
-        return InterpretableAttention(layers, heads, head_size, self.settings.norm, self.settings.levels)
+        return InterpretableAttention(layers, heads, head_size, self.options.norm, self.options.levels)
 
     def _module(self, classifier: Classifier) -> AttentionModule:
-        assert isinstance(self.settings, IvRAParams)
         found: AttentionModule = InterpretableAttention.of(
-            classifier.model, norm=self.settings.norm, levels=self.settings.levels
+            classifier.model, norm=self.options.norm, levels=self.options.levels
         )
         return found
 
 
-class SMaT(_Regularised):
+class SMaT(TrainedAttention):
     """The same with weights for whole heads alone.
 
     Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
 
-    The module: `explearn.methods.ivra.attention.HeadAttention`. Criteria, losses and arguments are those of IvRA;
-    the original trains for simulatability, with sparsemax.
+    The module: `explearn.methods.ivra.attention.HeadAttention`. Criteria and losses are those of IvRA; the original
+    trains for simulatability, with sparsemax.
+
+    Options: `SMaTParams`. The seed decides the order of texts, dropout and the student.
     """
 
     about = About(
@@ -401,31 +323,9 @@ class SMaT(_Regularised):
     )
     section = SMaTParams
 
-    def __init__(
-        self,
-        criteria: Sequence[str] | None = None,
-        weights: Mapping[str, float] | CriterionWeights | None = None,
-        norm: str | None = None,
-        schedule: Mapping[str, Any] | AttentionScheduleParams | None = None,
-        faithfulness: Mapping[str, Any] | FaithfulnessLossParams | None = None,
-        consistency: Mapping[str, Any] | ConsistencyLossParams | None = None,
-        student: Mapping[str, Any] | StudentParams | None = None,
-        seed: int = 13,
-    ) -> None:
-        given = {
-            "criteria": criteria,
-            "weights": weights,
-            "norm": norm,
-            "schedule": schedule,
-            "faithfulness": faithfulness,
-            "consistency": consistency,
-            "student": student,
-        }
-        super().__init__(given, seed)
-
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
-        return HeadAttention(layers, heads, head_size, self.settings.norm)
+        return HeadAttention(layers, heads, head_size, self.options.norm)
 
     def _module(self, classifier: Classifier) -> AttentionModule:
-        found: AttentionModule = HeadAttention.of(classifier.model, norm=self.settings.norm)
+        found: AttentionModule = HeadAttention.of(classifier.model, norm=self.options.norm)
         return found

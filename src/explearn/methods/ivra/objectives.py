@@ -13,7 +13,8 @@ from torch.nn import functional
 from explearn.core.errors import ModelError
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.gradients import content_mask
-from explearn.metrics.faithfulness import top_count
+from explearn.metrics.protocols import top_count
+from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch
 
 RANK_PARTS = 16
@@ -106,8 +107,7 @@ def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recou
     bias = bias.masked_fill(~real, torch.finfo(bias.dtype).min)
     counted = (gate.detach() > 0) | ~content if recount else real
     positions = ((counted & real).long().cumsum(1) - 1).clamp_min(0)
-    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        positions = positions + config.pad_token_id + 1
+    positions = positions + position_offset(config)
     length = gate.shape[1]
     inputs: dict[str, Any] = batch.model_inputs()
     return {**inputs, "attention_mask": bias[:, None, None].expand(-1, 1, length, -1), "position_ids": positions}

@@ -2,91 +2,36 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-from tqdm.auto import tqdm
 
+from explearn.core.batching import random_batches
 from explearn.core.errors import DataError, ExplearnError, ModelError
 from explearn.core.records import Example
-from explearn.data.alignment import NO_WORD
-from explearn.introspection.capture import capture_attention
-from explearn.introspection.gradients import content_mask
+from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import AttentionModule
+from explearn.methods.ivra.forward import Explained, Labelled, explain_batch
 from explearn.methods.ivra.params import SMaTParams
-from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, Parameters, Student, pilot, simulation_loss
-from explearn.models.classifier import Classifier
+from explearn.methods.ivra.simulatability import Simulatability
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import QuestionAnswerer
-
-MAX_GRADIENT_NORM = 1.0
-"""The classifier's gradients of a step are scaled down to this length, as in transformers' Trainer."""
 
 SORTED_BATCHES = 8
-"""Batches drawn together and sorted by length, so that little is padding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """Encoded texts with the indices of their true classes.
-
-    examples: what was encoded; needed of questions, which are explained for the model's own answer, not the true one.
-    """
-
-    encodings: Sequence[Encoding]
-    labels: Sequence[int]
-    examples: Sequence[Example] = ()
-
-    def __len__(self) -> int:
-        return len(self.encodings)
-
-    def take(self, rows: Sequence[int]) -> Labelled:
-        examples = [self.examples[i] for i in rows] if self.examples else ()
-        return Labelled([self.encodings[i] for i in rows], [self.labels[i] for i in rows], examples)
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One forward pass with a graph: logits (b, C), r (b, n), and H (b, d) where it was asked for."""
-
-    logits: torch.Tensor
-    r: torch.Tensor
-    states: torch.Tensor | None
-
-
-def explain_batch(
-    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False, keep_graph: bool = True
-) -> Explained:
-    """Classify and explain a batch in one forward pass.
-
-    H is the mean over all layers' outputs and all real tokens, as `representations.aggregate_states` takes it.
-    """
-    content = content_mask(batch)
-    reduce, parts = module.reader(content)
-    with classifier.autocast(), capture_attention(classifier.model, reduce, keep_graph=keep_graph):
-        output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=states)
-    mean = None
-    if states:
-        layers = torch.stack(output.hidden_states[1:]).float().mean(0)
-        real = batch.attention_mask[..., None].to(layers.dtype)
-        mean = (layers * real).sum(1) / real.sum(1)
-    return Explained(output.logits.float(), module.combine(parts, content), mean)
-
+"""Batches' worth of texts that are sorted by length together, so that little is padding."""
 
 Measure = Callable[[], tuple[float, Mapping[str, float | None]]]
 """Validation: accuracy, and each criterion's metric, larger being better; None where it is undefined on the texts."""
 
 UNDEFINED = {
-    "sim": "the classifier gives all of them one class, which needs no explanation to be foretold",
+    "sim": "the classifier gives all of them one class, which can be predicted without any explanation",
     "cons": "the distances of their explanations, or of the model's states, do not differ",
     "comp": "none of them has a word",
     "suff": "none of them has a word",
@@ -104,8 +49,7 @@ class JointTrainer:
         classifier: the copy to train.
         module: its attention module.
         train: texts of the task loss and of comp, suff and cons.
-        pool: texts that the student learns from; empty without criterion sim. In each epoch it is shown the
-            explanations of one half, and asked about the other.
+        pool: texts that the student of criterion sim learns from and is asked about; not used without it.
         untrained: for the student of kind encoder, the encoder before fine-tuning.
         params: of the explainer.
         class_weights: of the task loss, (C,), or None.
@@ -130,26 +74,20 @@ class JointTrainer:
         seed: int,
     ) -> None:
         self.classifier, self.module, self.train, self.params = classifier, module, train, params
-        # A student has nothing to read in a text without pieces.
-        self.pool = pool.take([i for i, encoding in enumerate(pool.encodings) if encoding.positions])
-        if "sim" in params.criteria and len(self.pool) < 2:
-            raise DataError(
-                f"criterion 'sim': the student would learn from {len(self.pool)} texts; expected 2 or more, half to be "
-                "shown and half to be asked about: raise student.share, or add validation texts"
-            )
         self.class_weights, self.measure, self.seed = class_weights, measure, seed
         self.model = classifier.model
         self.device = classifier.device
         self.generator = torch.Generator().manual_seed(seed)
+        self.simulatability: Simulatability | None = None
+        if "sim" in params.criteria:
+            self.simulatability = Simulatability(
+                classifier, module, pool, untrained, params.student, self.generator, seed
+            )
         self.history: list[dict[str, Any]] = []
+        self.best = BestWeights(self.model, module)
+        self.best_score: tuple[float, float] | None = None
         self.step = 0
         self.last: tuple[list[str], list[str]] = [], []
-        self.untrained = untrained
-        self.student: Student | None = None
-        self.learned: Parameters = {}
-        self.shown: Iterator[Labelled] = iter(())
-        self.asked: Iterator[Labelled] = iter(())
-        self.met: list[str] = []
 
     # ---- the course of training ----------------------------------------------------------------------------------
 
@@ -175,20 +113,16 @@ class JointTrainer:
             groups.append({"params": learned, "lr": schedule.learning_rate, "weight_decay": schedule.weight_decay})
         optimiser = torch.optim.AdamW(groups)
         decay = torch.optim.lr_scheduler.StepLR(optimiser, schedule.decay_every, schedule.decay)
-        devices = [self.device] if self.device.type == "cuda" else []
         try:
-            with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
-                torch.manual_seed(self.seed)
-                best = self._note({}, None)
-                epochs = tqdm(
-                    range(schedule.epochs), desc=description, unit="epoch", disable=None if description else True
-                )
+            with seeded(self.seed, self.device), torch.inference_mode(False), torch.enable_grad():
+                self._end_epoch({})
+                epochs = epoch_bar(schedule.epochs, description)
                 for _ in epochs:
                     losses = self._epoch(optimiser, learned)
                     decay.step()
-                    best = self._note(losses, best)
+                    self._end_epoch(losses)
                     epochs.set_postfix(accuracy=f"{self.history[-1]['accuracy']:.3f}", **self.history[-1]["criteria"])
-                self._restore(best)
+                self.best.restore()
         finally:
             self.model.requires_grad_(False).eval()
             self.module.requires_grad_(False).eval()
@@ -197,28 +131,28 @@ class JointTrainer:
     def _epoch(self, optimiser: torch.optim.Optimizer, learned: list[nn.Parameter]) -> dict[str, float]:
         self.model.train()
         self.module.train()
-        if "sim" in self.params.criteria:
-            self._new_student()
+        if self.simulatability is not None:
+            self.simulatability.new_student()
         totals: dict[str, list[float]] = defaultdict(list)
         for rows in self._training_batches():
             self.step += 1
             terms = self.losses(self.train.take(rows))
             ids = [self.train.encodings[i].example_id for i in rows]
-            texts = {name: self.met if name == "sim" else ids for name in terms}
+            met = [] if self.simulatability is None else self.simulatability.met
+            texts = {name: met if name == "sim" else ids for name in terms}
             objectives.check_finite(terms, self.step, texts)
             self.last = list(terms), [*ids, *texts.get("sim", ())]
             weights = {"task": 1.0, **self.params.weights.model_dump()}
             loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
-            norms = nn.utils.clip_grad_norm_(learned, MAX_GRADIENT_NORM), nn.utils.get_total_norm(slopes)
-            if not all(norm.isfinite() for norm in norms):
-                raise self._stopped("the gradient is not finite")
-            optimiser.step()
+            descend(loss, optimiser, learned, self._check_gradient)
             for name, term in terms.items():
                 totals[name].append(float(term.detach()))
         return {name: fmean(values) for name, values in totals.items()}
+
+    def _check_gradient(self, norm: torch.Tensor) -> None:
+        slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
+        if not norm.isfinite() or not nn.utils.get_total_norm(slopes).isfinite():
+            raise self._stopped("the gradient is not finite")
 
     def _stopped(self, why: str) -> ModelError:
         """The error of a training that ran away at this step."""
@@ -229,24 +163,19 @@ class JointTrainer:
         schedule = self.params.schedule
         # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
         cons = "cons" in self.params.criteria
-        together, least = (1, self.params.consistency.least_texts) if cons else (SORTED_BATCHES, 1)
-        return self._batches(self.train, schedule.batch_size, schedule.max_texts, together, least)
+        stretch, least = (1, self.params.consistency.least_texts) if cons else (SORTED_BATCHES, 1)
+        return random_batches(
+            [len(encoding) for encoding in self.train.encodings],
+            schedule.batch_size,
+            self.generator,
+            stretch,
+            most=schedule.max_texts,
+            least=least,
+            mix_stretches=False,
+        )
 
-    def _batches(
-        self, data: Labelled, size: int, most: int | None = None, together: int = 1, least: int = 1
-    ) -> Iterator[list[int]]:
-        """Random batches; `together` of them are drawn at once, and neighbours in length among these go together.
-
-        Fewer than `least` texts that are left over go into the batch before.
-        """
-        order = torch.randperm(len(data), generator=self.generator)[:most].tolist()
-        for drawn in _cut(order, together * size, least):
-            batches = _cut(sorted(drawn, key=lambda i: len(data.encodings[i])), size, least)
-            for index in torch.randperm(len(batches), generator=self.generator).tolist():
-                yield batches[index]
-
-    def _note(self, losses: Mapping[str, float], best: Any) -> Any:
-        """Measure, add to the history, and return the better of this epoch and the best so far."""
+    def _end_epoch(self, losses: Mapping[str, float]) -> None:
+        """Measure, add to the history, and keep the weights if they are the best so far."""
         self.model.eval()
         self.module.eval()
         try:
@@ -269,17 +198,12 @@ class JointTrainer:
             score = (1.0, fmean(-math.inf if value is None else value for value in criteria.values()))
         else:
             score = (0.0, accuracy)
-        if best is not None and best[0] >= score:
-            return best
+        if self.best_score is not None and self.best_score >= score:
+            return
         for entry in self.history:
             entry["best"] = entry is self.history[-1]
-        kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
-        return score, kept, copy.deepcopy(self.module.state_dict())
-
-    def _restore(self, best: Any) -> None:
-        _, kept, module = best
-        self.model.load_state_dict(kept, strict=False)
-        self.module.load_state_dict(module)
+        self.best_score = score
+        self.best.keep()
 
     # ---- the losses of one step ----------------------------------------------------------------------------------
 
@@ -310,8 +234,8 @@ class JointTrainer:
                 terms["cons"] = objectives.correlation_loss(r, found.states)
             else:
                 terms["cons"] = objectives.clustering_loss(r, predicted)
-        if "sim" in criteria:
-            terms["sim"] = self._simulatability()
+        if self.simulatability is not None:
+            terms["sim"] = self.simulatability.loss()
         return terms
 
     def _answered(self, examples: Sequence[Example]) -> list[Encoding]:
@@ -379,74 +303,3 @@ class JointTrainer:
             output: Any = self.model(**inputs)
         logits: torch.Tensor = output.logits.float()
         return logits
-
-    # ---- simulatability ------------------------------------------------------------------------------------------
-
-    def _new_student(self) -> None:
-        """A student that knows nothing, since what explanations are worth shows while there is much to learn.
-
-        In this epoch it is asked about one half of its texts, drawn anew, and never shown their explanations.
-        """
-        order = torch.randperm(len(self.pool), generator=self.generator).tolist()
-        self.asked, self.shown = (self._rounds(self.pool.take(order[part::2])) for part in (1, 0))
-        params = self.params.student
-        if params.kind == "bag":
-            embeddings: Any = self.model
-            table = embeddings.get_input_embeddings().weight.detach().float().cpu()
-            ids = [t for e in self.pool.encodings for t, w in zip(e.input_ids, e.word_ids, strict=True) if w != NO_WORD]
-            classes = len(self.classifier.labels)
-            self.student = BagStudent(table, torch.tensor(ids), classes, params.dimensions, self.seed)
-        else:
-            assert self.untrained is not None
-            self.student = EncoderStudent(self.untrained, self.module)
-            for parameter in self.student.attention.parameters():
-                parameter.requires_grad_(True)
-        self.student.to(self.device)
-        self.learned = self.student.beginning(self.generator)
-
-    def _simulatability(self) -> torch.Tensor:
-        """Loss of a student after a pilot update on a batch, on another one.
-
-        The student keeps the update for the epoch, or is forgotten after the step.
-        """
-        assert self.student is not None
-        student, params = self.student, self.params.student
-        texts = next(self.shown), next(self.asked)
-        self.met = [e.example_id for data in texts for e in data.encodings]
-        shown, asked = (self._explained(data) for data in texts)
-
-        ahead = pilot(
-            lambda parameters: simulation_loss(student, parameters, *shown, params.weight),
-            self.learned,
-            params.learning_rate,
-            params.pilot_steps,
-        )
-        term = simulation_loss(student, ahead, *asked, params.asked_weight)
-        if params.restart == "step":
-            self.learned = student.beginning(self.generator)
-        else:
-            self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
-        return term
-
-    def _rounds(self, data: Labelled) -> Iterator[Labelled]:
-        """Batches of like numbers of texts, round after round.
-
-        They are not sorted by length: what was learned from short texts is asked about long ones, too.
-        """
-        batches = math.ceil(len(data) / self.params.student.batch_size)
-        while True:
-            yield from (data.take(rows) for rows in self._batches(data, math.ceil(len(data) / batches)))
-
-    def _explained(self, data: Labelled) -> tuple[Batch, torch.Tensor, torch.Tensor]:
-        """A batch of the student's texts, the classes given and the explanations, with their graph."""
-        batch = self.classifier.batch(data.encodings)
-        found = explain_batch(self.classifier, self.module, batch)
-        return batch, found.logits.detach().argmax(-1), found.r
-
-
-def _cut(rows: Sequence[int], size: int, least: int) -> list[list[int]]:
-    """In pieces of `size`; fewer than `least` rows that are left over go into the piece before."""
-    pieces = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
-    if len(pieces) > 1 and len(pieces[-1]) < least:
-        pieces[-2:] = [pieces[-2] + pieces[-1]]
-    return pieces

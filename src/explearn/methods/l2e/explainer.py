@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, ModelError, UnsupportedError, first_line
+from explearn.core.batching import budget_batches
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.method_info import About
+from explearn.core.records import Example
+from explearn.core.sections import members
 from explearn.core.seeds import hash_order
-from explearn.core.settings import check_section
-from explearn.core.storage import atomic_folder, read_json, write_json
 from explearn.data.alignment import NO_WORD, aggregate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.info import About
-from explearn.methods.base.lessons import Lesson, Lessons, read_lessons
+from explearn.methods.base.files import State
+from explearn.methods.base.task_data import Lesson, Lessons, TaskData
 from explearn.methods.l2e.losses import LEVELS
-from explearn.methods.l2e.params import L2EParams, members
+from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, initialise, principal_embeddings
 from explearn.methods.l2e.training import (
-    Schedule,
     StudentEpoch,
     StudentLesson,
     collate,
@@ -38,17 +35,7 @@ from explearn.methods.l2e.training import (
     train,
 )
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding, budget_batches
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
-
-if TYPE_CHECKING:
-    from explearn.core.records import Example
-
-Formulation = Literal["labelling", "ranking"]
-
-WEIGHTS = "student.safetensors"
-CONFIG = "config.json"
+from explearn.models.encoding import Batch, Encoding
 
 
 class L2E(LearnedExplainer, BatchExplainer):
@@ -70,21 +57,7 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     `signed` is the teacher's under `labelling`; rank scores have no sign.
 
-    Args:
-        teacher: name of a method whose scores of the task's texts the stage teach has written, or `ensemble:a,b,c`:
-            their mean after each is turned into ranks.
-        formulation: `labelling` (time and memory linear in the tokens) or `ranking` (quadratic, for short texts).
-        ranking_order: what the ranking is of: `magnitude`, |w|, as in the paper, or `signed`, w.
-        layers, heads, width, feedforward: of the encoder; width is also that of the embeddings.
-        window: sub-tokens to either side that one attends to, for long texts; None: all.
-        embeddings: start from the principal components of the `classifier`'s own word embeddings, or at `random`.
-        train_embeddings: whether training changes them.
-        dropout: rate.
-        optimizer: `adamw`, or `sgd` as in the paper.
-        learning_rate, weight_decay, epochs, batch_size: without a schedule; batches are of texts.
-        patience: epochs without better agreement on validation texts before training stops.
-        max_texts: most training texts, drawn by seed; None: all that were taught.
-        seed: of the initial weights, dropout and the order of the texts.
+    Options: `L2EParams`. The seed decides the initial weights, dropout and the order of the texts.
     """
 
     about = About(
@@ -95,50 +68,13 @@ class L2E(LearnedExplainer, BatchExplainer):
         uncounted=True,
     )
     aggregation = "max"
+    section = L2EParams
+    options: L2EParams
+    weights_file = "student.safetensors"
 
-    def __init__(
-        self,
-        teacher: str = "attcat",
-        formulation: Formulation = "labelling",
-        ranking_order: Literal["magnitude", "signed"] = "magnitude",
-        layers: int = 4,
-        heads: int = 4,
-        width: int = 128,
-        feedforward: int = 256,
-        window: int | None = None,
-        embeddings: Literal["classifier", "random"] = "classifier",
-        train_embeddings: bool = True,
-        dropout: float = 0.1,
-        optimizer: Literal["adamw", "sgd"] = "adamw",
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.01,
-        epochs: int = 20,
-        patience: int = 3,
-        batch_size: int = 32,
-        max_texts: int | None = None,
-        seed: int = 13,
-    ) -> None:
-        self.teacher = teacher
-        self.formulation: Formulation = formulation
-        self.ranking_order = ranking_order
-        self.layers = layers
-        self.heads = heads
-        self.width = width
-        self.feedforward = feedforward
-        self.window = window
-        self.embeddings = embeddings
-        self.train_embeddings = train_embeddings
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.max_texts = max_texts
-        self.seed = seed
-        check_section(L2EParams, {name: getattr(self, name) for name in L2EParams.model_fields})
-        members(teacher)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        members(self.options.teacher)
         self.signed = False
         self.student: Student | None = None
         self.classifier = ""
@@ -149,7 +85,15 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train on what the teacher says of a task's training and validation texts.
+
+        Raises DataError where it says nothing, or a lesson does not fit its text.
+        """
+        lessons = task.lessons(self.options.teacher)
+        return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
+
+    def fit_lessons(
         self,
         classifier: Classifier,
         examples: Sequence[Example],
@@ -167,28 +111,29 @@ class L2E(LearnedExplainer, BatchExplainer):
 
         Raises DataError where there is nothing to learn from, or a lesson does not fit its text.
         """
-        self.signed = lessons.signed and self.formulation == "labelling"
+        self.signed = lessons.signed and self.options.formulation == "labelling"
         self.classifier = classifier.fingerprint
         table: Any = classifier.model.get_input_embeddings().weight
         self.vocabulary = len(table)
         self.classes = len(classifier.labels)
         by_id = {example.id: example for example in examples}
         taught = lessons.by_split.get("train", [])
-        if self.max_texts is not None and len(taught) > self.max_texts:
-            chosen = set(hash_order((lesson.example_id for lesson in taught), self.seed)[: self.max_texts])
+        if self.options.max_texts is not None and len(taught) > self.options.max_texts:
+            chosen = set(hash_order((lesson.example_id for lesson in taught), self.seed)[: self.options.max_texts])
             taught = [lesson for lesson in taught if lesson.example_id in chosen]
         training = self._student_lessons(classifier, by_id, taught, lessons.signed)
         if not training:
-            raise DataError(f"teacher {self.teacher!r} explains no training text; expected some to learn from")
+            raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
         validation = self._student_lessons(classifier, by_id, lessons.by_split.get("validation", []), lessons.signed)
         self.trained_on = {"train": len(training), "validation": len(validation)}
         student = self._build()
         initialise(student, self.seed)
-        if self.embeddings == "classifier":
-            student.embeddings.weight.data.copy_(principal_embeddings(table, self.width))
-        student.embeddings.requires_grad_(self.train_embeddings)
-        schedule = Schedule(**{name: getattr(self, name) for name in Schedule.__dataclass_fields__})
-        self.history = train(student, training, validation, schedule, device or classifier.device, description)
+        if self.options.embeddings == "classifier":
+            student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
+        student.embeddings.requires_grad_(self.options.train_embeddings)
+        self.history = train(
+            student, training, validation, self.options, self.seed, device or classifier.device, description
+        )
         self.student = student
         return self
 
@@ -200,11 +145,11 @@ class L2E(LearnedExplainer, BatchExplainer):
             if example is None or len(example.all_words) != len(lesson.weights):
                 words = "no such text" if example is None else f"a text of {len(example.all_words)} words"
                 raise DataError(
-                    f"teacher {self.teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word scores for "
-                    f"{words}; expected one a word, run the stage teach again"
+                    f"teacher {self.options.teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word "
+                    f"scores for {words}; expected one a word, run the stage teach again"
                 )
         encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        magnitude = self.formulation == "ranking" and self.ranking_order == "magnitude"
+        magnitude = self.options.formulation == "ranking" and self.options.ranking_order == "magnitude"
         found = [
             student_lesson(
                 encoding, classifier.label_index(lesson.target), lesson.weights, signed, magnitude, self.vocabulary
@@ -213,35 +158,24 @@ class L2E(LearnedExplainer, BatchExplainer):
         ]
         return [lesson for lesson in found if (lesson.owner != NO_WORD).any()]
 
-    def fit_task(
-        self, workspace: Workspace, params: Params, task: str, compute: ComputeOptions, description: str | None = None
-    ) -> Self:
-        """Train on what the stage teach wrote of a task's training texts."""
-        classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-        lessons = read_lessons(workspace, task, self.teacher, classifier.fingerprint)
-        return self.fit(classifier, workspace.read_examples(task), lessons, description=description)
-
     def _build(self) -> Student:
         return Student(
             self.vocabulary,
             self.classes,
-            1 if self.formulation == "ranking" else len(LEVELS),
-            self.layers,
-            self.heads,
-            self.width,
-            self.feedforward,
-            self.window,
-            self.dropout,
+            1 if self.options.formulation == "ranking" else len(LEVELS),
+            self.options.layers,
+            self.options.heads,
+            self.options.width,
+            self.options.feedforward,
+            self.options.window,
+            self.options.dropout,
         )
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
         if self.student is None:
-            raise ModelError(
-                "this L2E is not trained; load a trained one with get_explainer(name, path=FOLDER), "
-                "or --explainer FOLDER on the command line"
-            )
+            raise self._untrained()
         if classifier.fingerprint != self.classifier:
             raise UnsupportedError(
                 "this L2E has learned to explain another classifier, and does not look at the one given; "
@@ -265,7 +199,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         """Scores of all positions of each encoding, 0 outside the text."""
         found = []
         outputs, real, texts = self._outputs(encodings, targets, device)
-        scores = token_scores(outputs, real, self.formulation).cpu().numpy()
+        scores = token_scores(outputs, real, self.options.formulation).cpu().numpy()
         for row, (encoding, (first, length)) in enumerate(zip(encodings, texts, strict=True)):
             of_text = np.zeros(len(encoding), dtype=np.float32)
             of_text[first : first + length] = scores[row, 1 : 1 + length]
@@ -301,7 +235,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         Returns one array (words,) a text. Raises ModelError for a student that is not trained.
         """
         if self.student is None:
-            raise ModelError("this L2E is not trained; load a trained one with get_explainer(name, path=FOLDER)")
+            raise self._untrained()
         results: dict[int, NDArray[np.float32]] = {}
         for indices in budget_batches([len(e) for e in encodings], max_tokens):
             rows = [encodings[i] for i in indices]
@@ -324,14 +258,14 @@ class L2E(LearnedExplainer, BatchExplainer):
         that is not trained, UnsupportedError for one that ranks.
         """
         if self.student is None:
-            raise ModelError("this L2E is not trained; load a trained one with get_explainer(name, path=FOLDER)")
-        if self.formulation != "labelling":
+            raise self._untrained()
+        if self.options.formulation != "labelling":
             raise UnsupportedError("this L2E ranks words and knows no levels; train one with formulation 'labelling'")
         results: dict[int, NDArray[np.int8]] = {}
         for indices in budget_batches([len(e) for e in encodings], max_tokens):
             rows = [encodings[i] for i in indices]
             outputs, real, texts = self._outputs(rows, [targets[i] for i in indices], device or torch.device("cpu"))
-            expected = token_scores(outputs, real, self.formulation).cpu().numpy()
+            expected = token_scores(outputs, real, self.options.formulation).cpu().numpy()
             likeliest = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
             for row, (index, encoding, (first, length)) in enumerate(zip(indices, rows, texts, strict=True)):
                 owner = np.asarray(encoding.word_ids[first : first + length], dtype=np.int64)
@@ -345,43 +279,27 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*L2EParams.model_fields, "seed")}
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def _state(self) -> State:
         if self.student is None:
-            raise ModelError("this L2E is not trained; there is nothing to save")
-        with atomic_folder(folder) as partial:
-            tensors = {name: value.detach().cpu().contiguous() for name, value in self.student.state_dict().items()}
-            save_file(tensors, partial / WEIGHTS)
-            config = {
-                "explainer": "L2E",
-                "options": self._options(),
-                "signed": self.signed,
-                "classifier": self.classifier,
-                "vocabulary": self.vocabulary,
-                "classes": self.classes,
-                "trained_on": self.trained_on,
-                "history": [asdict(epoch) for epoch in self.history],
-            }
-            write_json(partial / CONFIG, config)
+            raise self._nothing_to_save()
+        record = {
+            "signed": self.signed,
+            "classifier": self.classifier,
+            "vocabulary": self.vocabulary,
+            "classes": self.classes,
+            "trained_on": self.trained_on,
+            "history": [asdict(epoch) for epoch in self.history],
+        }
+        return State(self.student.state_dict(), record)
 
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        folder = Path(folder)
-        try:
-            config = read_json(folder / CONFIG)
-            tensors = load_file(folder / WEIGHTS)
-            explainer = cls(**config["options"])
-            explainer.signed = bool(config["signed"])
-            explainer.classifier = str(config["classifier"])
-            explainer.vocabulary = int(config["vocabulary"])
-            explainer.classes = int(config["classes"])
-            explainer.trained_on = dict(config["trained_on"])
-            explainer.history = [StudentEpoch(**epoch) for epoch in config["history"]]
-            explainer.student = explainer._build()
-            explainer.student.load_state_dict(tensors)
-        except (ExplearnError, SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{folder}: not a trained L2E ({first_line(error)})") from error
-        explainer.student.requires_grad_(False).eval()
-        return explainer
+    def _restore(self, state: State, folder: Path) -> None:
+        record = state.record
+        self.signed = bool(record["signed"])
+        self.classifier = str(record["classifier"])
+        self.vocabulary = int(record["vocabulary"])
+        self.classes = int(record["classes"])
+        self.trained_on = dict(record["trained_on"])
+        self.history = [StudentEpoch(**epoch) for epoch in record["history"]]
+        self.student = self._build()
+        self.student.load_state_dict(dict(state.tensors))
+        self.student.requires_grad_(False).eval()

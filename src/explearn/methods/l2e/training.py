@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from torch import nn
-from tqdm.auto import tqdm
 
+from explearn.core.batching import random_batches
 from explearn.data.alignment import NO_WORD
+from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.l2e.losses import labelling_loss, ranking_loss
+from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student
 from explearn.metrics.stability import levels
 from explearn.models.encoding import Encoding
 
-BUCKET_BATCHES = 16
+SORTED_BATCHES = 16
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
-
-LARGEST_NORM = 1.0
-"""To which the gradient of all parameters together is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +82,6 @@ def student_lesson(
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """How to train: as the options of `explearn.methods.l2e.L2E` of the same names."""
-
-    formulation: str
-    optimizer: str
-    learning_rate: float
-    weight_decay: float
-    epochs: int
-    patience: int
-    batch_size: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
 class StudentEpoch:
     """Mean loss of an epoch's batches, and `agreement` with the teacher on the validation texts (None without)."""
 
@@ -109,61 +93,46 @@ def train(
     student: Student,
     lessons: Sequence[StudentLesson],
     validation: Sequence[StudentLesson],
-    schedule: Schedule,
+    options: L2EParams,
+    seed: int,
     device: torch.device,
     description: str | None = None,
 ) -> list[StudentEpoch]:
-    """Train in place until the agreement on the validation texts has not risen for `patience` epochs.
+    """Train in place until the agreement on the validation texts has not risen for `options.patience` epochs.
 
     The student ends with the weights of the best epoch; without validation texts, of the last.
     """
-    generator = torch.Generator().manual_seed(schedule.seed)
+    generator = torch.Generator().manual_seed(seed)
     student.to(device).train()
     parameters = [p for p in student.parameters() if p.requires_grad]
-    optimizer: torch.optim.Optimizer
-    if schedule.optimizer == "sgd":
-        optimizer = torch.optim.SGD(parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay)
-    else:
-        optimizer = torch.optim.AdamW(parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay)
+    kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
+    optimizer = kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay)
+    lengths = [len(lesson.ids) for lesson in lessons]
     history: list[StudentEpoch] = []
-    best, weights = -1, {name: value.clone() for name, value in student.state_dict().items()}
-    epochs = tqdm(range(schedule.epochs), desc=description, unit="epoch", disable=None if description else True)
-    for epoch in epochs:
+    best, weights = 0, BestWeights(student)
+    epochs = epoch_bar(options.epochs, description)
+    for epoch, _ in enumerate(epochs):
         student.train()
         total, batches = 0.0, 0
         # Dropout draws from the global generator.
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(schedule.seed * 100_003 + epoch)
-            for indices in _batches([len(lesson.ids) for lesson in lessons], schedule.batch_size, generator):
-                loss = _loss(student, [lessons[i] for i in indices], schedule.formulation, device)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(parameters, LARGEST_NORM)
-                optimizer.step()
+        with seeded(seed * 100_003 + epoch, device):
+            for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
+                loss = _loss(student, [lessons[i] for i in indices], options.formulation, device)
+                descend(loss, optimizer, parameters)
                 total, batches = total + float(loss.detach()), batches + 1
         student.eval()
-        agreement = agreement_with(student, validation, schedule.formulation, schedule.batch_size, device)
+        agreement = agreement_with(student, validation, options.formulation, options.batch_size, device)
         history.append(StudentEpoch(total / max(1, batches), agreement))
         epochs.set_postfix(loss=f"{history[-1].loss:.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
-        if agreement is None or best < 0 or agreement > (history[best].agreement or 0.0):
-            best, weights = epoch, {name: value.clone() for name, value in student.state_dict().items()}
-        elif epoch - best >= schedule.patience:
+        if agreement is None or not epoch or agreement > (history[best].agreement or 0.0):
+            best = epoch
+            weights.keep()
+        elif epoch - best >= options.patience:
             break
     epochs.close()
-    student.load_state_dict(weights)
+    weights.restore()
     student.cpu().eval().requires_grad_(False)
     return history
-
-
-def _batches(lengths: Sequence[int], size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Indices in random batches of texts of like length."""
-    order = torch.randperm(len(lengths), generator=generator).tolist()
-    batches = []
-    for start in range(0, len(order), BUCKET_BATCHES * size):
-        bucket = sorted(order[start : start + BUCKET_BATCHES * size], key=lambda i: lengths[i])
-        batches += [bucket[i : i + size] for i in range(0, len(bucket), size)]
-    for index in torch.randperm(len(batches), generator=generator).tolist():
-        yield batches[index]
 
 
 def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.introspection.anatomy import dissect
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, budget_batches
+from explearn.models.encoding import Batch
 
 Logits = NDArray[np.float64]
 

@@ -1,0 +1,91 @@
+"""The folder of a trained explainer: config.json, one safetensors file, and what a method puts beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from explearn.core.errors import ExplearnError, ModelError, first_line
+from explearn.core.storage import atomic_folder, read_json, write_json
+
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that training made of an explainer.
+
+    tensors: by name. record: JSON values, the rest of config.json beside `explainer` and `options`.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    record: Mapping[str, Any]
+
+
+def write_trained(
+    folder: str | os.PathLike[str],
+    weights: str,
+    explainer: str,
+    options: Mapping[str, Any],
+    state: State,
+    beside: Callable[[Path], None],
+) -> None:
+    """Write an explainer, atomically.
+
+    Args:
+        weights: name of the safetensors file.
+        explainer: name of the class. options: what to make it with.
+        beside: writes what a method keeps beside the two files.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    with atomic_folder(folder) as partial:
+        save_file(tensors, partial / weights)
+        beside(partial)
+        write_json(partial / CONFIG, {"explainer": explainer, "options": dict(options), **state.record})
+
+
+def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], State]:
+    """The options of an explainer, and its state.
+
+    Raises ModelError for another explainer's folder or a tensor that is not finite; what is missing or damaged raises
+    whatever it may, for `told_as_model_error`.
+    """
+    config = read_json(folder / CONFIG)
+    if config["explainer"] != explainer:
+        raise ModelError(f"holds a {config['explainer']}")
+    tensors = load_file(folder / weights)
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ModelError(f"{weights}: {name} holds a value that is not finite")
+    options = dict(config["options"])
+    return options, State(tensors, {key: config[key] for key in config if key not in ("explainer", "options")})
+
+
+@contextmanager
+def told_as_model_error(folder: Path, title: str) -> Iterator[None]:
+    """Turn whatever a missing or damaged file raises inside the block into one sentence.
+
+    Args:
+        title: of the explainer, for readers.
+    """
+    try:
+        yield
+    except (
+        ExplearnError,
+        SafetensorError,
+        OSError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        raise ModelError(f"{folder}: not a trained {title} ({first_line(error)})") from error

@@ -1,0 +1,135 @@
+"""A task made from lists of texts, for use without the pipeline's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import SPLITS, Example, Split
+from explearn.core.sections import members
+from explearn.introspection.features import ExampleFeatures, compute_features, feature_source
+from explearn.methods.base.lessons import lessons_of, make_teacher
+from explearn.methods.base.task_data import Lessons, TaskData
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import load_encoder
+
+LabelledText = Example | tuple[str, str]
+"""An example, or a text with its label."""
+
+
+class ListedTask:
+    """`explearn.methods.base.task_data.TaskData` of texts in memory.
+
+    What the pipeline's stages would have written is computed when it is asked for: features by the classifier, lessons
+    by the teacher.
+
+        task = ListedTask(classifier, [("A warm, funny sequel.", "positive"), ...], validation)
+        ivra = IvRA(criteria=["comp", "suff"]).fit(task)
+
+    Args:
+        classifier: what is to be explained.
+        train, validation: examples, or pairs of a text and its label. The N-th pair of `train` gets the id `train-N`,
+            N from 1 up.
+        gold: example id -> which of its words are evidence.
+        rationale_split: split of the texts in `gold`.
+        others: other tasks, for methods that learn from them.
+        name: of the task.
+        lessons: what teachers said of the texts, by the name of the teacher; another teacher is made and asked.
+        teachers: options of the methods that teach, by their names (default: each method's own).
+        encoder, encoder_revision: pretrained encoder that the classifier comes from.
+        untrained_encoder: makes that encoder with a new head (default: load `encoder`).
+        balanced: whether the classifier was fine-tuned with classes weighed against their frequency.
+        layer: whose attention features are taken; negative counts from the end.
+        seed: of teachers that draw at random.
+        search_file: where a search for options keeps its trials.
+
+    Raises DataError for a text that is neither an example nor a pair.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        train: Sequence[LabelledText],
+        validation: Sequence[LabelledText] = (),
+        *,
+        gold: Mapping[str, Sequence[bool]] | None = None,
+        rationale_split: Split = "train",
+        others: Sequence[TaskData] = (),
+        name: str = "texts",
+        lessons: Mapping[str, Lessons] | None = None,
+        teachers: Mapping[str, Mapping[str, Any]] | None = None,
+        encoder: str | None = None,
+        encoder_revision: str | None = None,
+        untrained_encoder: Callable[[], torch.nn.Module] | None = None,
+        balanced: bool = True,
+        layer: int = -1,
+        seed: int = 13,
+        search_file: Path | None = None,
+    ) -> None:
+        self.classifier, self.name = classifier, name
+        self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
+        self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
+        self._lessons, self._teachers = dict(lessons or {}), dict(teachers or {})
+        self._untrained_encoder, self._layer, self._seed, self._search_file = (
+            untrained_encoder,
+            layer,
+            seed,
+            search_file,
+        )
+        self._splits: dict[str, list[Example]] = {
+            "train": [self._example(text, number, "train") for number, text in enumerate(train, start=1)],
+            "validation": [
+                self._example(text, number, "validation") for number, text in enumerate(validation, start=1)
+            ],
+        }
+
+    def _example(self, text: LabelledText, number: int, split: Split) -> Example:
+        if isinstance(text, Example):
+            return text
+        if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
+            raise DataError(
+                f"{split} text {number}: got {type(text).__name__}; expected explearn.Example, or a text and its label"
+            )
+        words, label = text
+        return Example(f"{split}-{number}", tuple(words.split()), label, split, self.name)
+
+    @property
+    def device(self) -> torch.device:
+        return self.classifier.device
+
+    @property
+    def untrained_encoder(self) -> Callable[[], torch.nn.Module] | None:
+        if self._untrained_encoder is not None or self.encoder is None:
+            return self._untrained_encoder
+        encoder = self.encoder
+
+        def load() -> torch.nn.Module:
+            model, _ = load_encoder(encoder, self.classifier.labels, self.classifier.max_length, self.encoder_revision)
+            return model
+
+        return load
+
+    def examples(self, split: str | None = None) -> list[Example]:
+        if split is None:
+            return [example for rows in self._splits.values() for example in rows]
+        if split not in SPLITS:
+            raise UnknownNameError("split", split, SPLITS)
+        return list(self._splits.get(split, ()))
+
+    def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
+        source = feature_source(self.classifier, self._layer)
+        return source, compute_features(self.classifier, self.examples(split), self._layer, hidden)
+
+    def lessons(self, teacher: str) -> Lessons:
+        if teacher not in self._lessons:
+            options = {name: self._teachers.get(name, {}) for name in members(teacher)}
+            methods = make_teacher(teacher, options, self._seed)
+            self._lessons[teacher] = lessons_of(methods, self.classifier, self._splits)
+        return self._lessons[teacher]
+
+    def scratch(self, name: str) -> Path | None:
+        return self._search_file

@@ -1,0 +1,217 @@
+"""What the encoders differ in, one entry for each model type of transformers.
+
+Methods that take a classifier apart, capture its attention or set its positions read this table; nothing else in the
+code asks for a model type. To add an encoder, add its entry. The tests then compare its parts with the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from explearn.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class BlockParts:
+    """Where a block keeps its parts, as dotted paths from the block; see `anatomy.Block` for what they are."""
+
+    query: str
+    key: str
+    value: str
+    output: str
+    heads: str
+    attention_norm: str
+    expand: str
+    activation: str
+    contract: str
+    norm: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadParts:
+    """Where a classification head keeps its parts, as dotted paths from the classifier; see `anatomy.Head`.
+
+    `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
+    for it. `base_model` is transformers' name for the encoder.
+    """
+
+    dense: str
+    activation: str
+    classifier: str
+
+
+BERT_BLOCK = BlockParts(
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    output="attention.output.dense",
+    heads="attention.self.num_attention_heads",
+    attention_norm="attention.output.LayerNorm",
+    expand="intermediate.dense",
+    activation="intermediate.intermediate_act_fn",
+    contract="output.dense",
+    norm="output.LayerNorm",
+)
+
+DISTILBERT_BLOCK = BlockParts(
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    output="attention.out_lin",
+    heads="attention.n_heads",
+    attention_norm="sa_layer_norm",
+    expand="ffn.lin1",
+    activation="ffn.activation",
+    contract="ffn.lin2",
+    norm="output_layer_norm",
+)
+
+ALBERT_BLOCK = BlockParts(
+    query="attention.query",
+    key="attention.key",
+    value="attention.value",
+    output="attention.dense",
+    heads="attention.num_attention_heads",
+    attention_norm="attention.LayerNorm",
+    expand="ffn",
+    activation="activation",
+    contract="ffn_output",
+    norm="full_layer_layer_norm",
+)
+
+BERT_HEAD = HeadParts("base_model.pooler.dense", "base_model.pooler.activation", "classifier")
+ROBERTA_HEAD = HeadParts("classifier.dense", "tanh", "classifier.out_proj")
+ELECTRA_HEAD = HeadParts("classifier.dense", "classifier.activation", "classifier.out_proj")
+DISTILBERT_HEAD = HeadParts("pre_classifier", "relu", "classifier")
+ALBERT_HEAD = HeadParts("base_model.pooler", "base_model.pooler_activation", "classifier")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What is known of a model type.
+
+    Attributes:
+        parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.Block` describes
+            them: layer norms after the residual sums, and attention that is softmax(QK^T / sqrt(d)) with nothing added
+            but the padding mask.
+        head: where the classification head keeps its parts; None with `parts`.
+        blocks: path from the encoder to its list of blocks.
+        shared: path from an entry of that list to its blocks, where an entry is a group of blocks whose weights several
+            layers share (ALBERT).
+        projection: path from the encoder to the linear map from embeddings to the width of the blocks, for types that
+            may have one.
+        counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
+        segments: whether the embeddings take segment ids.
+        reads: the token whose vector the classification head reads.
+    """
+
+    parts: BlockParts | None = None
+    head: HeadParts | None = None
+    blocks: str = "encoder.layer"
+    shared: str | None = None
+    projection: str | None = None
+    counts_from_padding: bool = False
+    segments: bool = True
+    reads: Literal["first", "last"] = "first"
+
+
+ROBERTA = Architecture(BERT_BLOCK, ROBERTA_HEAD, counts_from_padding=True)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "albert": Architecture(
+        ALBERT_BLOCK,
+        ALBERT_HEAD,
+        blocks="encoder.albert_layer_groups",
+        shared="albert_layers",
+        projection="encoder.embedding_hidden_mapping_in",
+    ),
+    "bert": Architecture(BERT_BLOCK, BERT_HEAD),
+    "camembert": ROBERTA,
+    "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
+    "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
+    "roberta": ROBERTA,
+    "roberta-prelayernorm": Architecture(counts_from_padding=True),
+    "xlm-roberta": ROBERTA,
+    "xlm-roberta-xl": Architecture(counts_from_padding=True),
+}
+"""Model type, as config.json names it -> entry."""
+
+UNKNOWN = Architecture()
+"""Of types without an entry: classified and explained by methods that look at inputs and outputs alone."""
+
+
+def architecture(config: Any) -> Architecture:
+    """The entry for a model's configuration, UNKNOWN for a type that has none."""
+    return ARCHITECTURES.get(config.model_type, UNKNOWN)
+
+
+def taken_apart() -> list[str]:
+    """Model types whose attention can be captured and whose parts are known, sorted."""
+    return sorted(name for name, entry in ARCHITECTURES.items() if entry.parts and entry.reads == "first")
+
+
+def position_offset(config: Any) -> int:
+    """Position id of the first token."""
+    return int(config.pad_token_id) + 1 if architecture(config).counts_from_padding else 0
+
+
+def tells_segments_apart(config: Any) -> bool:
+    """Whether segment ids say which of two segments a token is in; elsewhere separators alone say so."""
+    return architecture(config).segments and getattr(config, "type_vocab_size", 0) > 1
+
+
+@contextmanager
+def unusual_build(config: Any) -> Iterator[None]:
+    """Turn a part that is not where the table says into an UnsupportedError."""
+    try:
+        yield
+    except AttributeError as error:
+        raise UnsupportedError(
+            f"this {config.model_type!r} classifier is built in an unusual way ({error}); methods that take it apart "
+            "do not know it; input_x_gradient and occlusion need no parts"
+        ) from error
+
+
+def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
+    """An encoder's blocks in the order in which they run; a shared block stands there once for each time it runs.
+
+    Raises UnsupportedError where they are not at the place that the table gives.
+    """
+    config: Any = encoder.config
+    entry = architecture(config)
+    with unusual_build(config):
+        listed: Any = attrgetter(entry.blocks)(encoder)
+        if entry.shared is None:
+            return list(listed)
+        layers_per_group = config.num_hidden_layers / config.num_hidden_groups
+        groups = [listed[int(layer / layers_per_group)] for layer in range(config.num_hidden_layers)]
+        return [block for group in groups for block in attrgetter(entry.shared)(group)]
+
+
+def keep_lowest(encoder: nn.Module, count: int) -> bool:
+    """Drop all blocks but the lowest `count`; False where there is no list of blocks to cut.
+
+    Changes `encoder` and its configuration. A block that layers share stays and runs `count` times.
+    """
+    from torch import nn
+
+    config: Any = encoder.config
+    entry = architecture(config)
+    if entry.shared is None:
+        owner, _, name = entry.blocks.rpartition(".")
+        stack: Any = encoder
+        for step in filter(None, owner.split(".")):
+            stack = getattr(stack, step, None)
+        blocks = getattr(stack, name, None)
+        if not isinstance(blocks, nn.ModuleList):
+            return False
+        setattr(stack, name, blocks[:count])
+    config.num_hidden_layers = count
+    return True

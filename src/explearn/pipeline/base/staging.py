@@ -1,0 +1,150 @@
+"""What all stages share: their options, their parameters, seeding, and how they end on an error."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_type_hints
+
+import typer
+
+from explearn.core.compute import ComputeOptions, Precision
+from explearn.core.errors import ExplearnError
+from explearn.pipeline.base.params import load_params
+
+TaskOption = Annotated[
+    str, typer.Option(help="Task of the profile, one of `tasks` in the params file.", envvar="EXPLEARN_TASK")
+]
+
+
+def _max_tokens(value: str) -> str:
+    if value != "auto" and not (value.isdigit() and int(value) > 0):
+        raise typer.BadParameter(f"got {value!r}; expected a positive number of sub-tokens, or auto")
+    return value
+
+
+COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "device": (
+        Annotated[
+            str,
+            typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE"),
+        ],
+        "auto",
+    ),
+    "precision": (
+        Annotated[
+            Precision,
+            typer.Option(
+                help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on "
+                "CUDA, else fp32.",
+                envvar="EXPLEARN_PRECISION",
+            ),
+        ],
+        "fp32",
+    ),
+    "max_tokens": (
+        Annotated[
+            str,
+            typer.Option(
+                help="Most sub-tokens in a batch of predictions, padding included, or auto: by the device and its free "
+                "memory.",
+                envvar="EXPLEARN_MAX_TOKENS",
+                callback=_max_tokens,
+            ),
+        ],
+        "auto",
+    ),
+    "compile": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--compile/--no-compile",
+                help="Run plain predictions (and training) through torch.compile; passes that look inside the model "
+                "are not compiled.",
+                envvar="EXPLEARN_COMPILE",
+            ),
+        ],
+        False,
+    ),
+    "seed": (
+        Annotated[
+            int | None,
+            typer.Option(
+                help="Seed of everything random; by default the parameter `seed`. Overriding it here is for trials "
+                "outside DVC, which does not see it.",
+                envvar="EXPLEARN_SEED",
+                min=0,
+                show_default="params.yaml",
+            ),
+        ],
+        None,
+    ),
+}
+"""Name -> (annotation, default) of the options that every stage and `explearn explain` take."""
+
+
+def compute_options(device: str, precision: Precision, max_tokens: str, compile: bool) -> ComputeOptions:
+    """Options as they come from the command line; raises ParamsError or DeviceError."""
+    tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
+    return ComputeOptions(device, precision, tokens, compile)
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """End with one sentence on standard error and the error's exit code (2) where the user can mend it."""
+    try:
+        yield
+    except ExplearnError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from error
+    except KeyboardInterrupt:
+        print("interrupted; earlier outputs are as they were", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
+
+    Args:
+        precision: this stage's default of the option --precision.
+
+    Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
+    compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
+    tasks. All others are options of the stage itself. The docstring is the help.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[[], None]:
+        arguments = inspect.signature(function).parameters
+        own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
+
+        @functools.wraps(function)
+        def command(**options: Any) -> None:
+            with user_errors():
+                params = load_params(options.pop("params_file"))
+                seed = options.pop("seed")
+                compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
+                if "task" in options:
+                    params.check_task(options["task"])
+                filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+                function(**options, **{name: value for name, value in filled.items() if name in arguments})
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
+        hints = get_type_hints(function, include_extras=True)
+        signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+        signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
+        for name, (annotation, default) in COMPUTE_OPTIONS.items():
+            default = precision if name == "precision" else default
+            signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+        command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in signature}
+        del command.__wrapped__
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command()(command)
+        return cast(Callable[[], None], app)
+
+    return decorate

@@ -1,0 +1,106 @@
+"""All metrics of a task's methods, from the files that earlier stages left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError
+from explearn.core.method_names import get_info
+from explearn.core.records import Example
+from explearn.core.storage import read_attributions, read_json, write_json
+from explearn.introspection.representations import aggregate_states, word_embeddings
+from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
+from explearn.metrics.files import write_by_text, write_comparisons
+from explearn.metrics.plausibility import rationale_k
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import evaluate_classifier
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.plot_data import PLOTTED, write_plot_data
+from explearn.pipeline.runs import read_run
+
+
+def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
+    """Judge every method's attributions of a task's test texts, and write what the stage evaluate writes.
+
+    Raises DataError where an attribution file is missing, damaged, or of another classifier.
+    """
+    examples = {example.id: example for example in workspace.read_examples(task)}
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    own = {
+        name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
+        for name in params.own_model
+    }
+    judge = partial(_evaluate, workspace, params, task, seed, examples)
+    evaluation = judge(workspace.attribution_files(params, task), classifier, own)
+    others: dict[str, Any] = {}
+    for name, model in own.items():
+        found = judge(workspace.own_model_files(params, task, name), model, {})
+        rows = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
+        trained = read_json(workspace.explainer(task, name) / "config.json")
+        others[name] = {
+            "criteria": trained["options"]["criteria"],
+            "epochs": len(trained["history"]) - 1,
+            "best_epoch": trained["best_epoch"],
+            "coefficients": trained["coefficients"],
+            "classifier": {split: evaluate_classifier(model, texts) for split, texts in rows.items() if texts},
+            "methods": found.metrics,
+            "tied": {metric: [*c.best, *c.tied] for metric, c in found.comparisons.items()},
+        }
+    for plot, metric in PLOTTED.items():
+        write_plot_data(workspace.plot(plot, task), metric, task, evaluation.metrics)
+    write_by_text(workspace.metrics_table("texts", task), evaluation)
+    write_comparisons(workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), evaluation)
+    write_json(workspace.metrics("own_model", task), others)
+    write_json(workspace.metrics("explanations", task), evaluation.metrics)
+
+
+def _evaluate(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    seed: int,
+    examples: Mapping[str, Example],
+    files: Mapping[str, Path],
+    classifier: Classifier,
+    own: Mapping[str, Classifier],
+) -> TaskEvaluation:
+    """Judge the methods of some attribution files, which explain `classifier`, or their own."""
+    agreement = read_json(workspace.agreement(task))
+    runs = {method: read_run(path) for method, path in files.items()}
+    for method, run in runs.items():
+        expected = own.get(method, classifier)
+        if run.classifier != expected.fingerprint:
+            raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run attribute again")
+    attributions = {method: read_attributions(path) for method, path in files.items()}
+    explained = {a.example_id for texts in attributions.values() for a in texts}
+    encodings = classifier.encode([example for i, example in examples.items() if i in explained])
+    ids = [encoding.example_id for encoding in encodings]
+
+    def states(model: Classifier) -> dict[str, Any]:
+        return dict(zip(ids, aggregate_states(model, encodings, f"{task}: states"), strict=True))
+
+    return evaluate_task(
+        task=task,
+        attributions=attributions,
+        costs={
+            method: {"forward_passes": run.forward_passes, "backward_passes": run.backward_passes}
+            for method, run in runs.items()
+        },
+        examples=examples,
+        gold=workspace.read_gold(task, params),
+        k=rationale_k(agreement["mean_length"]),
+        positive_rate=agreement["positive_rate"] or 0.0,
+        classifier=classifier,
+        params=params.evaluate,
+        seed=seed,
+        binarisation={method: get_info(method).binarisation for method in files},
+        thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
+        states=states(classifier),
+        embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
+        own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
+    )

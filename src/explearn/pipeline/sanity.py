@@ -1,0 +1,78 @@
+"""Checks of what explanations depend on, for the methods of a run."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Example
+from explearn.metrics.sanity import SanityResult, check_methods
+from explearn.models.classifier import Classifier
+from explearn.models.finetune import finetune
+from explearn.pipeline.attribute import group_methods, texts_to_explain
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+
+
+def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+    """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
+
+    A method with a classifier of its own is checked on copies of that one.
+
+    Returns a JSON document: texts, and by method the fields of `SanityResult`. Raises as `group_methods` and
+    `check_methods` do.
+    """
+    chosen = params.sanity.methods
+    if chosen is None:
+        variants = [name for name in params.variants if name in params.trained]
+        chosen = [*params.explainers, *params.baselines.quick, *variants]
+    groups = {group: group_methods(group, task, params, workspace, seed) for group in map(params.group_of, chosen)}
+    examples = texts_to_explain(
+        workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
+    )
+    other_labels = None
+    if params.sanity.random_labels:
+        other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
+    by_classifier: dict[Path, list[str]] = {workspace.classifier(task): []}
+    for name in chosen:
+        by_classifier.setdefault(workspace.explained(task, params.group_of(name)), []).append(name)
+    results: dict[str, SanityResult] = {}
+    for folder, names in by_classifier.items():
+        explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
+        for explainer in explainers:
+            explainer.any_classifier = True
+        model = Classifier.from_pretrained(folder, compute)
+        results |= check_methods(
+            explainers, model, examples, params.sanity, seed, params.evaluate.headline_percent, other_labels
+        )
+    return {"texts": len(examples), "methods": {name: asdict(result) for name, result in results.items()}}
+
+
+def _finetuned_on_permuted_labels(
+    workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
+) -> Classifier:
+    """The task's encoder, fine-tuned as in the stage finetune on labels dealt out at random within each split."""
+    rng = np.random.default_rng(seed)
+    permuted: list[Example] = []
+    for split in ("train", "validation"):
+        rows = workspace.read_examples(task, split)
+        labels = [rows[i].label for i in rng.permutation(len(rows))]
+        permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
+    with tempfile.TemporaryDirectory(prefix="explearn-sanity-") as folder:
+        target = Path(folder) / "classifier"
+        finetune(
+            target,
+            permuted,
+            workspace.read_labels(task),
+            params.encoder,
+            params.finetune,
+            compute,
+            seed,
+            params.encoder_revision,
+        )
+        return Classifier.from_pretrained(target, compute)

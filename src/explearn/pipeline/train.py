@@ -1,0 +1,113 @@
+"""A task of the pipeline as a learned explainer sees it: the files of earlier stages, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.method_names import get_info
+from explearn.core.records import Example
+from explearn.core.sections import members
+from explearn.core.seeds import seed_everything
+from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.base.task_data import Lessons
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and not every method needs it.
+    from explearn.models.classifier import Classifier
+
+
+class WorkspaceTask:
+    """`explearn.methods.base.task_data.TaskData` of a workspace."""
+
+    def __init__(self, workspace: Workspace, params: Params, name: str, compute: ComputeOptions) -> None:
+        self.workspace, self.params, self.name, self.compute = workspace, params, name, compute
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        from explearn.models.classifier import Classifier
+
+        return Classifier.from_pretrained(self.workspace.classifier(self.name), self.compute)
+
+    @property
+    def device(self) -> torch.device:
+        return self.compute.resolve_device()
+
+    @property
+    def encoder(self) -> str:
+        return self.params.encoder
+
+    @property
+    def encoder_revision(self) -> str | None:
+        return self.params.encoder_revision
+
+    @property
+    def balanced(self) -> bool:
+        return self.params.finetune.class_weights == "balanced"
+
+    @property
+    def untrained_encoder(self) -> Callable[[], torch.nn.Module]:
+        def load() -> torch.nn.Module:
+            from explearn.models.finetune import load_encoder
+
+            limit = self.params.finetune.max_length
+            model, _ = load_encoder(self.encoder, self.classifier.labels, limit, self.encoder_revision)
+            return model
+
+        return load
+
+    @cached_property
+    def gold(self) -> dict[str, tuple[bool, ...]]:
+        return self.workspace.read_gold(self.name, self.params)
+
+    @property
+    def rationale_split(self) -> str:
+        return self.params.rationale_params(self.name).train_split
+
+    @property
+    def others(self) -> list[WorkspaceTask]:
+        names = [name for name in self.params.tasks if name != self.name]
+        return [WorkspaceTask(self.workspace, self.params, name, self.compute) for name in names]
+
+    def examples(self, split: str | None = None) -> list[Example]:
+        return self.workspace.read_examples(self.name, split)
+
+    def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
+        path = self.workspace.features(self.name) / f"{split}.parquet"
+        return read_feature_metadata(path), read_features(path, hidden)
+
+    def lessons(self, teacher: str) -> Lessons:
+        # What reads them imports scipy's statistics, which takes its time and few methods need.
+        from explearn.methods.base.lessons import read_lessons
+
+        folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
+        return read_lessons(folders, self.classifier.fingerprint)
+
+    def scratch(self, name: str) -> Path:
+        return self.workspace.study(self.name, name)
+
+
+def train_explainer(
+    workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
+) -> None:
+    """Train a learned method of the run for a task, and keep it where the workspace says.
+
+    Raises ParamsError for a method without a training of its own, and what its `fit` raises.
+    """
+    seed_everything(seed)
+    method = get_explainer(name, **{**params.options_of(name), "seed": seed})
+    if not isinstance(method, LearnedExplainer):
+        base = get_info(name).base
+        raise ParamsError(f"explainer {name!r} has no training of its own; train {base!r}, which it starts from")
+    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    method.save_pretrained(workspace.explainer(task, name))

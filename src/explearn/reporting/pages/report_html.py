@@ -1,0 +1,220 @@
+"""reports/report.html: the whole report in one file that needs no other, with sorting, filters and word heatmaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from explearn.core.storage import write_text
+from explearn.pipeline.base.params import Params
+from explearn.reporting.content import task_sections as sections
+from explearn.reporting.content.caveats import caveats, chance_warning
+from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks
+from explearn.reporting.content.glossary import INTRODUCTION, glossary
+from explearn.reporting.content.l2e_students import (
+    Document,
+    adapters,
+    student_tables,
+    student_times,
+    students_introduction,
+)
+from explearn.reporting.content.markdown import Markdown
+from explearn.reporting.content.papers import left_out, side_by_side
+from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
+from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
+from explearn.reporting.content.verdict import (
+    LEADER_EXPLANATION,
+    LEADER_HEADINGS,
+    QUESTION_COLUMNS,
+    TIME,
+    TIME_EXPLANATION,
+    counted_tasks,
+    counting_sentence,
+    headline_sentences,
+    leader_rows,
+    leaders,
+    overview,
+    time_sentences,
+)
+from explearn.reporting.content.versions import versions
+from explearn.reporting.pages.html_page import asset, data_uri, page_environment, source_hash
+
+FULL_SCALE = 99
+"""In the page, scores are whole numbers; those of each text and method are scaled so that the largest is this."""
+
+FIGURES = (
+    (
+        "machine/pareto.svg",
+        "What agreement costs",
+        "Agreement with people and with the model against time, one point per method",
+    ),
+    (
+        "figures/f1.svg",
+        "F1 of each method, by its own rule, on each task, with its interval",
+        "Points with intervals, one panel per task",
+    ),
+    (
+        "figures/auroc.svg",
+        "AUROC of each method on each task, with its interval",
+        "Points with intervals, one panel per task",
+    ),
+)
+"""File under reports/, title and description."""
+COEFFICIENTS_FIGURE = (
+    "figures/coefficients.svg",
+    "What explainers with a classifier of their own learned",
+    "Heat maps of heads and layers",
+)
+"""The same, where there are such explainers."""
+
+
+def write_html(
+    path: Path,
+    params: Params,
+    tasks: Sequence[TaskReport],
+    students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
+) -> None:
+    """Write the page with the SVG figures that lie beside it, in figures/ and machine/; it is whole or not there."""
+    write_text(path, render_html(params, tasks, path.parent, students, transfers))
+
+
+def render_html(
+    params: Params,
+    tasks: Sequence[TaskReport],
+    folder: Path | None = None,
+    students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
+) -> str:
+    """The page. Everything from data is escaped, and no script but the report's own can run in it.
+
+    Args:
+        folder: where figures/ and machine/ lie; without it the page has no figures.
+        students, transfers: what the stages distil and transfer wrote.
+    """
+    environment = page_environment()
+    counted = counted_tasks(params, tasks)
+    script = Markup(asset("page.js") + asset("report.js"))
+    methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
+    shown = [*FIGURES, *([COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else [])]
+    blocks = [*transfer_blocks(transfers), *(block for task in tasks for block in sections.blocks(task))]
+    names = {block.figure for block in blocks if block.figure}
+    papers = side_by_side(params, tasks)
+    return environment.get_template("report.html.j2").render(
+        params=params,
+        css=Markup(asset("report.css")),
+        script=script,
+        script_hash=source_hash(script),
+        data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
+        method_names=methods,
+        transfers=transfer_blocks(transfers),
+        transfer_introduction=TRANSFER_INTRODUCTION,
+        marks=used_marks(methods),
+        leader_headings=LEADER_HEADINGS,
+        leader_explanation=Markdown(f"{LEADER_EXPLANATION} {TIME_EXPLANATION}"),
+        leaders=leader_rows(leaders(counted, params.evaluate.significance)),
+        counting=counting_sentence(params, tasks),
+        headline=[*headline_sentences(params, counted), *time_sentences(params, counted)],
+        caveats=caveats(params, tasks),
+        overview=overview(counted, (*QUESTION_COLUMNS, TIME)),
+        figures=[(title, alt, data_uri(folder / file)) for file, title, alt in shown] if folder else [],
+        drawn={name: data_uri(folder / "figures" / name) for name in sorted(names)} if folder else {},
+        papers=[
+            {
+                "table": side.table,
+                "note": side.note,
+                "headings": side.headings,
+                "cells": [
+                    [method, *(Markdown(f"**{text}**") if best else text for text, best in cells)]
+                    for method, cells in side.rows
+                ],
+            }
+            for side in papers
+        ],
+        papers_left_out=left_out(papers),
+        students=[
+            *student_tables(students, params.evaluate.significance, adapters(params)),
+            *student_times(students),
+        ],
+        students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
+        tasks=[_task(task, params) for task in tasks],
+        introduction=INTRODUCTION,
+        cost_note=COST_NOTE,
+        glossary=glossary(params.evaluate),
+        methods=[[name, family, *rest] for family, name, *rest in sections.method_rows(tasks)],
+        better=sections.BETTER,
+        worse=sections.WORSE,
+        confidence=f"{100 * params.evaluate.confidence:g}",
+        parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        versions=versions(),
+    )
+
+
+def _task(task: TaskReport, params: Params) -> dict[str, Any]:
+    return {
+        "name": task.task,
+        "warning": chance_warning(task.classifier, params.report.chance_margin),
+        "facts": sections.facts(task),
+        "pairs": sections.annotator_pairs(task),
+        "classifier": sections.classifier_rows(task),
+        "counted": sections.counted(task),
+        "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
+        "blocks": sections.blocks(task),
+        "matrices": sections.matrices(task, params.evaluate.significance),
+        "agreement": sections.agreement_rows(task),
+        "sanity": sections.sanity_rows(task),
+        "sanity_sentence": sections.sanity_sentence(task),
+        "distribution": (DISTRIBUTION, leaderboard(task.methods, DISTRIBUTION.columns)),
+    }
+
+
+def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
+    """What the page's script draws: the methods' names, and the texts of each task (see `_text`)."""
+    return {
+        "methods": list(methods),
+        "tasks": [
+            {"name": task.task, "texts": [_text(methods, example) for example in task.heatmaps]} for task in tasks
+        ],
+    }
+
+
+def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
+    """A text for the page's script.
+
+    Its label, whether the answer is right (or None), its words, the index of the second segment's first word (or -1),
+    and the marked words ("0110"); and for each method its scaled scores, the words it chose, and the class it explains
+    where that is not `predicted`. None stands where a method does not explain the text.
+    """
+    first = report.task_attribution
+    return {
+        "id": report.example.id,
+        "label": report.true_label,
+        # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
+        "right": None if first is None or report.example.answer else first.predicted == report.example.label,
+        "predicted": "–" if first is None else first.predicted,
+        "probability": "–" if first is None else f"{first.probability:.2f}",
+        "kinds": ", ".join(report.kinds) or "nobody",
+        "words": list(report.example.all_words),
+        "pair": len(report.example.words) if report.example.pair else -1,
+        "marked": _bits(report.gold),
+        "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
+        "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
+        "answers": [report.other_answer(m) if m in report.attributions else None for m in methods],
+    }
+
+
+def _bits(mask: Any) -> str:
+    return "".join("1" if chosen else "0" for chosen in np.asarray(mask, dtype=np.bool_))
+
+
+def _scaled(scores: Any) -> list[int]:
+    array = np.asarray(scores, dtype=np.float64)
+    largest = np.abs(array).max(initial=0.0)
+    scaled: list[int] = np.rint(FULL_SCALE * array / (largest or 1.0)).astype(int).tolist()
+    return scaled
