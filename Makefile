@@ -58,7 +58,8 @@ repro: install params.yaml ## run the pipeline; the result is reports/report.md
 params.yaml:
 	python scripts/compose_params.py $(ARGS)
 
-params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
+params: install ## write conf/method/, compose params.yaml from conf/ (ARGS="profile=local" for another profile)
+	python scripts/make_conf.py
 	python scripts/compose_params.py $(ARGS)
 
 index: install ## write what the methods' classes declare: their index, the docs' table, roster complete
@@ -72,6 +73,7 @@ lint: install ## check style, format, types, and that params.yaml and the method
 	ruff format --check .
 	mypy
 	python scripts/make_index.py --check
+	python scripts/make_conf.py --check
 	python scripts/compose_params.py --check
 
 format: install ## mend what ruff can mend

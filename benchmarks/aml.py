@@ -29,6 +29,7 @@ import torch
 
 from _timing import paired
 from explearn.core.records import Attribution, Example
+from explearn.data.choice import texts_to_explain
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
@@ -37,7 +38,6 @@ from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import texts_to_explain
 from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
 
@@ -146,7 +146,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
             ),
             description=f"paml{name}",
         )
-        searched = "searched" if paml.trials else "given"
+        searched = "searched" if paml.options.trials else "given"
         print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
         faml = FAML(**params.options_of("faml"))
         faml.start = paml

@@ -8,10 +8,10 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.sections import members
 from explearn.core.storage import read_json, write_json
+from explearn.data.choice import texts_to_explain
 from explearn.methods.base.lessons import make_teacher, read_lessons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import texts_to_explain
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace

@@ -9,10 +9,10 @@ from explearn.reporting.project import report_project
 @stage()
 def report(params: Params, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ and report.html for people, metrics.json for
-    programs, and headline.json for `dvc metrics` and `dvc exp show`.
+    programs, and headline.json for `dvc metrics` and `dvc exp show`. Times and memory, which depend on the machine, go
+    to machine/ and costs.json.
 
-    Writes into reports/. Runs no model: of the compute options only the seed plays a part, in the choice of example
-    texts.
+    Writes into reports/. Runs no model: of the compute options it uses only the seed, to choose example texts.
     """
     report_project(Workspace(), params, seed)
 

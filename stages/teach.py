@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
+from explearn.data.choice import texts_to_explain
 from explearn.methods.base.lessons import make_teacher, teach, teacher_options
 from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import texts_to_explain
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace

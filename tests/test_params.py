@@ -42,12 +42,14 @@ class TestDefaults:
         assert (found.epochs, found.batch_size, found.threshold, found.features) == (50, 32, 0.5, "full")
 
     def test_conf_says_the_same_as_the_code(self, tmp_path: Path, repository: Path) -> None:
-        """conf/config.yaml spells out every default; the baselines come from conf/roster."""
-        composed = OmegaConf.load(repository / "conf" / "config.yaml")
+        """conf/config.yaml and conf/method spell out every default; the baselines come from conf/roster."""
+        conf = repository / "conf"
+        learned = {path.stem: OmegaConf.load(path) for path in (conf / "method").glob("*.yaml")}
+        composed = OmegaConf.merge(learned, OmegaConf.load(conf / "config.yaml"))
         config = OmegaConf.to_container(composed, resolve=True)
         assert isinstance(config, dict)
         del config["defaults"]
-        assert config["expnet_in_domain"] == config["expnet"]
+        assert config["expnet_in_domain"] == {**config["expnet"], "protocol": "in_domain"}
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 

@@ -23,8 +23,8 @@ from explearn.core.method_names import get_info
 from explearn.core.storage import read_examples, read_rationales
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.files import read_by_text, read_comparisons
+from explearn.pipeline.base.runs import read_run
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS
-from explearn.pipeline.runs import read_run
 from explearn.reporting.content.columns import marked
 
 STAGES = (

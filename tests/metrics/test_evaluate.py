@@ -103,10 +103,6 @@ def test_plausibility_wants_marks_and_a_right_answer_and_faithfulness_takes_ever
     assert (found["texts"], found["plausibility_texts"], found["unaligned_words"]) == (4, 2, 8)
 
 
-def test_speed_is_relative_to_the_plain_forward_pass():
-    found = evaluate({"rollout": attributions()})["rollout"]
-
-
 def test_what_is_undefined_is_null_in_strict_json():
     found = evaluate({"rollout": attributions(), "random": attributions()}, gold={})
     assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -32,7 +32,8 @@ def test_training_names_the_weights_and_the_epoch_that_was_kept() -> None:
     assert "was -0.500 before training and -1.500 after epoch 1 of 2" in found.sentence
     assert not found.rows and not found.figure
     (found,) = aml_blocks(task(notes={"paml": trained("comprehensiveness")}))
-    assert found.sentence.startswith("**Not trained:** paml is the model as it was before training. Of 2 epochs")
+    assert found.sentence.startswith("**Not trained:** paml is the model as it was before training. ")
+    assert "none of 2 epochs was better" in found.sentence
 
 
 def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:

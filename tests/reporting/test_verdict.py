@@ -12,6 +12,7 @@ from explearn.reporting.content.caveats import caveats
 from explearn.reporting.content.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
 from explearn.reporting.content.task_sections import agreement_rows, own_model_blocks, sanity_rows, significance_matrix
 from explearn.reporting.content.verdict import (
+    LEADER_HEADINGS,
     QUESTION_COLUMNS,
     TIME,
     counted_tasks,
@@ -20,7 +21,9 @@ from explearn.reporting.content.verdict import (
     leader_rows,
     leaders,
     means,
+    only_times,
     overview,
+    without_times,
 )
 from task_reports import check, comparison, metrics, similarity, task
 
@@ -74,7 +77,17 @@ def test_random_scores_are_no_alternative_to_the_best():
     tasks = [replace(t, by_text={"text_f1_topk": dict.fromkeys(figures, NOISE)}) for t in two_tasks(figures, figures)]
     (found, *_) = leaders(tasks, 0.05)
     assert (found.method, found.rivals, found.fastest) == ("rollout", 0, "rollout")
-    assert leader_rows([found])[0][5] == "0, and random"
+    (row,) = leader_rows([found])
+    assert row[5] == "0, and random"
+    assert len(row) == len(LEADER_HEADINGS)
+    assert without_times(LEADER_HEADINGS) == [
+        "Question",
+        "Best method",
+        "Its figure",
+        "Not beaten on",
+        "Others not significantly worse",
+    ]
+    assert only_times(row)[2:] == [row[4], row[6]]
 
 
 def test_a_leader_may_be_beaten_on_a_task():

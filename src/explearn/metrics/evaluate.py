@@ -89,7 +89,7 @@ def evaluate_task(
         task: name, for errors.
         attributions: by method; all methods must explain the same examples, in any order.
         costs: by method, passes for one text, `forward_passes` and `backward_passes`. Times and memory, which differ
-            from run to run, are no part of an evaluation; see `explearn.pipeline.runs`.
+            from run to run, are no part of an evaluation; see `explearn.pipeline.base.runs`.
         examples: by id, those explained among them.
         gold: by id, marked words, bool (n,) over `Example.all_words`. Texts nobody marked may be missing or all False.
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.

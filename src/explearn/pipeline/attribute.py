@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,6 @@ from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
 from explearn.core.method_names import get_info
 from explearn.core.records import Example
-from explearn.core.seeds import hash_order
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     atomic_folder,
@@ -25,34 +24,18 @@ from explearn.core.storage import (
     set_metadata,
     write_json,
 )
+from explearn.data.choice import texts_to_explain
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import Cost
 from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.runs import Cost
 
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
-
-
-def texts_to_explain(
-    examples: Iterable[Example], marked: Collection[str], most: int | None, seed: int
-) -> list[Example]:
-    """Choose at most `most` examples, those with a rationale (ids in `marked`) first, otherwise by seed.
-
-    Returned in the order given. The draw depends on ids and seed alone.
-    """
-    rows = list(examples)
-    if most is None or len(rows) <= most:
-        return rows
-
-    # sorted is stable: within the marked and the others, the order stays that of the draw.
-    order = sorted(hash_order((example.id for example in rows), seed), key=lambda example_id: example_id not in marked)
-    chosen = set(order[:most])
-    return [example for example in rows if example.id in chosen]
 
 
 class ForwardClock:

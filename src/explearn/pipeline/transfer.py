@@ -13,6 +13,7 @@ from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
 from explearn.core.sections import EvaluateParams
 from explearn.core.storage import read_json
+from explearn.data.choice import texts_to_explain
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import get_explainer
@@ -21,7 +22,6 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import texts_to_explain
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 

@@ -506,7 +506,7 @@ class TestFineTuning:
         faml = refiner(trained(), learning_rate=1e30, scope=scope, samples=2)
         found = list(faml.explain(of, tiny.TEXTS))
         assert all(np.isfinite(a.scores).all() for a in found)
-        assert faml.notes()["steps"] < faml.steps
+        assert faml.notes()["steps"] < faml.options.steps
 
     @pytest.mark.parametrize("scope", ["low_rank", "last_block"])
     def test_and_leaves_the_others_alone(self, scope: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -524,7 +524,7 @@ class TestFineTuning:
         assert all(np.isfinite(one).all() for one in found)
         alike = [np.allclose(one, other, atol=1e-5) for one, other in zip(found, clean, strict=True)]
         assert sorted(alike) == [False, True, True, True, True]
-        assert sorted(refined.steps for refined in faml._seen) == [1, *[faml.steps] * 4]
+        assert sorted(refined.steps for refined in faml._seen) == [1, *[faml.options.steps] * 4]
 
     def test_batches_are_bounded_by_the_memory_of_their_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         of, paml = one_word_classifier(), trained()
@@ -950,7 +950,7 @@ def test_a_task_is_trained_from_its_files(tmp_path: Path) -> None:
     for split, count in (("train", 8), ("validation", 4), ("test", 4)):
         write_examples(workspace.examples("a") / f"{split}.parquet", examples(count, seed=count, split=split))
     write_json(workspace.examples("a") / "task.json", {"labels": of.labels, "dropped": {}, "unused_ids": []})
-    params = Params.model_validate(
+    params = Params.of(
         {
             "profile": "test",
             "tasks": ["a"],
@@ -987,4 +987,4 @@ def test_a_refiner_in_the_wrong_place(change: dict[str, Any], words: str) -> Non
         **change,
     }
     with pytest.raises(ValueError, match=words):
-        Params.model_validate(given)
+        Params.of(given)

@@ -347,7 +347,7 @@ IN_DOMAIN = {"explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]
 
 def make_params(*tasks: str, **sections: Any) -> Params:
     sources = {task: {"kind": "embedded", "adapter": "corpus"} for task in tasks}
-    return Params.model_validate({"profile": "test", "tasks": list(tasks), "sources": sources, **sections})
+    return Params.of({"profile": "test", "tasks": list(tasks), "sources": sources, **sections})
 
 
 def fill(workspace: Workspace, task: str, of: Classifier, marked: bool = True) -> None:

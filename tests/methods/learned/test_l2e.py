@@ -430,7 +430,7 @@ def test_training_from_a_task_s_files(tmp_path: Path) -> None:
     for split in ("train", "validation", "test"):
         write_examples(workspace.examples("toy") / f"{split}.parquet", splits.get(split, []))
     source = {"kind": "embedded", "adapter": "corpus"}
-    params = Params.model_validate(
+    params = Params.of(
         {
             "profile": "mine",
             "tasks": ["toy"],

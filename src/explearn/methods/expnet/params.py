@@ -30,10 +30,3 @@ class ExpNetParams(Section):
     """Scale features to zero mean and unit variance over the training tokens. The paper feeds raw attention weights."""
     protocol: Literal["leave_one_task_out", "in_domain"] = "leave_one_task_out"
     """Learn from the other tasks' rationales, or from the task's own."""
-
-
-class InDomainExpNetParams(ExpNetParams):
-    """ExpNet trained on the task's own rationales."""
-
-    protocol: Literal["leave_one_task_out", "in_domain"] = "in_domain"
-    """Learn from the other tasks' rationales, or from the task's own."""

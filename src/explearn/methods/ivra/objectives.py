@@ -136,7 +136,7 @@ def sufficiency_loss(
 ) -> torch.Tensor:
     """Penalty for what is lost when the top words alone remain, (b,).
 
-        margin  mu + max(-mu, CE(t^k) - CE(x))   (eq. 11, its sign set so that the loss falls as CE(t^k) does)
+        margin  mu + max(-mu, CE(t^k) - CE(x))   (eq. 11: its -y log p are cross-entropies)
         mae     |CE(t^k) - CE(x)|                (eq. 16)
         kl      KL(p(t^k) || p(x))               (eq. 17)
 

@@ -13,25 +13,28 @@ class AttentionScheduleParams(Section):
     """How ivra and smat are trained."""
 
     epochs: PositiveInt = 4
+    """Passes over the training texts."""
     batch_size: PositiveInt = 16
-    """Examples a step."""
+    """Texts a step."""
     max_texts: PositiveInt | None = None
-    """Most training texts an epoch, drawn anew in each (default: all)."""
+    """Most training texts an epoch, drawn anew in each; null: all."""
     learning_rate: Annotated[float, Field(ge=0)] = 1e-4
     """Of the classifier (AdamW); 0 leaves it as it is."""
     module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
     """Of the attention module's weights (AdamW, without weight decay)."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of the classifier's weights."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
     """Factor on both learning rates, every `decay_every` epochs."""
     decay_every: PositiveInt = 1
-    """Epochs."""
+    """Epochs between two decays."""
     train_embeddings: bool = False
     """Also train the word embeddings; they are most of a small encoder's weights."""
     validation_texts: PositiveInt = 64
-    """Validation texts that the criteria are measured on after each epoch, to keep the best one."""
+    """Validation texts on which the criteria are measured after each epoch, to keep the best epoch."""
     accuracy_tolerance: Fraction = 0.015
-    """Loss of validation accuracy up to which an epoch may be the best; beyond it, accuracy counts alone."""
+    """Validation accuracy that an epoch may lose against the start and still be the best by its criteria; below that,
+    accuracy alone counts."""
 
 
 class CriterionWeights(Section):
@@ -44,10 +47,12 @@ class CriterionWeights(Section):
 
 
 class FaithfulnessLossParams(Section):
+    """The losses of criteria comp and suff."""
+
     percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
-    """Shares k of the words that are taken out or kept."""
+    """Shares of the words that are taken out or kept, in percent: k of equations 8 to 11."""
     each_step: PositiveInt | None = 1
-    """Shares drawn a step (null: all of them); each costs a pass."""
+    """Shares drawn for each step; each costs a pass. null: all of them."""
     comp_margin: Annotated[float, Field(gt=0)] = 1.0
     """mu of equation 10, in nats."""
     suff_margin: Annotated[float, Field(ge=0)] = 0.1
@@ -55,44 +60,50 @@ class FaithfulnessLossParams(Section):
     suff_loss: Literal["margin", "mae", "kl"] = "margin"
     """Equation 11, 16 or 17."""
     choice_weight: Annotated[float, Field(ge=0)] = 3.0
-    """Of what draws r to words by what they are worth, in place of the gradient that choosing words has not, beside the
-    loss of the shortened text."""
+    """Weight of the loss that draws the explanation r to the words the prediction depends on. Choosing the top words has
+    no gradient; this takes its place, beside the loss of the shortened text."""
 
 
 class ConsistencyLossParams(Section):
+    """The loss of criterion cons."""
+
     loss: Literal["rank", "correlation", "kl", "clustering"] = "rank"
-    """Correlation of the distances' soft ranks or of the distances themselves, equation 13, or equation 20."""
+    """rank, correlation: of the soft ranks of distances, or of the distances themselves. kl: equation 13. clustering:
+    equation 20."""
     epsilon: Annotated[float, Field(gt=0)] = 0.1
-    """Added to the distance of two texts' states."""
+    """kl: added to the distance of two texts' states, so that the loss of near texts stays finite."""
 
     @property
     def least_texts(self) -> int:
-        """Texts a batch that the loss takes: a correlation is of pairs, and over a single one there is none."""
+        """Fewest texts of a batch: two texts make one pair, and a correlation takes more than one."""
         return 3 if self.loss in ("rank", "correlation") else 2
 
 
 class StudentParams(Section):
+    """The student of criterion sim, which learns from the explanations to predict the classifier."""
+
     kind: Literal["bag", "encoder"] = "bag"
     """bag: attention over word embeddings. encoder: the task's encoder before fine-tuning, with its own module."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.5
-    """SGD."""
+    """Of the student's steps (SGD)."""
     share: OpenFraction = 0.5
-    """Of the validation texts that the student learns from; the others judge it and choose the best epoch."""
+    """Share of the validation texts that the student learns from; the others choose the best epoch."""
     weight: Annotated[float, Field(ge=0)] = 1.0
-    """Of the divergence of explanations, beside the student's cross-entropy, where the student learns (eq. 7, 14)."""
+    """Weight of the divergence of explanations, beside the student's cross-entropy, while the student learns (eq. 7,
+    14)."""
     asked_weight: Annotated[float, Field(ge=0)] = 0.0
-    """The same where the taught student is asked, and the explanations learn from its loss (eq. 15; in the paper 1).
-    With 0 it is asked for classes alone, as in the metric and in Fernandes et al. (2022)."""
+    """The same while the student is asked and the explanations learn from its loss (eq. 15; the paper has 1). With 0 it
+    is asked for classes alone, as in the metric and in Fernandes et al. (2022)."""
     pilot_steps: PositiveInt = 10
-    """Steps of SGD on one batch, through which the explanations learn (the paper takes 1); an encoder's graph grows
-    with each."""
+    """Steps of SGD on one batch, through which the explanations learn (the paper takes 1). With an encoder as the
+    student, each step takes more memory."""
     batch_size: PositiveInt = 64
-    """Texts whose explanations it is shown in a step, and as many that it is asked about."""
+    """Texts whose explanations the student is shown in a step; it is asked about as many others."""
     restart: Literal["step", "epoch"] = "step"
-    """When a student that knows nothing takes the place of the one that has learned: for every step, as the metric's
-    students begin, or every epoch, within which it goes on learning as in the paper."""
+    """When the student is replaced by one that knows nothing: after every step, as the metric's students begin, or after
+    every epoch, within which it goes on learning as in the paper."""
     dimensions: PositiveInt = 32
-    """bag: principal components of the embeddings."""
+    """bag: number of principal components of the embeddings."""
 
 
 Criterion = Literal["sim", "comp", "suff", "cons"]
@@ -102,13 +113,20 @@ class SMaTParams(Section):
     """Attention-SMaT: weights for whole heads."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]
-    """What the explanations are trained for: simulatability, comprehensiveness, sufficiency, consistency."""
+    """What the explanations are trained for, any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
+    and cons (consistency)."""
     weights: CriterionWeights = CriterionWeights()
+    """Weight of each criterion's loss beside the task's cross-entropy."""
     norm: Literal["softmax", "sparsemax"] = "sparsemax"
+    """What makes explanations of attention logits; sparsemax leaves most tokens at 0."""
     schedule: AttentionScheduleParams = AttentionScheduleParams()
+    """How classifier and attention module are trained."""
     faithfulness: FaithfulnessLossParams = FaithfulnessLossParams()
+    """The losses of criteria comp and suff."""
     consistency: ConsistencyLossParams = ConsistencyLossParams()
+    """The loss of criterion cons."""
     student: StudentParams = StudentParams()
+    """The student of criterion sim."""
 
     @model_validator(mode="after")
     def _criteria_once(self) -> Self:
@@ -144,6 +162,9 @@ class IvRAParams(SMaTParams):
     """IvRA: weights for features, heads and layers."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["comp", "suff"]
+    """What the explanations are trained for, any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
+    and cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "softmax"
+    """What makes explanations of attention logits; sparsemax leaves most tokens at 0."""
     levels: Annotated[list[Literal["feature", "head", "layer"]], Field(min_length=1)] = ["feature", "head", "layer"]
     """Levels whose weights are learned; the others stay at 1."""

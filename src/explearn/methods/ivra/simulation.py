@@ -1,4 +1,4 @@
-"""Students that foretell the classifier, and the pilot update that trains its explanations (IvRA 2.2.1, B.1-2)."""
+"""Students that predict the classifier, and the pilot update that trains its explanations (IvRA 2.2.1, B.1-2)."""
 
 from __future__ import annotations
 

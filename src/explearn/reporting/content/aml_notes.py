@@ -89,7 +89,7 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Bloc
     if forward is not None and backward is not None:
         passes = f" It made {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier per text."
     sentence = (
-        f"**{name} looks at the metric while it explains.** It took {notes['steps']:.1f} steps per text. Of all the maps "
+        f"**{name} looks at the metric while it explains.** It took {notes['steps']:.1f} steps per text. Of all maps "
         f"that it tried, it kept the one that is best by {_named(metric)} on that same text.{passes} Read its figures "
         "above with that in mind."
     )
@@ -100,9 +100,7 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Bloc
         return Block(title, Markdown(sentence))
     rows = [[escape_markdown(by), *(_number(judged[by][column]) for column in columns)] for by in columns]
     headings = [Markdown("Map chosen by"), *(Markdown(f"{escape_markdown(c)} {_arrow(c)}") for c in columns)]
-    said = (
-        f"{sentence} Below, the map is chosen by one metric (row) and judged by another (column), among the same steps:"
-    )
+    said = f"{sentence} Below, maps from the same steps are chosen by one metric (row) and judged by another (column):"
     return Block(title, Markdown(said), headings, rows)
 
 

@@ -24,8 +24,8 @@ TENTATIVE_ALPHA = 0.667
 """Krippendorff's alpha below which he advises against conclusions (Krippendorff 2004, Content Analysis, 11.4.2)."""
 
 SHIFT = 0.25
-"""Fall of the classifier's mean confidence on texts shortened at random from which the report mentions it, as a share of
-the distance between its confidence on whole texts and guessing. A bound of our own."""
+"""Fall of the classifier's mean confidence on texts shortened at random from which the report mentions it, as a share
+of the distance between its confidence on whole texts and guessing. A bound of our own."""
 
 UNSURE = 0.2
 """By how much mean confidence is below accuracy where the report mentions it; 0 is a calibrated classifier. A bound of
@@ -188,7 +188,8 @@ def _disagreeing_annotators(tasks: Sequence[TaskReport]) -> list[str]:
     single = [task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas]
     if single:
         found.append(
-            f"**One opinion only:** in {_names(single)} no text was marked by two annotators, so the marks may be unreliable."
+            f"**One opinion only:** in {_names(single)} no text was marked by two annotators, so nothing shows how "
+            "reliable the marks are."
         )
     return found
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.records import SPLITS, RationaleKind
+from explearn.core.records import SPLITS, Example, RationaleKind
 from explearn.core.storage import read_attributions, read_json
 from explearn.metrics.costs import join_costs
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import read_costs, read_own_model_costs, read_run
 from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.runs import read_costs, read_own_model_costs, read_run
 from explearn.reporting.content.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 
 
@@ -27,7 +28,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     """
     agreement = read_json(workspace.agreement(task))
     classifier = read_json(workspace.metrics("classifier", task))
-    counts = {split: len(workspace.read_examples(task, split)) for split in SPLITS}
+    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
     runs = {method: read_run(path) for method, path in files.items()}
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
@@ -36,11 +37,13 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     comparisons, method_agreement = read_comparisons(
         workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
     )
-    shown = _example_texts(workspace, params, task, seed, k, thresholds, rate)
+    shown = _example_texts(
+        workspace, params, task, seed, by_split["test"], k=k, thresholds=thresholds, positive_rate=rate
+    )
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
-        split_counts=counts,
+        split_counts={split: len(examples) for split, examples in by_split.items()},
         agreement=agreement,
         classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
         methods=_figures(workspace, params, task),
@@ -76,8 +79,10 @@ def _example_texts(
     params: Params,
     task: str,
     seed: int,
+    examples: Sequence[Example],
+    *,
     k: int,
-    thresholds: dict[str, float],
+    thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> list[ExampleReport]:
     """The texts to show. The first ones are those of report.md: one draw, from which each page takes what it shows."""
@@ -88,7 +93,7 @@ def _example_texts(
     for rationale in workspace.read_rationales(task):
         kinds[rationale.example_id].add(rationale.kind)
     explained = set.intersection(*(set(found) for found in attributions.values()))
-    candidates = [example for example in workspace.read_examples(task, "test") if example.id in explained]
+    candidates = [example for example in examples if example.id in explained]
     return example_reports(
         choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
         gold,

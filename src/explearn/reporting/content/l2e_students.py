@@ -116,12 +116,13 @@ def adapters(params: Params) -> dict[str, str | None]:
 
 
 def students_introduction(percent: float, seeds: int) -> Markdown:
-    """What the tables compare. percent: share of words that is chosen by rank; seeds: number of students per teacher."""
+    """What the tables compare. percent: share of words chosen by rank; seeds: number of students per teacher."""
     return Markdown(
-        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts, "
-        f"with as many words each. For students that learned to rank, these are the top {percent:g} % of the words; for "
-        "those that learned levels, the words to which both give a positive (negative) level. L2E's figures are means "
-        f"over {seeds} students with different seeds. Both: the classifier gives the two explanations the same class. "
+        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
+        f"Where students learned to rank, both sides choose the top {percent:g} % of the words. Where students learned "
+        "levels, both sides choose their best words of positive (negative) level, as many as the side with fewer of "
+        "them has; stability compares all levels of each side. L2E's figures are means over "
+        f"{seeds} students with different seeds. Both: the classifier gives the two explanations the same class. "
         "The better of A and L2E is bold where they differ by Wilcoxon's test over the texts, after Holm's correction "
         "over the table."
     )
@@ -205,9 +206,8 @@ def _table(
             rows.append(row("", Markdown("both"), of_side("both", teacher)))
     worse = "" if spec.larger_is_better else " Lower is better."
     errors = " ± standard error over texts." if spec.errors else ""
-    papers = (
-        " In brackets: the paper's figure." if any((f, adapters.get(task)) in spec.paper for f, task in columns) else ""
-    )
+    published = any((formulation, adapters.get(task)) in spec.paper for formulation, task in columns)
+    papers = " In brackets: the paper's figure." if published else ""
     header = [Markdown("Teacher"), Markdown(""), *(escape_markdown(f"{f}, {task}") for f, task in columns)]
     return Block(spec.title, Markdown((errors + worse + papers).strip()), header, rows, left=2)
 

@@ -1,7 +1,7 @@
 """Text from data, made safe for GitHub Markdown.
 
-Characters with a meaning in Markdown or HTML become character references (`&#42;`). By CommonMark 2.5 these are plain text
-in every position, so one escape serves paragraphs, table cells and emphasis alike.
+Characters with a meaning in Markdown or HTML become character references (`&#42;`). By CommonMark 2.5 these are plain
+text in every position, so one escape serves paragraphs, table cells and emphasis alike.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def emphasise(words: Sequence[str], selected: Sequence[bool], whole: bool = True
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Markdown:
-    """A table; the first `left` columns are aligned left, the others right. Cells are escaped unless they are Markdown."""
+    """A table; the first `left` columns are aligned left, the others right. Cells that are not Markdown are escaped."""
     lines = [headings, ["---"] * left + ["---:"] * (len(headings) - left), *rows]
     cells = [
         [cell if isinstance(cell, Markdown) or index == 1 else escape_markdown(cell) for cell in line]

@@ -49,8 +49,10 @@ class ExampleReport:
 
     @property
     def task_attribution(self) -> Attribution | None:
-        """An explanation of the task's classifier, which also holds its answer. Where all methods explain classifiers of
-        their own, that of the first method; None without methods."""
+        """An explanation of the task's classifier, which also holds its answer.
+
+        Where all methods explain classifiers of their own, that of the first method; None without methods.
+        """
         shared = (a for method, a in self.attributions.items() if not get_info(method).own_model)
         return next(shared, next(iter(self.attributions.values()), None))
 

@@ -49,15 +49,15 @@ def blocks(task: TaskReport) -> list[Block]:
 
 
 def own_model_blocks(task: TaskReport) -> list[Block]:
-    """For each explainer with a classifier of its own: what that did to the accuracy, and the methods compared on it."""
+    """For each explainer with a classifier of its own: its accuracy, and the methods compared on it."""
     shown = []
     for name, found in task.own_models.items():
         criteria = escape_markdown(", ".join(found["criteria"]))
         sentence = f"Trained for {criteria}: epoch {found['best_epoch']} of {found['epochs']} was the best."
         if not found["best_epoch"]:
             sentence = (
-                f"**Not trained:** it was to be trained for {criteria}, but none of {found['epochs']} epochs was better than "
-                "the start. These are the figures of the untrained module on the task's own classifier."
+                f"**Not trained:** it was to be trained for {criteria}, but none of {found['epochs']} epochs was "
+                "better than the start. These are the figures of the untrained module on the task's own classifier."
             )
         accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
         if accuracy is not None and before is not None:

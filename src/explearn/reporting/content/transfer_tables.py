@@ -16,8 +16,8 @@ ACCURACY = Column("accuracy", "Accuracy", True)
 
 TRANSFER_INTRODUCTION = Markdown(
     "Each explainer, with the classifier that it trained on one task, is used here on the texts of another task with "
-    "the same classes (IvRA, appendix E). Gains compare it with the explainer trained on the task itself, in percent of "
-    "that one's figure. Below 0, training on the task itself is better. A dash: that figure is too close to 0."
+    "the same classes (IvRA, appendix E). Gains compare it with the explainer trained on the task itself, in percent "
+    "of that one's figure. Below 0, training on the task itself is better. A dash: that figure is too close to 0."
 )
 
 Document = Mapping[str, Any]
@@ -45,7 +45,7 @@ def transfer_blocks(documents: Sequence[Document]) -> list[Block]:
                 rows=rows,
                 left=2,
                 figure=_file(document),
-                alt=f"Gains of {shown} trained on another task over trained on the task itself, by criterion",
+                alt=f"Gains of {shown} trained elsewhere over trained here, by criterion",
             )
         )
     return blocks

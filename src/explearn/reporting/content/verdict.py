@@ -28,8 +28,8 @@ QUESTIONS: tuple[tuple[str, Column], ...] = (
     ("Explains alike where the classifier's states are close", Column("consistency", "Consistency", True)),
     ("Teaches others to predict the classifier", Column("simulatability", "Simulatability", True)),
 )
-"""What the first page asks of the methods, each question with the figure that answers it. All methods choose their words
-by the same rule, so that none gains from its own."""
+"""What the first page asks of the methods, each question with the figure that answers it. All methods choose their
+words by the same rule, so that none gains from its own."""
 
 TIME = Column("time", "Time", False, "×", 1, limit=1.0)
 
@@ -75,7 +75,7 @@ def near_chance(classifier: Mapping[str, Mapping[str, Number]], margin: float) -
 
 
 def counted_tasks(params: Params, tasks: Sequence[TaskReport]) -> list[TaskReport]:
-    """The tasks that means and counts are over: those whose classifier is not `near_chance`; all, where every one is."""
+    """The tasks that means and counts are over: those whose classifier is not `near_chance`; all where each one is."""
     margin = params.report.chance_margin
     return [task for task in tasks if near_chance(task.classifier, margin) is None] or list(tasks)
 
@@ -158,7 +158,7 @@ def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
 def compare_together(
     metric: str, values: Mapping[str, float], tasks: Sequence[TaskReport], larger_is_better: bool, significance: float
 ) -> Comparison | None:
-    """Paired tests over the texts of all tasks together, between the methods in `values` (method -> mean over the tasks);
+    """Paired tests over the texts of all tasks together, between the methods in `values` (method -> mean over tasks);
     None where a task has such figures, but not text by text."""
     rows: dict[str, list[NDArray[np.float64]]] = {method: [] for method in values}
     for task in tasks:

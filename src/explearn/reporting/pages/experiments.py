@@ -166,7 +166,7 @@ def _with_methods(experiment: Experiment) -> Experiment:
 def own_model_runs(
     experiment: Experiment, own: Mapping[str, Mapping[str, Any]], classifiers: Mapping[str, Mapping[str, Any]]
 ) -> list[OwnModelRun]:
-    """The runs of explainers with a classifier of their own. own, classifiers: by task, what evaluate and finetune wrote."""
+    """Runs of explainers with their own classifier. own, classifiers: by task, what evaluate and finetune wrote."""
 
     def others(explainer: str) -> dict[str, Any]:
         return {key: value for key, value in experiment.params.items() if key not in (SEED, f"{explainer}.criteria")}
@@ -200,7 +200,7 @@ def changed_params(experiments: Sequence[Experiment]) -> list[tuple[str, list[st
 
 
 def headline_rows(experiments: Sequence[Experiment]) -> list[Row]:
-    """HEADLINE_COLUMNS of each experiment, the best of each column marked. A row's family is the explainer under study."""
+    """HEADLINE_COLUMNS of each experiment, the best of each marked. A row's family is the explainer under study."""
     cells = [
         _marked(column, [_number(experiment.headline.get(column.metric)) for experiment in experiments])
         for column in HEADLINE_COLUMNS
@@ -219,7 +219,7 @@ def task_rows(experiments: Sequence[Experiment]) -> list[tuple[str, list[Cell]]]
 
 
 def method_rows(experiments: Sequence[Experiment], column: Column) -> list[Row]:
-    """A figure of every method, as the mean over an experiment's tasks: a cell for each experiment, the best one marked.
+    """A figure of every method, mean over an experiment's tasks: a cell for each experiment, the best one marked.
 
     A method that lacks the figure on a task where others have it has none in that experiment.
     """
@@ -269,8 +269,8 @@ def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[
 
 OWN_MODELS_TITLE = "Explainers that trained their own classifier"
 OWN_MODELS_SENTENCE = Markdown(
-    "Points: how training for the criteria changed the test accuracy of the task's classifier. All figures are those of "
-    "the explainer on its own classifier."
+    "Points: how training for the criteria changed the test accuracy of the task's classifier. All figures are those "
+    "of the explainer on its own classifier."
 )
 
 SEEDS_TITLE = "Over seeds"

@@ -40,7 +40,7 @@ from explearn.reporting.content.versions import versions
 from explearn.reporting.pages.markdown_page import board, markdown_environment, papers_table, tidy
 
 WHOLE_TEXT_WORDS = 60
-"""Longest text, in words, that the row of every method repeats whole. Of longer ones only the chosen words are shown."""
+"""Longest text, in words, that every method's row repeats whole. Of longer ones only the chosen words are shown."""
 
 
 def render_report(
