@@ -59,6 +59,6 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
     assert len(found) > 10 and any("+baselines.costly.solvex={}" in overrides for overrides in found)
     for overrides in found:
         try:
-            Params.model_validate(yaml.safe_load(compose(shlex.split(overrides))))
+            Params.of(yaml.safe_load(compose(shlex.split(overrides))))
         except (Exception, SystemExit) as error:
             raise AssertionError(f"dvc exp run with {overrides}") from error

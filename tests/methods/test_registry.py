@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import explearn
 import tiny
 from explearn.cli.app import app
+from explearn.core import method_names
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_info import first_sentence
 from explearn.core.method_names import known_infos, set_variants
 from explearn.methods.base import explainer as module
-from explearn.methods.base import registry
 from explearn.methods.base.registry import explainer_class
 
 
@@ -26,9 +26,9 @@ from explearn.methods.base.registry import explainer_class
 def forgotten() -> Iterator[None]:
     """What a test registers, declares or installs is gone after it."""
     yield
-    registry._state.registered.clear()
-    registry._state.variants.clear()
-    registry._plug_ins.cache_clear()
+    method_names._state.registered.clear()
+    method_names._state.variants.clear()
+    method_names._plug_ins.cache_clear()
 
 
 def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
@@ -268,11 +268,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         folder.mkdir()
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n", encoding="utf-8")
         (folder / "entry_points.txt").write_text(f"[explearn.methods]\n{name} = {value}\n", encoding="utf-8")
-        registry._plug_ins.cache_clear()
+        method_names._plug_ins.cache_clear()
 
     yield install
     sys.modules.pop("shouting", None)
-    registry._load.cache_clear()
+    method_names._load.cache_clear()
 
 
 class TestPlugIns:

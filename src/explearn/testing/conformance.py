@@ -254,7 +254,10 @@ def _check_stream(case: _Case) -> None:
     case.expect(
         [" ".join(a.words) for a in all_found] == list(tiny.TEXTS), "a stream: its texts came back in another order"
     )
-    case.expect([a.target for a in all_found] == [labels[i] for i in indices], "a stream: targets went astray")
+    case.expect(
+        [a.target for a in all_found] == [labels[i] for i in indices],
+        "a stream: the targets explained are not those given",
+    )
 
 
 def _check_bad_input(case: _Case) -> None:

@@ -20,7 +20,7 @@ class Random(BatchExplainer):
     Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
 
     Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of
-    the training rationales. The draw depends on the seed, the text and its id alone: batching and order change nothing.
+    the training rationales. The draw depends only on the seed, the text and its id: batching and order change nothing.
     """
 
     about = About(

@@ -111,7 +111,7 @@ class DecompX(BatchExplainer):
         for number, block in enumerate(anatomy.blocks, start=1):
             kept = trace_block(block, hidden, mask)
             hidden = kept.result
-            # The head reads the first token's vector alone.
+            # The head reads only the first token's vector.
             rows = 1 if number == len(anatomy.blocks) else tokens
             owned = number == 1 and self.first_layer_bias == "owner"
             for k in pieces:
@@ -195,7 +195,7 @@ def _attend(block: Block, attention: torch.Tensor, parts: torch.Tensor, first: i
 
 
 def _derivative(function: Activation, points: torch.Tensor) -> torch.Tensor:
-    """f'(z) of a function that acts on each element alone."""
+    """f'(z) of a function that acts element by element."""
     with torch.inference_mode(False), torch.enable_grad():
         # A tensor made in inference mode can have no gradient; its copy can.
         points = points.clone().requires_grad_(True)

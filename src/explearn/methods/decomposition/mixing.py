@@ -28,7 +28,7 @@ class LayerMixing(BatchExplainer):
     """Base of methods that score how much of token j is in token i, layer by layer.
 
     A layer's contributions c[i, j] >= 0 form a map whose rows are brought to sum 1; the maps are multiplied from the
-    first layer up, and the score of token j is the entry of row [CLS], column j. In the last layer that row alone is
+    first layer up, and the score of token j is the entry of row [CLS], column j. In the last layer only that row is
     computed. A row whose contributions are all 0 leaves its token as it was (1 on the diagonal). The class plays no
     part.
 

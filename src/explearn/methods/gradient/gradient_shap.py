@@ -33,7 +33,7 @@ class GradientShap(Explainer):
     GradientShap.
 
     Without noise the expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from
-    that. A text's draws depend on the seed and the text alone: they are made text by text and on the CPU. The global
+    that. A text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global
     random generators are left as they were.
 
     Args:

@@ -28,7 +28,7 @@ class IntegratedGradients(BatchExplainer):
     Integrated gradients: (e_j - b_j) . integral over a in [0, 1] of d f / d e_j at b + a (e - b).
 
     e_j is the word embedding of sub-token j and b_j that of the baseline; [CLS], [SEP] and padding have the same in
-    both and score 0. Signed, and additive over pieces: the scores sum to f(text) - f(baseline) but for the error of the
+    both and score 0. Signed, and additive over pieces: the scores sum to f(text) - f(baseline) up to the error of the
     quadrature, which `completeness_error` reports. Source: Sundararajan et al. (2017), eq. 1 and 3; computed by
     captum's IntegratedGradients on word embeddings, which is its LayerIntegratedGradients on the embedding layer, but
     takes a zero embedding as well.

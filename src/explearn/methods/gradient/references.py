@@ -52,7 +52,7 @@ def reference_embeddings(
 
     The first three have the mask's, the padding's and zero embeddings for every sub-token: no text. The others are the
     text itself with its sub-tokens in random order: the same words without their sense. Special tokens and padding keep
-    their embeddings. The order depends on the seed and the text alone, and reference i is the same for every `count`.
+    their embeddings. The order depends only on the seed and the text, and reference i is the same for every `count`.
     """
     for baseline in CONSTANT_REFERENCES[:count]:
         yield baseline_embeddings(classifier, batch, embeddings, baseline)

@@ -39,7 +39,7 @@ class Lime(PerturbationExplainer):
     Computed by lime's LimeTextExplainer for every word occurrence by itself (bow=False), as many features as words. It
     is given a text of one character a word, whose copies tell which words are left: the same draws as for the text
     itself, and the classifier sees the text's own sub-tokens without those of the missing words. A text without any
-    word left is its special tokens alone. All words being features, the library's default feature selection ("auto")
+    word left is just its special tokens. All words being features, the library's default feature selection ("auto")
     would choose all of them too, after fits that change nothing; it is "none" here. The draws start at the seed for
     each text.
 

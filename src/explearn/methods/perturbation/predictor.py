@@ -117,7 +117,7 @@ class Predictor:
 
 @contextmanager
 def first_token_alone(model: nn.Module) -> Iterator[None]:
-    """Within it, the last block's feed-forward part runs on the first token alone, the only one that the head reads.
+    """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
 
     The logits stay what they are; of a block's matrix products two thirds go. Models that cannot be taken apart
     (`anatomy.dissect`) run as they are.

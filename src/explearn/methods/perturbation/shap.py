@@ -39,7 +39,7 @@ class Shap(PerturbationExplainer):
 
     The partition algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws
     from numpy's global generator; permutation draws from numba's. Both start at the seed for each text. (The library's
-    own `seed` does not reach numba's, so the library alone gives other values each time.)
+    own `seed` does not reach numba's, so the library by itself gives other values each time.)
 
     Two levels:
 

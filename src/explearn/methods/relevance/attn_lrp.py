@@ -19,7 +19,7 @@ from explearn.models.encoding import Batch
 class AttnLRP(BatchExplainer):
     """Relevance passed down with rules made for attention and layer norms, by a changed backward pass.
 
-    AttnLRP: the target's logit handed down to the embeddings, by rules that a changed gradient carries out.
+    AttnLRP: the target's logit passed down to the embeddings, by rules that a changed gradient carries out.
 
     Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules, outputs to inputs:
 
@@ -33,7 +33,7 @@ class AttnLRP(BatchExplainer):
     are parts; where a projection follows (ALBERT, small ELECTRA), before that. Signed, and additive over pieces.
 
     The scores of a text do not add up to its logit, for two reasons. Biases, of linear maps and of layer norms, keep
-    their part of it. And softmax hands on sum(R_in) != sum(R_out): its expansion leaves the rest in a constant. All
+    their part of it. And softmax passes on sum(R_in) != sum(R_out): its expansion leaves the rest in a constant. All
     other rules conserve relevance.
 
     Source: Achtibat et al. (2024, section 3).
@@ -97,7 +97,7 @@ def _normalise(norm: nn.LayerNorm, hidden: torch.Tensor) -> torch.Tensor:
 
 
 class _HalvedGradient(torch.autograd.Function):
-    """The identity, which hands on half the gradient: what one of a product's two operands gets."""
+    """The identity, which passes on half the gradient: what one of a product's two operands gets."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

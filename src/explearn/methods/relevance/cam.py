@@ -26,12 +26,12 @@ class CAM(BatchExplainer):
 
     h_j: last hidden state of token j; g: the classification head's layers before its last (dense and activation); w:
     weights of the last, without its bias; c: the target. CAM is made for classifiers that average over positions before
-    one linear layer. These read [CLS] alone, and through g, so each token's state is put where the head expects that of
+    one linear layer. These read only [CLS], and through g, so each token's state is put where the head expects that of
     [CLS]: for [CLS] itself the sum over k is its logit less the bias. Attention says how much of a token [CLS] takes.
     Signed; no gradient.
 
     Args:
-        attention: weight by attention; without it the class activation alone is left.
+        attention: weight by attention; without it only the class activation is left.
         centred: take from w[c] the mean over classes. What moves all logits alike changes no probability, and does not
             count then.
     """

@@ -71,7 +71,7 @@ class MaskedGAE(GAE):
     The mean over heads still divides by the number of all heads, so that no score is above GAE's. A layer without kept
     heads passes relevance on as it is.
 
-    Which heads are kept depends on the text and the classifier alone, never on other texts:
+    Which heads are kept depends only on the text and the classifier, never on other texts:
 
     * `specialised`: all but the heads with a role that is not about what the words mean (roles: Voita et al., 2019;
       attention to separators: Clark et al., 2019). A positional head puts most of its attention on the next token, or

@@ -124,7 +124,7 @@ class Params(Section):
     def _variants_are_known(self) -> Self:
         try:
             set_variants(self.variants)
-        except ParamsError as error:
+        except (ParamsError, UnknownNameError) as error:
             raise ValueError(str(error)) from error
         for name in self.variants:
             if not _NAME.fullmatch(name):
