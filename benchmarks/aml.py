@@ -29,19 +29,20 @@ import torch
 
 from _timing import paired
 from explearn.core.records import Attribution, Example
+from explearn.data.choice import texts_to_explain
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import texts_to_explain
-from explearn.pipeline.params import Params, load_params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params, load_params
+from explearn.pipeline.base.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
-SMALLER = ("sufficiency", "log_odds", "aopc_sufficiency")
+SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)
 PAML_LIMIT, BATCHED_LIMIT, DIFFERENCE_LIMIT = 1.3, 2.0, 0.02
 
 

@@ -32,8 +32,8 @@ from explearn.annotation.llm.budget import Meter
 from explearn.annotation.llm.cache import AnswerCache, read_answers
 from explearn.annotation.llm.collecting import bound_prompt
 from explearn.annotation.llm.endpoint import Endpoint
-from explearn.annotation.params import LLMParams
 from explearn.core.records import Example
+from explearn.core.sections import LLMParams
 
 LEAST_ANSWERS_PER_SECOND = 150.0
 MOST_GROWTH_MB = 20.0

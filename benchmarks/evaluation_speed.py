@@ -22,11 +22,12 @@ import numpy as np
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts
+from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.introspection.representations import aggregate_states
-from explearn.methods.base.registry import get_explainer, get_info, list_explainers
+from explearn.methods.base.registry import get_explainer
 from explearn.metrics.evaluate import evaluate_task
-from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.models.classifier import Classifier
 
 SECONDS, CORES, FACTOR = 360, 2, 2.0

@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import explearn.methods  # noqa: E402
+from explearn.core.method_info import Family, MethodInfo  # noqa: E402
 from explearn.methods.base.explainer import Explainer  # noqa: E402
-from explearn.methods.base.info import Family, MethodInfo  # noqa: E402
 
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
 TABLE = ROOT / "docs" / "methods.md"

@@ -5,9 +5,9 @@ from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder
 from explearn.introspection.features import write_features
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 
 
 @stage()

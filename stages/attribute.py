@@ -6,9 +6,9 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.pipeline.attribute import attribute_group
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 
 GroupOption = Annotated[
     str,

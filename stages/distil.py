@@ -6,16 +6,16 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
+from explearn.core.sections import members
 from explearn.core.storage import read_json, write_json
+from explearn.data.choice import texts_to_explain
 from explearn.methods.base.lessons import make_teacher, read_lessons
-from explearn.methods.base.teachers import members
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
-from explearn.pipeline.attribute import texts_to_explain
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.distil import compare_with_students
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", envvar="EXPLEARN_TEACHER")]
 

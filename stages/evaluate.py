@@ -1,10 +1,10 @@
 """Stage evaluate: all metrics of every method on a task, and how the methods compare."""
 
 from explearn.core.compute import ComputeOptions
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.evaluate import judge_task
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
 
 
 @stage()

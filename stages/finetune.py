@@ -8,9 +8,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json, write_text
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier, finetune
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 
 
 @stage(precision="auto")

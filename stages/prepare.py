@@ -4,9 +4,9 @@ from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder, write_examples, write_json, write_rationales
 from explearn.data.neutral import add_neutral
 from explearn.data.sources import load_task
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 
 
 @stage()

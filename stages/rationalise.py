@@ -3,10 +3,10 @@
 from explearn.annotation import options
 from explearn.core.storage import write_json, write_rationales
 from explearn.data.agreement import agreement_metrics
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.rationalise import read_task_marks
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
 
 HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 """What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""

@@ -2,10 +2,10 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.sanity import check_task
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
 
 
 @stage()

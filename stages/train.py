@@ -5,14 +5,10 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
-from explearn.core.seeds import seed_everything
-from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.registry import get_explainer, get_info
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.task_data import WorkspaceTask
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import train_explainer
 
 ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
 
@@ -23,14 +19,7 @@ def train(task: TaskOption, explainer: ExplainerOption, params: Params, compute:
 
     Writes data/explainers/TASK/EXPLAINER/ (configuration as JSON, weights as safetensors).
     """
-    seed_everything(seed)
-    workspace = Workspace()
-    method = get_explainer(explainer, **params.options_of(explainer), seed=seed)
-    if not isinstance(method, LearnedExplainer):
-        base = get_info(explainer).base
-        raise ParamsError(f"explainer {explainer!r} has no training of its own; train {base!r}, which it starts from")
-    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {explainer}")
-    method.save_pretrained(workspace.explainer(task, explainer))
+    train_explainer(Workspace(), params, task, explainer, compute, seed)
 
 
 if __name__ == "__main__":

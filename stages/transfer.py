@@ -6,10 +6,10 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import stage
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import stage
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.transfer import transfer
-from explearn.pipeline.workspace import Workspace
 
 ExplainerOption = Annotated[
     str, typer.Option(help="An explainer that trains a classifier of its own.", envvar="EXPLEARN_EXPLAINER")

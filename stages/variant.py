@@ -3,16 +3,16 @@
 from typing import Annotated
 
 import typer
-from explearn.pipeline.train import train_explainer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
+from explearn.core.method_names import get_info
 from explearn.core.storage import atomic_folder, write_json
-from explearn.methods.base.registry import get_info
 from explearn.pipeline.attribute import attribute_group
-from explearn.pipeline.params import Params
-from explearn.pipeline.staging import TaskOption, stage
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import train_explainer
 
 VariantOption = Annotated[str, typer.Option(help="A name under `variants`.", envvar="EXPLEARN_VARIANT")]
 

@@ -13,7 +13,7 @@ import yaml
 
 import explearn
 from explearn.methods.base.registry import explainer_class
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 
 BASELINES = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.errors import DataError, ParamsError
-from explearn.reporting.gate import Gate, check, figures, load_gate
+from explearn.reporting.gate import Gate, Rule, check, figures, load_gate
 
 FILE = "reports/metrics.json"
 
@@ -70,6 +70,15 @@ def test_only_numbers_and_nulls_are_figures():
     assert dict(figures(document)) == {"a": 1.0, "b.c": None, "g": 0.5}
 
 
+@pytest.mark.parametrize(
+    ("metric", "direction"), [("f1", "higher"), ("tasks.*.sufficiency", "lower"), ("test.accuracy", "higher")]
+)
+def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(metric, direction):
+    assert Rule(metric=metric, tolerance=0.1).direction == direction
+    other = {"higher": "lower", "lower": "higher"}[direction]
+    assert Rule(metric=metric, tolerance=0.1, direction=other).direction == other
+
+
 def test_a_rule_that_speaks_of_nothing_is_an_error():
     with pytest.raises(DataError, match="no such figure in reports"):
         verdicts({"metric": "f2"}, {"f1": 1}, {"f1": 1})
@@ -82,6 +91,8 @@ def test_a_rule_that_speaks_of_nothing_is_an_error():
         ("rules: [{metric: a, direction: up, tolerance: 0}]", "rules.0.direction"),
         ("rules: [{metric: a, direction: lower, tolerance: -1}]", "rules.0.tolerance"),
         ("rules: [{metric: a, direction: lower}]", "rules.0.tolerance: Field required"),
+        ("rules: [{metric: a, tolerance: 0}]", "rules.0.direction: Field required"),
+        ("rules: [{metric: tasks.*.entropy_full, tolerance: 0}]", "rules.0.direction: Field required"),
         ("rules: [", "not valid YAML"),
     ],
 )

@@ -16,7 +16,7 @@ import yaml
 
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_rationales
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 from explearn.reporting.content.papers import PAPER_TABLES
 from test_stages import complaint, succeed, write_lines
 

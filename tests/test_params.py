@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info, set_variants
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST: dict[str, Any] = {"profile": "mine", "tasks": ["a", "b"], "sources": {"a": SOURCE, "b": SOURCE}}
@@ -243,3 +244,26 @@ class TestMethodsAndTasks:
     def test_one_task_is_enough_for_what_learns_in_domain(self, tmp_path: Path) -> None:
         one = {"tasks": ["a"], "explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
         assert load(tmp_path, {**LEAST, **one}).methods == ["expnet_in_domain"]
+
+
+class TestOptionsOf:
+    """The options that a learned explainer of the run is made with."""
+
+    @pytest.fixture
+    def params(self) -> Iterator[Params]:
+        yield Params.model_validate({**LEAST, "expnet_in_domain": {"hidden": 8}, "ivra": {"norm": "softmax"}})
+        set_variants({})
+
+    def test_those_of_its_section(self, params: Params) -> None:
+        assert params.options_of("expnet") == ExpNetParams().model_dump()
+        assert params.options_of("expnet_in_domain") == ExpNetParams(hidden=8).model_dump()
+
+    def test_a_variant_s_are_those_of_its_method_and_its_own(self, params: Params) -> None:
+        set_variants({"ivra_again": {"of": "ivra", "norm": "sparsemax"}})
+        assert params.options_of("ivra_again") == {**params.ivra.model_dump(), "norm": "sparsemax"}
+
+    def test_a_baseline_has_none(self, params: Params) -> None:
+        with pytest.raises(ParamsError, match="explainer 'rollout' is not trained; name it under baselines"):
+            params.options_of("rollout")
+        with pytest.raises(UnknownNameError, match="unknown explainer 'expnt'; did you mean expnet"):
+            params.options_of("expnt")

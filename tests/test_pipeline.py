@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 import tiny
+from explearn.core.method_names import get_info
 from explearn.introspection.features import read_feature_metadata
-from explearn.methods.base.registry import get_info
 from explearn.reporting.content.columns import marked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -37,7 +37,6 @@ METRICS = (
     "log_odds",
     "aopc_comprehensiveness",
     "aopc_sufficiency",
-    "relative_throughput",
 )
 
 
@@ -179,8 +178,13 @@ def test_the_metrics_have_the_form_that_later_work_relies_on(runs: Runs) -> None
         assert set(task) == methods_of(params)
         for metrics in task.values():
             assert set(METRICS) <= set(metrics)
-            for name in ("f1", "precision", "recall", "auroc", "relative_throughput"):
+            for name in ("f1", "precision", "recall", "auroc"):
                 assert metrics[name] is None or metrics[name] >= 0
+    costs = json.loads((runs.checkout.root / "reports" / "costs.json").read_text(encoding="utf-8"))
+    assert costs["headline"]["relative_throughput"] > 0 and set(costs["tasks"]) == set(params["tasks"])
+    for task in costs["tasks"].values():
+        assert set(task) == methods_of(params)
+        assert all(method["relative_throughput"] > 0 for method in task.values())
 
 
 def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:

@@ -128,7 +128,8 @@ def test_a_stage_depends_on_no_room_that_it_does_not_need(name: str, item: dict[
     idle = [
         str(dep.relative_to(ROOT)) for dep in code if not any(run == dep or run.is_relative_to(dep) for run in runs)
     ]
-    assert name == "train-other" or not idle  # what a package's explainer imports is not known here
+    # What a package's explainer imports is not known here, and of the rooms' explainers not each needs every one.
+    assert name in ("train-other", "attribute-learned") or not idle
     assert len(code) <= MOST_ROOMS
 
 

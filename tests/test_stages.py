@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 
 import tiny
 from explearn.cli.app import app
+from explearn.core.method_names import get_info
 from explearn.core.storage import read_examples, read_rationales
-from explearn.methods.base.registry import get_info
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.files import read_by_text, read_comparisons
-from explearn.pipeline.attribute import read_run
-from explearn.pipeline.staging import COMPUTE_OPTIONS
+from explearn.pipeline.base.runs import read_run
+from explearn.pipeline.base.staging import COMPUTE_OPTIONS
 from explearn.reporting.content.columns import marked
 
 STAGES = (

@@ -130,7 +130,7 @@ class TestDamage:
         write_examples(path, EXAMPLES)
         content = path.read_bytes()
         path.write_bytes(content[: int(keep * len(content))])
-        with pytest.raises(DataError, match=r"e\.parquet: not a whole Parquet file .*; make it anew"):
+        with pytest.raises(DataError, match=r"e\.parquet: not a whole Parquet file .*; create it again"):
             read_examples(path)
 
     def test_no_file(self, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"scores": np.array([1.0], np.float32)}, "field 'scores' has 1 entries; expected 2, one a word"),
+            ({"scores": np.array([1.0], np.float32)}, "field 'scores' has 1 entries; expected 2, one per word"),
             ({"scores": np.array([1.0, np.nan], np.float32)}, "field 'scores' holds a value that is not finite"),
         ],
     )

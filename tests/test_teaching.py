@@ -12,13 +12,13 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import members
 from explearn.core.storage import read_metadata
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
-from explearn.methods.base.teachers import members
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.workspace import Workspace
 
 TASK = "toy"
 

@@ -14,9 +14,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ExplearnError
+from explearn.core.method_info import About, MethodInfo
+from explearn.core.method_names import get_info, list_explainers, register
 from explearn.core.records import Attribution, Example, Rationale
-from explearn.methods.base.info import About, MethodInfo
-from explearn.methods.base.registry import get_explainer, get_info, list_explainers, register
+from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer

@@ -19,9 +19,9 @@ from chat_server import ChatServer, Reply, answer_json
 from conftest import REPOSITORY
 from explearn.annotation.llm.collecting import bound_prompt
 from explearn.annotation.llm.prompts import FOLDER, BoundPrompt, Shot, choose_shots, find_prompt, list_prompts
-from explearn.annotation.params import LLMParams
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example
+from explearn.core.sections import LLMParams
 from explearn.core.storage import read_rationales
 
 from .conftest import KEY, NATIVE, TEXTS, Project, example, mask

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.data.params import SourceParams
+from explearn.core.sections import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.annotated import mask_of_phrase
 from explearn.data.sources.mapping import Dropped, MappedRow
@@ -265,7 +265,7 @@ class TestHateXplain:
 
     def test_a_mask_has_one_entry_a_word(self) -> None:
         values = post("offensive", "offensive", "normal", masks=[[0, 0, 1], [0, 1]])
-        assert "field 'rationales[1]': got 2 entries; expected 3, one a word" in complaint("hatexplain", values)
+        assert "field 'rationales[1]': got 2 entries; expected 3, one per word" in complaint("hatexplain", values)
 
     def test_three_annotators_are_expected(self) -> None:
         values = post("offensive", "offensive", masks=[])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
-from explearn.data.params import RationaleFile
+from explearn.core.sections import RationaleFile
 from explearn.data.rationales import (
     format_marked,
     import_rationales,

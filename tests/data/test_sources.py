@@ -19,11 +19,11 @@ import yaml
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Split
+from explearn.core.sections import RationaleFile, SourceParams
 from explearn.data.agreement import agreement_metrics
-from explearn.data.params import RationaleFile, SourceParams
 from explearn.data.rationales import import_rationales
 from explearn.data.sources import TaskData, load_task
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
 
 
 def source(**options: Any) -> SourceParams:
@@ -174,7 +174,7 @@ class TestBadInput:
     def test_a_mask_of_the_wrong_length(self, tmp_path: Path) -> None:
         path = write(tmp_path / "mine.jsonl", rows(3, m=[0, 1]))
         message = complaint(tmp_path, source(adapter="custom", columns={"text": "text", "mask": "m"}))
-        assert message == f"{path}, row 1, field 'm': got 2 entries; expected 3, one a word"
+        assert message == f"{path}, row 1, field 'm': got 2 entries; expected 3, one per word"
 
     def test_a_duplicate_id(self, tmp_path: Path) -> None:
         first = write(tmp_path / "mine/train.jsonl", rows(4))

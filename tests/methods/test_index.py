@@ -50,13 +50,15 @@ def test_what_is_committed_is_fresh(script: ModuleType, make: Callable[..., dict
     assert "expnet" in names(files["INDEX"]) and "expnet_in_domain" not in names(files["INDEX"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "changed"), [("INDEX", "one forward pass"), ("TABLE", "| decompx |"), ("ROSTER", "    decompx: {}")]
+)
 def test_what_is_stale_is_named_and_mended(
-    make: Callable[..., dict[str, Path]], name: str, capsys: pytest.CaptureFixture[str]
+    make: Callable[..., dict[str, Path]], name: str, changed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = make("--check")[name]
     before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace("decompx", "decompxx"), encoding="utf-8")
+    path.write_text(before.replace(changed, {"ROSTER": "    lost: {}"}.get(name, f"{changed} ")), encoding="utf-8")
     with pytest.raises(SystemExit) as raised:
         make("--check")
     assert raised.value.code == 1

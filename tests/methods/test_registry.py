@@ -15,10 +15,11 @@ import explearn
 import tiny
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.method_info import first_sentence
+from explearn.core.method_names import known_infos, set_variants
 from explearn.methods.base import explainer as module
 from explearn.methods.base import registry
-from explearn.methods.base.info import first_sentence
-from explearn.methods.base.registry import explainer_class, known_infos, set_variants
+from explearn.methods.base.registry import explainer_class
 
 
 @pytest.fixture(autouse=True)

@@ -57,5 +57,5 @@ def test_bad_input_is_named(scores, message):
     for measure in (rank_agreement, top_overlap):
         with pytest.raises(DataError, match=message):
             measure(scores)
-    with pytest.raises(DataError, match="expected as many"):
+    with pytest.raises(DataError, match="expected equal numbers"):
         prediction_overlap({"a": [1], "b": [1, 2]})

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import golden
 from explearn.core.errors import DataError, ModelError, UnknownNameError
-from explearn.metrics.faithfulness import EPSILON, faithfulness, logit, top_count
-from explearn.metrics.params import EvaluateParams
+from explearn.core.sections import EvaluateParams
+from explearn.metrics.faithfulness import faithfulness, logit
 from explearn.metrics.predictions import Predictions
+from explearn.metrics.protocols import EPSILON, top_count
 
 from .fakes import MASK, FakeClassifier, attribution, encode, random_probability
 

@@ -49,7 +49,7 @@ def test_scores_that_add_up_to_the_drops_have_none_in_any_unit():
     masks = draw_masks(5, 20, np.random.default_rng(1))
     for unit in (1.0, -7.0, 1e6):
         assert infidelity_of_text(unit * weights, masks, masks @ weights) == pytest.approx(0, abs=1e-12)
-    # Scores of 0 foretell nothing.
+    # Scores of 0 predict nothing.
     assert infidelity_of_text(np.zeros(5), masks, masks @ weights) == pytest.approx(((masks @ weights) ** 2).mean())
 
 

@@ -11,10 +11,10 @@ from scipy.stats import spearmanr
 import tiny
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
+from explearn.core.sections import SanityParams
 from explearn.methods.attention.raw_attention import RawAttention
 from explearn.methods.chance.random import Random
 from explearn.metrics import sanity as s
-from explearn.metrics.params import SanityParams
 
 EXAMPLES = [
     Example(id=str(i), words=tuple(text.split()), label="no", split="test", task="t")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
-from explearn.metrics.params import SimulatabilityParams
+from explearn.core.sections import SimulatabilityParams
 from explearn.metrics.simulatability import simulatability, to_simplex
 
 QUICK = SimulatabilityParams(repeats=2, dimensions=16)
@@ -85,7 +85,7 @@ def test_bad_input_is_named():
     embeddings, classes, telling = world(4)
     for arguments, message in (
         ((embeddings, classes[:3], {"m": telling}), "4 texts, 3 classes"),
-        ((embeddings, classes, {"m": telling[:3]}), "expected as many"),
+        ((embeddings, classes, {"m": telling[:3]}), "expected equal numbers"),
         ((embeddings, classes, {"m": [*telling[:3], telling[3][:-4]]}), "method 'm', text 3: 12 scores"),
         ((embeddings, classes, {"m": [*telling[:3], telling[3] * np.nan]}), "has score nan"),
         ((embeddings[:1], classes[:1], {"m": telling[:1]}), "at least one for each of 2 folds"),

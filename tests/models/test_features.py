@@ -129,7 +129,7 @@ class TestDamage:
         content = bytearray(path.read_bytes())
         content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"f\.parquet: .*make it anew"):
+        with pytest.raises(DataError, match=r"f\.parquet: .*create it again"):
             list(read_features(path))
 
     def test_a_file_of_another_stage(self, tmp_path: Path) -> None:

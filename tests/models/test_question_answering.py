@@ -16,23 +16,22 @@ import explearn
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.sections import EvaluateParams, FinetuneParams
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.features import batch_features
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.base.registry import get_info, list_explainers
 from explearn.methods.ivra.attention import HeadAttention
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import evaluate_classifier, finetune
-from explearn.models.params import FinetuneParams
 from explearn.models.question_answering import mark_answer
 from explearn.pipeline.attribute import write_attributions
 

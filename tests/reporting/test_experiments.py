@@ -56,6 +56,7 @@ def test_an_experiment_named_is_read_whatever_commit_it_starts_from(tmp_path, mo
     def write(f1: float) -> None:
         (tmp_path / "reports" / "headline.json").write_text(json.dumps({"explainer": "expnet", "f1": f1}))
         (tmp_path / "reports" / "metrics.json").write_text(json.dumps({"tasks": {"films": {"expnet": {"f1": f1}}}}))
+        (tmp_path / "reports" / "costs.json").write_text(json.dumps({"headline": {"relative_throughput": f1 / 2}}))
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").mkdir()
@@ -73,7 +74,7 @@ def test_an_experiment_named_is_read_whatever_commit_it_starts_from(tmp_path, mo
     run("git", "commit", "--quiet", "--all", "--message", "second")
     start, wide = read_experiments(["wide"])
     assert (wide.name, wide.headline["f1"], wide.tasks) == ("wide", 0.75, {"films": {"expnet": {"f1": 0.75}}})
-    assert start.headline["f1"] == 0.5
+    assert (start.headline["f1"], start.headline["relative_throughput"]) == (0.5, 0.25)
     with pytest.raises(UnknownNameError, match="wide"):
         read_experiments(["wid"])
 

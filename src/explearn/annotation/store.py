@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from explearn.core.records import Example, Rationale
+from explearn.core.sections import RationaleFile
 from explearn.core.storage import write_text
-from explearn.data.params import RationaleFile
 from explearn.data.rationales import import_rationales
 from explearn.data.sources.readers import read_file
 

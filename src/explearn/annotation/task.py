@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from explearn.annotation.params import LLMParams
 from explearn.annotation.store import Store
 from explearn.core.records import Example, Rationale
+from explearn.core.sections import LLMParams
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from explearn.annotation import options
-from explearn.pipeline.staging import user_errors
+from explearn.pipeline.base.staging import user_errors
 
 app = typer.Typer(
     no_args_is_help=True,

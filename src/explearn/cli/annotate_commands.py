@@ -26,22 +26,22 @@ from explearn.annotation.llm.collecting import (
 from explearn.annotation.llm.endpoint import environment_model
 from explearn.annotation.llm.prompts import bind_prompt, choose_shots, list_prompts
 from explearn.annotation.llm.running import Bounds, annotate, ask, questions_for, task_prompt
-from explearn.annotation.params import LLMParams
 from explearn.annotation.people.imports import READERS, import_marks
 from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_sheet
 from explearn.annotation.store import rationale_row, write_rows
 from explearn.annotation.task import TaskMarks
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.sections import LLMParams
 from explearn.core.seeds import hash_order
 from explearn.core.settings import check_section
 from explearn.core.storage import write_json
 from explearn.data.agreement import agreement_metrics
 from explearn.data.rationales import merge_annotators
 from explearn.data.sources.splits import subsample
-from explearn.pipeline.params import Params, load_params
+from explearn.pipeline.base.params import Params, load_params
+from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.rationalise import read_task_marks
-from explearn.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from explearn.annotation.llm.calibrate import Candidate

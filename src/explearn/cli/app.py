@@ -18,12 +18,13 @@ from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
 from explearn.core.errors import DataError, ParamsError
+from explearn.core.method_info import Family, MethodInfo
+from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution
-from explearn.methods.base.info import Family, MethodInfo
-from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer, get_info, list_explainers
-from explearn.pipeline.params import load_params
-from explearn.pipeline.staging import COMPUTE_OPTIONS, compute_options, user_errors
-from explearn.pipeline.workspace import Workspace
+from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer
+from explearn.pipeline.base.params import load_params
+from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
 from explearn.reporting.pages.gate_changes import print_changes, summary
 

@@ -19,7 +19,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
 
 CPU_BATCH_TOKENS = 1024
-"""Padded sub-tokens a batch on a CPU: larger batches leave the cache and are no faster (measured on 2 cores)."""
+"""Padded sub-tokens per batch on a CPU: larger batches do not fit the cache and are no faster (measured on 2 cores)."""
 
 GPU_BYTES_PER_TOKEN = 2**20
 """Working memory assumed for one padded sub-token when the budget is set from the free memory of a GPU: enough for the
@@ -87,7 +87,7 @@ class ComputeOptions:
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.precision]
 
     def resolve_max_tokens(self, device: torch.device) -> int:
-        """Most padded sub-tokens a batch."""
+        """Most padded sub-tokens in a batch."""
         import torch
 
         if self.max_tokens != "auto":

@@ -1,4 +1,4 @@
-"""Errors meant for the person who can mend them: one sentence saying what, where and what was expected."""
+"""Errors for the person who can fix them: one sentence that says what is wrong, where, and what was expected."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, else its type: other libraries' errors span many."""
+    """The first line of an error's text that is not blank, else its type; some libraries' errors have many."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 class ExplearnError(Exception):
-    """Base of every error that a user can mend; commands print it as one sentence and exit with `exit_code`."""
+    """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""How much memory something takes at most, measured from its own start, whatever ran before in the process."""
+"""Peak memory from a given moment on, whatever ran in the process before."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import torch
 
 _RESET = Path("/proc/self/clear_refs")
-"""Linux: writing 5 makes the peak of the process start anew (proc(5))."""
+"""Linux: writing 5 resets the peak of the process (proc(5))."""
 
 
 def peak_from_here(device: torch.device) -> Callable[[], float | None]:
-    """Start measuring; what is returned gives the largest memory in use since then, in MiB.
+    """Start measuring. The function returned gives the largest memory in use since then, in MiB.
 
     On a CUDA device that is what PyTorch has allocated there. Elsewhere it is the process's resident memory, Python and
-    the model included; None where the system does not let a process start its peak anew (macOS, some containers).
+    the model included; None where the system does not let a process reset its peak (macOS, some containers).
     """
     gc.collect()
     if device.type == "cuda":
@@ -29,7 +29,7 @@ def peak_from_here(device: torch.device) -> Callable[[], float | None]:
 
         torch.cuda.reset_peak_memory_stats(device)
         return lambda: peak_memory_mb(device)
-    # The C library keeps what was freed; a method run later would be charged for it.
+    # The C library keeps freed memory; it would count for the method that runs next.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if _RESET.exists() else None
     if trim is not None:
         trim(0)

@@ -1,6 +1,6 @@
 """The three records that pass between stages: examples, rationales and attributions.
 
-Words are the currency: a rationale marks words and an attribution scores words. An example with a second segment
+All three are about words: a rationale marks words and an attribution scores them. An example with a second segment
 (`pair`) is scored over `words + pair`, in that order.
 """
 
@@ -27,10 +27,10 @@ rationales' positive rate, or the top K."""
 Aggregation = Literal["max", "sum"]
 
 ANSWER_LABELS = ("answer", "another span")
-"""The two classes of a question with its passage: its answer, and any other span. Every example has the first."""
+"""The two classes of a question with its passage: its answer, and any other span. Every example is of the first."""
 
 ANSWER_WORDS = 15
-"""Words of the longest span taken for an answer."""
+"""Longest span that counts as an answer, in words."""
 
 MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing

@@ -1,4 +1,4 @@
-"""What all random choices start from."""
+"""Seeds, and random orders that depend on ids alone."""
 
 from __future__ import annotations
 

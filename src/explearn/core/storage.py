@@ -1,6 +1,6 @@
 """Files between stages: atomic writes, Parquet with fixed schemas, JSON Lines with row numbers in every error.
 
-A file or folder appears under its name only once it is whole: it is written beside its place and put there by rename.
+A file or folder appears under its name only once it is whole: it is written beside that place and then renamed.
 A process killed half-way leaves a `.NAME.partial-*` file, which no reader looks at and the next write sweeps away.
 """
 
@@ -198,7 +198,7 @@ def parquet_writer(
 
 
 def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
-    """Add the JSON document that `read_metadata` gives back, for what is known only once the rows are written."""
+    """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
     writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(metadata, sort_keys=True)})
 
 
@@ -225,7 +225,7 @@ def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) 
         raise DataError(f"{path}: no such file") from error
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: not a whole Parquet file ({reason}); make it anew") from error
+        raise DataError(f"{path}: not a whole Parquet file ({reason}); create it again") from error
     with file:
         if schema is not None:
             check_schema(file.schema_arrow, schema, path)
@@ -250,7 +250,7 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
         try:
             return file.read(columns=schema.names)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path}: damaged ({str(error).splitlines()[0]}); make it anew") from error
+            raise DataError(f"{path}: damaged ({str(error).splitlines()[0]}); create it again") from error
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
     if len(rationale.mask) != expected:
         raise DataError(
             f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
-            f"expected {expected}, one a word"
+            f"expected {expected}, one per word"
         )
 
 
@@ -345,7 +345,7 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
         if len(scores) != len(row["words"]):
             raise DataError(
                 f"{path}, row {number}, field 'scores' has {len(scores)} entries; "
-                f"expected {len(row['words'])}, one a word"
+                f"expected {len(row['words'])}, one per word"
             )
         if not np.isfinite(scores).all():
             raise DataError(f"{path}, row {number}, field 'scores' holds a value that is not finite")

@@ -14,7 +14,7 @@ from explearn.core.records import SPLITS, Example, Rationale, Split
 from explearn.data.rationales import merge_annotators
 
 MAX_PAIRS = 10
-"""Most pairs of annotators listed one by one; crowds of hundreds share too few texts for a pair to mean anything."""
+"""Most pairs of annotators listed one by one; among hundreds of annotators, a pair shares too few texts to tell."""
 
 Mask = tuple[bool, ...]
 
@@ -23,8 +23,8 @@ def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
     """Krippendorff's alpha, nominal, over words pooled from all texts (Krippendorff 2011; library `krippendorff`).
 
     Each word of a text is a unit and each of the text's annotators says marked or not; texts with fewer than two
-    annotators say nothing. 1 is full agreement, 0 that of chance. None when there is no unit or all ratings are the
-    same.
+    annotators are left out. 1 is full agreement, 0 is agreement by chance. None when there is no unit, or when all
+    ratings are the same.
     """
     counts = [
         (len(masks) - sum(marks), sum(marks))
@@ -88,7 +88,7 @@ def agreement_metrics(
         if len(rationale.mask) != len(example.all_words):
             raise DataError(
                 f"rationale of {rationale.example_id!r}: got {len(rationale.mask)} entries; "
-                f"expected {len(example.all_words)}, one a word"
+                f"expected {len(example.all_words)}, one per word"
             )
         by_text[rationale.example_id][rationale.annotator] = rationale.mask
     merged = merge_annotators(rationales, agreement)

@@ -92,7 +92,7 @@ def format_marked(words: Sequence[str], mask: Sequence[bool]) -> str:
     Raises DataError when words and mask differ in number or a word itself holds `[[` or `]]`.
     """
     if len(words) != len(mask):
-        raise DataError(f"got a mask of {len(mask)} entries; expected {len(words)}, one a word")
+        raise DataError(f"got a mask of {len(mask)} entries; expected {len(words)}, one per word")
     for word in words:
         if OPEN in word or CLOSE in word:
             raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")
@@ -144,7 +144,7 @@ def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
     if isinstance(value, str):
         entries = _json(value) if value.lstrip().startswith("[") else value.split()
     if not isinstance(entries, (list, tuple)):
-        raise DataError(f"got {value!r}; expected a list of 0 and 1, one a word")
+        raise DataError(f"got {value!r}; expected a list of 0 and 1, one per word")
     mask = []
     for position, entry in enumerate(entries):
         if isinstance(entry, int) and entry in (0, 1):
@@ -154,7 +154,7 @@ def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
         else:
             raise DataError(f"got {entry!r} at entry {position}; expected 0 or 1")
     if len(mask) != n_words:
-        raise DataError(f"got {len(mask)} entries; expected {n_words}, one a word")
+        raise DataError(f"got {len(mask)} entries; expected {n_words}, one per word")
     return tuple(mask)
 
 

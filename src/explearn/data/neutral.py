@@ -14,18 +14,18 @@ from explearn.data.sources import TaskData
 
 NEUTRAL = "neutral"
 SUFFIX = "-neutral"
-"""What is put behind an example's id for its copy."""
+"""Added to an example's id to name its copy."""
 
 
 def add_neutral(data: TaskData, mask: str) -> TaskData:
-    """Add a copy of each training and validation text that the source brings a rationale for, its evidence masked.
+    """Add a copy, with its evidence masked, of each training and validation text that has a rationale.
 
-    A word is masked where at least half of the text's annotators mark it. Test texts stay without copies, and copies
-    without rationales.
+    A word is masked where at least half of the text's annotators mark it. Test texts get no copies, and copies
+    have no rationales.
 
     Args:
         data: a task as its source gives it.
-        mask: what stands for a marked word: the classifier's mask token, as its tokenizer writes it.
+        mask: what replaces a marked word: the classifier's mask token, as its tokenizer writes it.
 
     Raises ParamsError where no training text has a rationale, or the task has the label NEUTRAL already.
     """

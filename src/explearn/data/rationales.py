@@ -9,6 +9,7 @@ from pathlib import Path
 
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
+from explearn.core.sections import RationaleFile
 from explearn.data.marks import (
     format_marked,
     mask_from_spans,
@@ -18,7 +19,6 @@ from explearn.data.marks import (
     parse_word_list,
     spans_from_mask,
 )
-from explearn.data.params import RationaleFile
 from explearn.data.sources.readers import RawRow, read_file
 
 

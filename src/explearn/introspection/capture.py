@@ -1,8 +1,8 @@
 """Attention weights without giving up fused attention kernels.
 
-A fused kernel (SDPA) never writes the attention matrix down. Where a method needs part of it, that part is computed
-anew from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs as it is.
-The hooks are there only inside the context manager, also when an exception leaves it.
+A fused kernel (SDPA) never stores the attention matrix. Where a method needs part of it, that part is computed again
+from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs unchanged.
+The context manager removes its hooks at the end, also after an exception.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class ExampleFeatures:
 
 
 def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
-    """One row a text; one fixed-size list of float16 a sub-token."""
+    """One row per text; one fixed-size list of float16 per sub-token."""
     fields = [
         pa.field("example_id", pa.string(), nullable=False),
         pa.field("predicted", pa.string(), nullable=False),
@@ -198,7 +198,7 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open_parquet(path) as file:
         found = file.metadata.num_rows
     if found != metadata["texts"]:
-        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; make it anew")
+        raise DataError(f"{path}: holds {found} texts; expected {metadata['texts']}; create it again")
     return metadata
 
 
@@ -218,7 +218,7 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
             try:
                 table = file.read_row_group(group, columns=schema.names)
             except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path}: damaged ({first_line(error)}); make it anew") from error
+                raise DataError(f"{path}: damaged ({first_line(error)}); create it again") from error
             for batch in table.to_batches():
                 yield from _rows(batch, hidden)
 

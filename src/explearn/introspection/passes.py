@@ -1,28 +1,31 @@
-"""How many model passes something takes, counted where they happen."""
+"""Counting how many forward and backward passes a method makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.anatomy import dissect
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 
 @dataclass(slots=True)
 class Passes:
-    """Texts sent through the classifier, forward and backward; a batch of 8 counts 8."""
+    """Texts sent through the classifier, forward and backward; a batch of 8 texts counts as 8."""
 
     forward: int = 0
     backward: int = 0
 
 
 def _last_layer(model: nn.Module) -> nn.Module:
-    """The map that gives the logits: every pass goes through it, also one that runs the model part by part."""
+    """The map that gives the logits: every pass goes through it, even one that runs the model part by part."""
+    from explearn.introspection.anatomy import dissect
+
     try:
         return dissect(model).head.classifier
     except UnsupportedError:
@@ -35,6 +38,8 @@ def count_passes(model: nn.Module) -> Iterator[Passes]:
 
     A backward pass counts when it starts at the logits; gradients with respect to several classes count several times.
     """
+    import torch
+
     passes = Passes()
 
     def on_backward(gradient: torch.Tensor) -> None:

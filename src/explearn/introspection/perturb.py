@@ -1,4 +1,4 @@
-"""Copies of a classifier with weights drawn anew or slightly changed, for checks of what explanations depend on."""
+"""Copies of a classifier with new random or slightly changed weights, to check what explanations depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explearn.models.architectures import UNKNOWN, architecture
 from explearn.models.classifier import Classifier
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
-"""What stands in the name of a block's parameter in most models, for types without an entry in the table."""
+"""Names that most models give to blocks, for types without an entry in the table."""
 
 
 def parts(classifier: Classifier) -> dict[str, list[str]]:
@@ -41,14 +41,14 @@ def parts(classifier: Classifier) -> dict[str, list[str]]:
 
 
 def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
-    """A copy whose weights are those of a new model of the same configuration, as its own class initialises them.
+    """A copy whose weights are those of a new model of the same configuration, as its class initialises them.
 
     Args:
-        classifier: stays as it is.
-        seed: of the new weights; a part gets the same ones whatever else is chosen.
-        chosen: which of `parts` (default: all).
+        classifier: is not changed.
+        seed: seed of the new weights; a part gets the same ones whichever other parts are chosen.
+        chosen: names of the `parts` to change (default: all).
 
-    Raises UnknownNameError for a part that the model has not.
+    Raises UnknownNameError for a part that the model does not have.
     """
     known = parts(classifier)
     for part in chosen or ():
@@ -68,9 +68,9 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
 
 
 def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classifier:
-    """A copy whose word embeddings are changed by noise drawn evenly from [-radius, radius], entry by entry.
+    """A copy whose word embeddings have uniform noise from [-radius, radius] added to each entry.
 
-    Every occurrence of a sub-token moves alike, in all passes of a method. `classifier` stays as it is.
+    All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
     """
     changed = copy.deepcopy(classifier.model)
     weight: Any = changed.get_input_embeddings().weight

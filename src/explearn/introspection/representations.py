@@ -1,4 +1,4 @@
-"""What an encoder makes of a text as a whole, and its embeddings of single words."""
+"""An encoder's representation of a whole text, and its embeddings of single words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def aggregate_states(
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
-    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) a text.
+    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) per text.
 
     The rows of words without a sub-token are NaN.
     """

@@ -1,4 +1,4 @@
-"""How far methods agree with each other, on the same texts: whether two of them are two opinions or one."""
+"""How far methods agree with each other on the same texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import ratio
-from explearn.metrics.faithfulness import top_count
+from explearn.metrics.arrays import ranks, ratio
 from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.protocols import top_count
 
 Array = NDArray[np.float64]
 
@@ -30,10 +29,10 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     texts = _texts(scores)
     total, known = np.zeros((len(scores),) * 2), np.zeros((len(scores),) * 2)
     for values in texts:
-        ranks = rankdata(values, axis=1)
-        ranks -= ranks.mean(axis=1, keepdims=True)
-        norms = np.linalg.norm(ranks, axis=1)
-        total += ratio(ranks @ ranks.T, np.outer(norms, norms), undefined=0.0)
+        centred = ranks(values, axis=1)
+        centred -= centred.mean(axis=1, keepdims=True)
+        norms = np.linalg.norm(centred, axis=1)
+        total += ratio(centred @ centred.T, np.outer(norms, norms), undefined=0.0)
         known += np.outer(norms > 0, norms > 0)
     return ratio(total, known)
 
@@ -56,7 +55,7 @@ def top_overlap(scores: Mapping[str, Sequence[ArrayLike]], percent: int = 20) ->
 
 
 def prediction_overlap(predictions: Mapping[str, ArrayLike]) -> Array:
-    """Share of texts for which the classifier gives one class to the explanations of two methods, each read alone.
+    """Share of texts for which the classifier gives the same class to the explanations of two methods, each read alone.
 
     L2E's prediction-based faithfulness of a student to its teacher (4.4): (methods, methods), in [0, 1].
 
@@ -67,7 +66,7 @@ def prediction_overlap(predictions: Mapping[str, ArrayLike]) -> Array:
     """
     rows = [np.asarray(found) for found in predictions.values()]
     if len({row.shape for row in rows}) > 1:
-        raise DataError(f"predictions for {', '.join(str(row.size) for row in rows)} texts; expected as many of each")
+        raise DataError(f"predictions for {', '.join(str(row.size) for row in rows)} texts; expected equal numbers")
     matrix = np.array(rows)
     if not matrix.size:
         return np.full((len(rows), len(rows)), np.nan)
@@ -78,12 +77,12 @@ def _texts(scores: Mapping[str, Sequence[ArrayLike]]) -> list[Array]:
     """Scores of all methods for each text, (methods, words)."""
     counts = {method: len(texts) for method, texts in scores.items()}
     if len(set(counts.values())) > 1:
-        raise DataError(f"methods explain {counts} texts; expected as many of each")
+        raise DataError(f"methods explain {counts} texts; expected equal numbers")
     found = []
     for number, of_text in enumerate(zip(*scores.values(), strict=True)):
         values = [check_scores(text) for text in of_text]
         if len({len(value) for value in values}) > 1:
             lengths = dict(zip(scores, map(len, values), strict=True))
-            raise DataError(f"text {number}: methods score {lengths} words; expected as many of each")
+            raise DataError(f"text {number}: methods score {lengths} words; expected equal numbers")
         found.append(np.array(values))
     return found

@@ -1,4 +1,4 @@
-"""Consistency: do texts that the model sees alike get like explanations? IvRA (2.2.3, equations 12 and 18).
+"""Consistency: do texts that are close to the model get similar explanations? IvRA (2.2.3, equations 12 and 18).
 
 Spearman's rho over the pairs of a batch between the L2 distance of the texts' aggregate hidden states and the L2
 distance of their explanations; the mean over batches.
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist, squareform
-from scipy.stats import rankdata
 
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import ratio
+from explearn.metrics.arrays import ranks, ratio
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
+from explearn.metrics.significance import bootstrap_counts, percentile_interval
 
 Array = NDArray[np.float64]
 
@@ -82,6 +83,9 @@ def consistency(
 
     Raises DataError for states or scores that are not finite, or where their numbers differ.
     """
+    # scipy takes a while to load; importing this module should not.
+    from scipy.spatial.distance import pdist, squareform
+
     vectors = np.asarray(states, dtype=np.float64)
     if vectors.ndim != 2 or len(vectors) != len(scores) or not np.isfinite(vectors).all():
         raise DataError(f"states of shape {vectors.shape} for {len(scores)} explanations; expected finite, (texts, d)")
@@ -95,7 +99,7 @@ def consistency(
         first, second = pdist(vectors[rows]), pdist(explanations[rows])
         values.append(_rho(first, second, np.ones((1, len(first))))[0])
         by_text[rows] = _rho_of_rows(squareform(first), squareform(second))
-        counts = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=bootstrap_samples)
+        counts = bootstrap_counts(len(rows), bootstrap_samples, rng)
         left, right = np.triu_indices(len(rows), 1)
         resampled.append(_rho(first, second, counts[:, left] * counts[:, right]))
     known = [value for value in values if not np.isnan(value)]
@@ -103,14 +107,14 @@ def consistency(
         return ConsistencyResult(None, by_text, None, None)
     kept = [draws for value, draws in zip(values, resampled, strict=True) if not np.isnan(value)]
     means = np.mean(kept, axis=0)
-    low, high = np.nanquantile(means, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+    low, high = percentile_interval(means, confidence)
     return ConsistencyResult(float(np.mean(known)), by_text, low, high)
 
 
 def _rho_of_rows(first: Array, second: Array) -> Array:
     """Spearman's rho of each row of two (n, n) matrices with zero diagonals, which do not count: (n,)."""
     off = ~np.eye(len(first), dtype=np.bool_)
-    a, b = (rankdata(m[off].reshape(len(m), -1), axis=1) for m in (first, second))
+    a, b = (ranks(m[off].reshape(len(m), -1), axis=1) for m in (first, second))
     a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
     spread = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     return ratio((a * b).sum(axis=1), spread)
@@ -121,8 +125,8 @@ def _rho(first: Array, second: Array, weights: NDArray[np.integer] | Array) -> A
     a, b = _weighted_ranks(first, weights), _weighted_ranks(second, weights)
     total = weights.sum(axis=1)
     safe = np.where(total > 0, total, 1)
-    for ranks in (a, b):
-        ranks -= ((weights * ranks).sum(axis=1) / safe)[:, None]
+    for ranked in (a, b):
+        ranked -= ((weights * ranked).sum(axis=1) / safe)[:, None]
     covariance = np.einsum("sp,sp,sp->s", weights, a, b)
     spread = np.sqrt(np.einsum("sp,sp,sp->s", weights, a, a) * np.einsum("sp,sp,sp->s", weights, b, b))
     # What is left of a variance by rounding is none.
@@ -136,3 +140,28 @@ def _weighted_ranks(values: Array, weights: NDArray[np.integer] | Array) -> Arra
     starts = np.searchsorted(group[order], np.arange(len(distinct)))
     sums = np.add.reduceat(weights[:, order].astype(np.float64), starts, axis=1)
     return np.asarray((np.cumsum(sums, axis=1) - sums / 2)[:, group])
+
+
+def measure(context: Context) -> Columns:
+    """Consistency of the methods whose model's states are known."""
+    columns = Columns()
+    params = context.params
+    for model in context.models:
+        if model.states is None:
+            continue
+        for method, texts in model.attributions.items():
+            found = consistency(
+                model.states,
+                [text.scores for text in texts],
+                params.consistency_batch,
+                params.bootstrap_samples,
+                params.confidence,
+                context.seed,
+            )
+            columns.by_text["consistency"][method] = found.by_text
+            columns.figures[method] |= {
+                "consistency": found.value,
+                "consistency_low": found.low,
+                "consistency_high": found.high,
+            }
+    return columns

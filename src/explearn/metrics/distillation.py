@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.data.alignment import NO_WORD
-from explearn.metrics.faithfulness import logit, top_count
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.faithfulness import logit
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import compare
 from explearn.metrics.stability import stability
 
@@ -29,18 +31,19 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 SIDES = ("teacher", "student", "random")
 
-LARGER_IS_BETTER: dict[str, bool] = {
-    "agreement": True,
-    "delta_log_odds_positive": True,
-    "delta_log_odds_negative": False,
-    "stability_semantic": True,
-    "stability_lexical": True,
-    "stability_semantic_content": True,
-    "stability_lexical_content": True,
-    "precision": True,
-    "recall": True,
-    "f1": True,
-}
+COMPARED = (
+    "agreement",
+    "delta_log_odds_positive",
+    "delta_log_odds_negative",
+    "stability_semantic",
+    "stability_lexical",
+    "stability_semantic_content",
+    "stability_lexical_content",
+    "precision",
+    "recall",
+    "f1",
+)
+"""Metrics that teacher and student are compared by."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +70,11 @@ class Choice:
 def choose(
     teacher: Explained, student: Explained, percent: int, seed: int
 ) -> tuple[list[Choice], list[Choice], list[Choice]]:
-    """What teacher, student and chance choose in each text, as many words each.
+    """What teacher, student and chance choose in each text, equally many words each.
 
     Args:
         percent: share of the words taken under `ranking`.
-        seed: of the random words, as many as the others have and never the same for both kinds.
+        seed: of the random words, as many as the others have; no word is both for and against.
 
     Raises DataError where the sides differ in their texts, words or formulation.
     """
@@ -93,7 +96,7 @@ def choose(
             found = [teacher.levels[text], student.levels[text]]
             count = min(int((of_side > 0).sum()) for of_side in found)
             against = min(int((of_side < 0).sum()) for of_side in found)
-            # By chance: as many words of each level as the teacher's.
+            # By chance: as many words of each level as the teacher has.
             marks = [*found, rng.permutation(found[0])]
             orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
         for side, order, mark in zip(sides, orders, marks, strict=True):
@@ -143,7 +146,7 @@ def judge(
     p = predictions.probabilities
     targets = p[full].argmax(axis=1)
     words = [encoding.words for encoding in encodings]
-    found: dict[str, dict[str, Array]] = {name: {} for name in LARGER_IS_BETTER}
+    found: dict[str, dict[str, Array]] = {name: {} for name in COMPARED}
     given = [p[rows].argmax(axis=1) for rows in only]
     for number, side in enumerate(SIDES):
         of_side = choices[number]
@@ -201,7 +204,7 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
             name,
             {side: figures[side] for side in ("teacher", "student")},
             {side: means[side] for side in ("teacher", "student")},
-            LARGER_IS_BETTER[name],
+            CATALOGUE[name].larger_is_better,
         )
         both = len(test.methods) == 2
         figures["texts"] = int(test.texts[0, 1]) if both else 0

@@ -130,7 +130,7 @@ def auprc(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike]) -> float | N
     Scores are compared within a text only. Raises DataError where the numbers of texts differ.
     """
     if len(scores) != len(marked):
-        raise DataError(f"{len(scores)} texts with scores and {len(marked)} with marked words; expected as many")
+        raise DataError(f"{len(scores)} texts with scores and {len(marked)} with marked words; expected equal numbers")
     areas = [auprc_of_text(s, m) for s, m in zip(scores, marked, strict=True)]
     known = [area for area in areas if area is not None]
     return float(np.mean(known)) if known else None
@@ -138,7 +138,9 @@ def auprc(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike]) -> float | N
 
 def _check_spans(predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]]) -> None:
     if len(predicted) != len(true):
-        raise DataError(f"{len(predicted)} texts with predicted spans and {len(true)} with true ones; expected as many")
+        raise DataError(
+            f"{len(predicted)} texts with predicted spans and {len(true)} with true ones; expected equal numbers"
+        )
     for row, spans in enumerate(zip(predicted, true, strict=True)):
         for start, end in (*spans[0], *spans[1]):
             if not 0 <= start < end:

@@ -1,9 +1,10 @@
-"""All metrics of a task's methods side by side, and the headline over the tasks."""
+"""All metrics of a task's methods side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,23 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Binarisation, Example
+from explearn.core.sections import EvaluateParams
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap
-from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.catalogue import METRICS
-from explearn.metrics.columns import Columns, MethodMetrics, add_consistency, add_simulatability, add_stability
-from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.importance import important_share
-from explearn.metrics.infidelity import infidelity
-from explearn.metrics.judge import judge_plausibility
-from explearn.metrics.params import EvaluateParams
+from explearn.metrics.catalogue import FAMILIES, METRICS
+from explearn.metrics.columns import Columns, MethodMetrics
+from explearn.metrics.context import Context, ExplainedModel
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Comparison, bootstrap_counts, compare
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
 
-Number = int | float | None
 Array = NDArray[np.float64]
 
 _NOTHING = np.zeros(1, dtype=np.bool_)
@@ -92,33 +88,27 @@ def evaluate_task(
     Args:
         task: name, for errors.
         attributions: by method; all methods must explain the same examples, in any order.
-        costs: by method, the fields of `explearn.pipeline.attribute.Cost`: `seconds` (classification included),
-            `forward_seconds` (classification alone, same texts), `texts`, `peak_memory_mb`, `forward_passes`,
-            `backward_passes`.
+        costs: by method, passes for one text, `forward_passes` and `backward_passes`. Times and memory, which differ
+            from run to run, are no part of an evaluation; see `explearn.pipeline.base.runs`.
         examples: by id, those explained among them.
         gold: by id, marked words, bool (n,) over `Example.all_words`. Texts nobody marked may be missing or all False.
         k: words chosen a text by the top-K rule: the mean rationale length in training, rounded.
         positive_rate: share of marked words in training, in [0, 1].
         classifier: the model that was explained, by all methods that are not in `own`.
         params: of all metrics.
-        seed: of the bootstrap, the masks of infidelity, the batches of consistency and the students.
+        seed: of all draws.
         binarisation: method -> its own rule to choose words.
         thresholds: method -> score from which a word counts, for methods with that rule.
         states: by id, the text's aggregate hidden state, (d,); without them stability by meaning and consistency are
             None (`explearn.introspection.representations.aggregate_states`).
         embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
             (`explearn.introspection.representations.word_embeddings`). All methods' students read the same ones.
-        own: method -> the model that it explains instead; all that asks a model asks that one.
+        own: method -> the model that it explains instead; its metrics ask that one.
 
     Returns:
-        Its `metrics` hold for each method: every metric of `explearn.metrics.catalogue.METRICS`, with its interval as
-        NAME_low and NAME_high; precision and recall; confidence_* and entropy_* (of the classifier on the inputs that
-        faithfulness made, `explearn.metrics.faithfulness.INPUTS`); throughput (texts a second), relative_throughput
-        (plain forward seconds / the method's seconds), peak_memory_mb, forward_passes and backward_passes (for one
-        text); important_words (share, `explearn.metrics.importance`); completeness_error (mean over the texts, for
-        methods whose scores should add up); texts, plausibility_texts, unaligned_words (without a sub-token or not
-        read).
-        None where a value is undefined, never NaN.
+        Its `metrics` hold for each method every metric that a family of `explearn.metrics.catalogue` measures; those of
+        METRICS with an interval, NAME_low and NAME_high; texts, plausibility_texts, unaligned_words, and the students'
+        accuracy. None where a value is undefined, never NaN.
 
     Raises:
         DataError: methods that cover different examples, an id that comes twice or is unknown, words, scores or marks
@@ -128,16 +118,94 @@ def evaluate_task(
         return TaskEvaluation({}, (), {}, {}, {})
     if k < 1:
         raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
+    ordered = _ordered(task, attributions, examples)
+    for method in ordered:
+        if method not in costs:
+            raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected its passes")
+    texts = [examples[attribution.example_id] for attribution in next(iter(ordered.values()))]
+    own = own or {}
+    context = Context(
+        task=task,
+        examples=texts,
+        attributions=ordered,
+        gold=[_gold_mask(task, e.id, gold[e.id], e) if e.id in gold else _NOTHING for e in texts],
+        chosen=_chosen(ordered, binarisation, k, thresholds, positive_rate),
+        models=_models(OwnModel(classifier, states), own, ordered, texts),
+        labels=classifier.labels,
+        embeddings=None if embeddings is None else [embeddings[e.id] for e in texts],
+        costs=costs,
+        k=k,
+        params=params,
+        seed=seed,
+    )
+    columns = Columns()
+    for family in FAMILIES:
+        columns.join(_measure_of(family)(context))
+    return _evaluation(context, columns, own)
+
+
+def _measure_of(family: str) -> Callable[[Context], Columns]:
+    """What measures a family of metrics; imported by name, since some families load torch or scikit-learn."""
+    found: Callable[[Context], Columns] = import_module(f"explearn.metrics.{family}").measure
+    return found
+
+
+def _evaluation(context: Context, columns: Columns, own: Collection[str]) -> TaskEvaluation:
+    """Figures with their intervals, and how the methods compare and agree. own: methods with a model of their own."""
+    params, ordered = context.params, context.attributions
+    counts = bootstrap_counts(len(context.examples), params.bootstrap_samples, context.seed)
+    undefined = dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high"))
+    metrics: dict[str, MethodMetrics] = {
+        method: {**undefined, **columns.figures[method], **columns.intervals(method, counts, params.confidence)}
+        for method in ordered
+    }
+    scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
+    return TaskEvaluation(
+        metrics=metrics,
+        example_ids=tuple(context.ids),
+        # Looking up a metric that no method has leaves an empty entry.
+        by_text={name: dict(values) for name, values in columns.by_text.items() if values},
+        comparisons={
+            metric.name: compare(
+                metric.name,
+                # Figures of different classifiers cannot be compared.
+                {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},
+                columns.by_text[metric.by_text],
+                metric.larger_is_better,
+                params.significance,
+            )
+            for metric in METRICS.values()
+        },
+        agreement={
+            "rank_agreement": rank_agreement(scores),
+            "top_overlap": top_overlap(scores, params.headline_percent),
+            "prediction_overlap": prediction_overlap({method: columns.classes[method] for method in ordered}),
+        },
+    )
+
+
+def _ordered(
+    task: str, attributions: Mapping[str, Sequence[Attribution]], examples: Mapping[str, Example]
+) -> dict[str, list[Attribution]]:
+    """Each method's attributions in one order of the texts, checked."""
     by_id = {method: _by_id(task, method, texts) for method, texts in attributions.items()}
     ids = _common_ids(task, by_id)
     ordered = {method: [texts[i] for i in ids] for method, texts in by_id.items()}
     for method, texts in ordered.items():
         for attribution in texts:
             _check(task, method, attribution, examples)
-        if method not in costs:
-            raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected seconds and memory")
-    masks = [_gold_mask(task, i, gold[i], examples[i]) if i in gold else _NOTHING for i in ids]
-    chosen = {
+    return ordered
+
+
+def _chosen(
+    ordered: Mapping[str, Sequence[Attribution]],
+    binarisation: Mapping[str, Binarisation],
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> dict[str, list[NDArray[np.bool_]]]:
+    """The words that each method chooses in each text by its own rule."""
+    return {
         method: [
             plausibility.binarise(
                 text.scores,
@@ -150,79 +218,31 @@ def evaluate_task(
         ]
         for method, texts in ordered.items()
     }
-    columns = Columns(counts=bootstrap_counts(len(ids), params.bootstrap_samples, seed))
-    for method, texts in ordered.items():
-        judged = np.array(
-            [a.predicted == examples[a.example_id].label and mask.any() for a, mask in zip(texts, masks, strict=True)]
-        )
-        boundaries = [len(examples[i].words) or None for i in ids]
-        found = judge_plausibility(texts, chosen[method], masks, judged, boundaries, k, params, seed)
-        columns.means[method] |= found.metrics | {"plausibility_texts": int(judged.sum())}
-        for name, values in found.by_text.items():
-            columns.by_text[name][method] = values
 
-    for method, texts in ordered.items():
-        columns.add(method, "important_words", np.array([important_share(text.scores) for text in texts]))
-    rationales = {method: dict(zip(ids, masks_, strict=True)) for method, masks_ in chosen.items()}
-    own = own or {}
-    shared = {method: texts for method, texts in ordered.items() if method not in own}
-    models = [(OwnModel(classifier, states), shared)] if shared else []
+
+def _models(
+    shared: OwnModel,
+    own: Mapping[str, OwnModel],
+    ordered: Mapping[str, Sequence[Attribution]],
+    examples: Sequence[Example],
+) -> list[ExplainedModel]:
+    """The task's classifier with the methods that explain it, if any, and each method's own."""
+    of_task = {method: texts for method, texts in ordered.items() if method not in own}
+    models = [(shared, of_task)] if of_task else []
     models += [(own[method], {method: ordered[method]}) for method in ordered if method in own]
-    prediction: dict[str, NDArray[np.int64]] = {}
-    for model, of_model in models:
-        predictions = Predictions(model.classifier)
-        encodings = dict(zip(ids, model.classifier.encode([examples[i] for i in ids]), strict=True))
-        for method, result in faithfulness(
-            model.classifier, encodings, of_model, params, rationales, predictions
-        ).items():
-            columns.add_all(method, result.values())
-            prediction[method] = result.prediction
-        if params.infidelity_samples:
-            found_infidelity = infidelity(
-                model.classifier, encodings, of_model, params.infidelity_samples, seed, predictions
-            )
-            for method, values in found_infidelity.items():
-                columns.add(method, "infidelity", values)
-        stacked = _stacked(model.states, ids)
-        add_stability(columns, of_model, [examples[i].all_words for i in ids], stacked, params)
-        add_consistency(columns, of_model, stacked, params, seed)
-    if params.simulatability.enabled and embeddings is not None and len(ids) >= params.simulatability.folds:
-        add_simulatability(columns, ordered, [embeddings[i] for i in ids], classifier.labels, params, seed, task)
-
-    metrics: dict[str, MethodMetrics] = {}
-    for method, texts in ordered.items():
-        metrics[method] = {
-            **dict.fromkeys(f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")),
-            **columns.means[method],
-            **columns.figures(method, params.confidence),
-            **_costs(task, method, costs[method]),
-            "completeness_error": mean_of_known([a.completeness_error for a in texts]),
-            "texts": len(texts),
-            "unaligned_words": sum(a.unaligned for a in texts),
-        }
-    scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
-    return TaskEvaluation(
-        metrics=metrics,
-        example_ids=tuple(ids),
-        # Looking up a metric that nobody has leaves an empty entry.
-        by_text={name: dict(values) for name, values in columns.by_text.items() if values},
-        comparisons={
-            metric.name: compare(
-                metric.name,
-                # What a metric says of different classifiers does not compare.
-                {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},
-                columns.by_text[metric.by_text],
-                metric.larger_is_better,
-                params.significance,
-            )
-            for metric in METRICS.values()
-        },
-        agreement={
-            "rank_agreement": rank_agreement(scores),
-            "top_overlap": top_overlap(scores, params.headline_percent),
-            "prediction_overlap": prediction_overlap({method: prediction[method] for method in ordered}),
-        },
-    )
+    return [
+        ExplainedModel(
+            classifier=model.classifier,
+            attributions=of_model,
+            encodings={
+                example.id: encoding
+                for example, encoding in zip(examples, model.classifier.encode(examples), strict=True)
+            },
+            states=_stacked(model.states, [example.id for example in examples]),
+            predictions=Predictions(model.classifier),
+        )
+        for model, of_model in models
+    ]
 
 
 def _by_id(task: str, method: str, attributions: Sequence[Attribution]) -> dict[str, Attribution]:
@@ -276,17 +296,3 @@ def _gold_mask(task: str, example_id: str, mask: ArrayLike, example: Example) ->
 
 def _stacked(vectors: Mapping[str, ArrayLike] | None, ids: Sequence[str]) -> Array | None:
     return None if vectors is None else np.array([vectors[i] for i in ids], dtype=np.float64)
-
-
-def _costs(task: str, method: str, cost: Mapping[str, float]) -> MethodMetrics:
-    for name in ("seconds", "forward_seconds", "texts", "peak_memory_mb", "forward_passes", "backward_passes"):
-        if name not in cost:
-            raise DataError(f"task {task!r}, method {method!r}: cost {name!r} is missing; got {', '.join(cost)}")
-    seconds = cost["seconds"]
-    return {
-        "throughput": cost["texts"] / seconds if seconds > 0 else None,
-        "relative_throughput": cost["forward_seconds"] / seconds if seconds > 0 else None,
-        "peak_memory_mb": cost["peak_memory_mb"],
-        "forward_passes": cost["forward_passes"],
-        "backward_passes": cost["backward_passes"],
-    }

@@ -13,25 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution
-from explearn.data.alignment import NO_WORD
-from explearn.metrics.params import EvaluateParams
+from explearn.core.sections import EvaluateParams
+from explearn.metrics.catalogue import INPUTS
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
+from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
 
 if TYPE_CHECKING:
-    # explearn.models imports torch, which takes seconds that a reader of results need not spend.
+    # explearn.models imports torch, which takes seconds; reading results does not need it.
     from explearn.models.classifier import Classifier
     from explearn.models.encoding import Encoding
-
-EPSILON = float(np.finfo(np.float64).eps)
-"""Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""
-
-INPUTS = ("full", "without", "only", "masked")
-"""The inputs whose confidence is noted: the text, and those of comprehensiveness, sufficiency and log-odds."""
 
 Array = NDArray[np.float64]
 
@@ -105,14 +101,6 @@ class FaithfulnessResult:
         return {name: float(values.mean()) if values.size else None for name, values in defined.items()}
 
 
-def top_count(words: int, percent: int) -> int:
-    """Number of words in the top `percent` of `words`: max(1, round(words percent / 100)), halves rounded up.
-
-    In whole numbers, because Python's own `round` goes to the even neighbour (2.5 -> 2, 3.5 -> 4).
-    """
-    return max(1, (words * percent + 50) // 100)
-
-
 def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
     """log(p / (1 - p)), p the probability of the target; shape (n,) from probabilities (n, C) and targets (n,).
 
@@ -122,24 +110,22 @@ def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
     rows = np.arange(len(targets))
     others = probabilities.copy()
     others[rows, targets] = 0.0
-    return np.asarray(
-        np.log(np.maximum(probabilities[rows, targets], EPSILON)) - np.log(np.maximum(others.sum(axis=1), EPSILON))
-    )
+    return log_probability(probabilities[rows, targets]) - log_probability(others.sum(axis=1))
 
 
-def as_sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding, NDArray[np.float64]]:
-    """The text with each sub-token a word of its own (special tokens excepted), and the scores of these."""
-    free = [not special for special in encoding.special]
-    owners = np.cumsum(free) - 1
-    if sum(free) != len(attribution.token_scores):
+def sub_token_units(encoding: Encoding, attribution: Attribution) -> tuple[Encoding, NDArray[np.float64]]:
+    """The text with each sub-token a word of its own (special tokens excepted), and the scores of these.
+
+    Raises DataError where the attribution has not one score for each.
+    """
+    count = len(encoding.positions)
+    if count != len(attribution.token_scores):
         raise DataError(
             f"method {attribution.method!r}, example {attribution.example_id!r}: {len(attribution.token_scores)} "
-            f"sub-token scores; expected one for each of the text's {sum(free)}"
+            f"sub-token scores; expected one for each of the text's {count}"
         )
-    word_ids = tuple(int(owner) if real else NO_WORD for owner, real in zip(owners, free, strict=True))
-    return replace(encoding, word_ids=word_ids, words=attribution.tokens), np.asarray(
-        attribution.token_scores, dtype=np.float64
-    )
+    text = replace(as_sub_tokens(encoding), words=attribution.tokens)
+    return text, np.asarray(attribution.token_scores, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +160,10 @@ def faithfulness(
 
     For each share of k percent the best words, by highest signed score and then by position, are taken out
     (comprehensiveness) or left alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
-    always masks. The class is the attribution's target. How many words k percent are, what the single values take and
-    how the AOPC is averaged depends on `params.protocol`:
-
-    default: `top_count(n, k)` of n words; the AOPC is the mean over `params.percents`.
-    aml: sub-tokens instead of words, floor(n k / 100) of them, possibly none, where all differences are 0; the AOPC is
-        the sum over the shares divided by their number + 1 (AML's own code; the paper deletes words).
-    eraser: as default, but the single values take the method's chosen words, `rationales` (ERASER's hard rationales;
-        how many words a share is, ERASER leaves to the maker of the predictions).
+    always masks. The class is the attribution's target. How many words k percent are, which words the single values
+    take and how the AOPC is averaged depends on `params.protocol` (`explearn.metrics.protocols`). Under `aml` all
+    differences are 0 where a share is no sub-token at all; AML's paper deletes words. Under `eraser` the single values
+    take `rationales`; how many words a share is, ERASER leaves to the maker of the predictions.
 
     L2E's metrics always take the top `top_count(n, params.headline_percent)` words; L2E itself takes 30 %.
 
@@ -199,17 +181,19 @@ def faithfulness(
         UnknownNameError: a target that the classifier has no class for.
         ModelError: the classifier gave a probability that is not finite.
     """
+    protocol = FaithfulnessProtocol.of(params)
     pool = predictions or Predictions(classifier)
     plans: dict[str, list[_Plan]] = {}
     requested: dict[str, int] = {}
     for method, texts in attributions.items():
         before = pool.requested
         chosen = (rationales or {}).get(method, {})
-        plans[method] = [_plan(classifier, encodings, method, text, chosen, params, pool) for text in texts]
+        plans[method] = [_plan(classifier, encodings, method, text, chosen, protocol, pool) for text in texts]
         requested[method] = pool.requested - before
     pool.evaluate(f"faithfulness of {len(attributions)} methods")
     return {
-        method: _result(texts, plans[method], params, pool, requested[method]) for method, texts in attributions.items()
+        method: _result(texts, plans[method], protocol, pool, requested[method])
+        for method, texts in attributions.items()
     }
 
 
@@ -219,7 +203,7 @@ def _plan(
     method: str,
     attribution: Attribution,
     chosen: Mapping[str, ArrayLike],
-    params: EvaluateParams,
+    protocol: FaithfulnessProtocol,
     pool: Predictions,
 ) -> _Plan:
     where = f"method {method!r}, example {attribution.example_id!r}"
@@ -240,28 +224,25 @@ def _plan(
 
     full = pool.request(encoding)
     mask = classifier.mask_token_id
-    text, units, counts = encoding, order, [top_count(len(order), percent) for percent in params.percents]
-    top = order[: top_count(len(order), params.headline_percent)]
-    single = top
-    if params.protocol == "aml":
-        text, token_scores = as_sub_tokens(encoding, attribution)
+    text, units = encoding, order
+    if protocol.by_sub_token:
+        text, token_scores = sub_token_units(encoding, attribution)
         units = ranking(token_scores).tolist() if len(token_scores) else []
-        counts = [len(units) * percent // 100 for percent in params.percents]
-        single = units[: len(units) * params.headline_percent // 100]
-    elif params.protocol == "eraser":
+    if protocol.protocol == "eraser":
         single = _chosen_words(chosen, attribution, where)
+    else:
+        single = units[: protocol.count(len(units), protocol.headline_percent)]
+    top = order[: top_count(len(order), protocol.headline_percent)]
 
     def without(words: list[int]) -> int:
-        return pool.request(text.delete(words) if params.removal == "delete" else text.mask(words, mask))
+        return pool.request(protocol.without(text, words, mask))
 
     def only(words: list[int]) -> int:
-        if not words and params.protocol == "aml":
-            return full
-        if params.removal == "delete":
-            return pool.request(text.keep(words))
-        return pool.request(text.mask(set(units).difference(words), mask))
+        shortened = protocol.only(text, words, set(units).difference(words), mask)
+        # The unchanged text is asked about already.
+        return full if shortened is text else pool.request(shortened)
 
-    parts = [*(units[:count] for count in counts), single]
+    parts = [*(units[: protocol.count(len(units), percent)] for percent in protocol.percents), single]
     scores = attribution.scores
     return _Plan(
         target=classifier.labels.index(attribution.target),
@@ -273,7 +254,7 @@ def _plan(
         negative=pool.request(
             encoding.mask([w for w in order[::-1][: len(top)] if scores[w] < 0 and attribution.signed], mask)
         ),
-        kept=pool.request(encoding.keep(top) if params.removal == "delete" else encoding.mask(order[len(top) :], mask)),
+        kept=pool.request(protocol.only(encoding, top, order[len(top) :], mask)),
     )
 
 
@@ -290,10 +271,13 @@ def _chosen_words(chosen: Mapping[str, ArrayLike], attribution: Attribution, whe
 def _result(
     attributions: Sequence[Attribution],
     plans: Sequence[_Plan],
-    params: EvaluateParams,
+    protocol: FaithfulnessProtocol,
     pool: Predictions,
     requested: int,
 ) -> FaithfulnessResult:
+    # scipy takes a while to load; importing this module should not.
+    from scipy.special import entr
+
     def rows(name: str) -> Array:
         """Probabilities of one input a text, (n, C)."""
         return pool.probabilities[np.array([getattr(plan, name) for plan in plans], dtype=np.intp)]
@@ -302,13 +286,12 @@ def _result(
 
     def differences(name: str) -> Array:
         found = np.array([pool.probabilities[getattr(plan, name), plan.target] for plan in plans])
-        return np.asarray(full_p[:, None] - found.reshape(len(plans), len(params.percents) + 1))
+        return np.asarray(full_p[:, None] - found.reshape(len(plans), len(protocol.percents) + 1))
 
     full, masked, kept = rows("full"), rows("masked"), rows("kept")
     full_p = np.take_along_axis(full, targets[:, None], axis=1)[:, 0]
     masked_p = np.take_along_axis(masked, targets[:, None], axis=1)[:, 0]
     comprehensiveness, sufficiency = differences("without"), differences("only")
-    steps = len(params.percents) + (params.protocol == "aml")
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
     noted = [
         full,
@@ -322,9 +305,9 @@ def _result(
         probability=full_p,
         comprehensiveness=comprehensiveness[:, -1],
         sufficiency=sufficiency[:, -1],
-        log_odds=np.log(np.maximum(masked_p, EPSILON)) - np.log(np.maximum(full_p, EPSILON)),
-        aopc_comprehensiveness=comprehensiveness[:, :-1].sum(axis=1) / steps,
-        aopc_sufficiency=sufficiency[:, :-1].sum(axis=1) / steps,
+        log_odds=log_probability(masked_p) - log_probability(full_p),
+        aopc_comprehensiveness=comprehensiveness[:, :-1].sum(axis=1) / protocol.aopc_steps,
+        aopc_sufficiency=sufficiency[:, :-1].sum(axis=1) / protocol.aopc_steps,
         comprehensiveness_by_percent=comprehensiveness[:, :-1],
         sufficiency_by_percent=sufficiency[:, :-1],
         delta_log_odds_positive=logit(full, targets) - logit(rows("positive"), targets),
@@ -336,3 +319,17 @@ def _result(
         requested_inputs=requested,
         distinct_inputs=pool.distinct,
     )
+
+
+def measure(context: Context) -> Columns:
+    """The metrics of `FaithfulnessResult`, each model being asked about the texts of the methods that explain it."""
+    columns = Columns()
+    rationales = {method: dict(zip(context.ids, masks, strict=True)) for method, masks in context.chosen.items()}
+    for model in context.models:
+        found = faithfulness(
+            model.classifier, model.encodings, model.attributions, context.params, rationales, model.predictions
+        )
+        for method, result in found.items():
+            columns.add_all(method, result.values())
+            columns.classes[method] = result.prediction
+    return columns

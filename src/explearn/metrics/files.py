@@ -1,4 +1,4 @@
-"""What the stage evaluate keeps beside the figures: the texts' own values, and how the methods compare pair by pair."""
+"""What the stage evaluate keeps besides the figures: the texts' own values, and how each two methods compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explainer under study in a handful of numbers, and the best of its rivals."""
+"""A few numbers for the explainer under study, and the best of its rivals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_su
 def headline(
     explainer: str, baselines: Collection[str], tasks_metrics: Mapping[str, Mapping[str, Mapping[str, Number]]]
 ) -> dict[str, Number | str]:
-    """The explainer under study in a handful of numbers, for `dvc metrics show` and `dvc exp show`.
+    """A few numbers for the explainer under study, for `dvc metrics show` and `dvc exp show`.
 
     Each of HEADLINE_METRICS is the mean over the tasks where it is defined, and so are random_f1 and random_f1_topk,
-    the floor that every method must clear. Its rivals are compared on the tasks where its own F1 is defined, and only
+    which every method should exceed. Its rivals are compared on the tasks where its own F1 is defined, and only
     those rivals that have an F1 on all of them: `best_other` among all other methods, `best_baseline` among the
     baselines alone (no learned ones). `tasks_won_f1` and `tasks_won_f1_baselines` count the tasks on which its F1 is at
     least that of every such rival.

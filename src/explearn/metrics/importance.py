@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
 
 THRESHOLDS = np.arange(1, 10) / 10
@@ -22,3 +24,11 @@ def important_share(scores: ArrayLike) -> float:
     if spread <= 0:
         return 1.0
     return float(((values - values.min()) / spread > THRESHOLDS[:, None]).mean())
+
+
+def measure(context: Context) -> Columns:
+    """important_words: `important_share` of each text."""
+    columns = Columns()
+    for method, texts in context.attributions.items():
+        columns.add(method, "important_words", np.array([important_share(text.scores) for text in texts]))
+    return columns

@@ -1,6 +1,6 @@
 """Infidelity (Yeh et al. 2019, definition 2.1) with words as input features.
 
-Random sets of words are masked; a faithful explanation foretells, by the sum of the masked words' scores, how far the
+Random sets of words are masked; a faithful explanation predicts, by the sum of the masked words' scores, how far the
 class's probability falls. Unlike captum's function of that name, one set of perturbed inputs serves all methods.
 """
 
@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
 from explearn.metrics.predictions import Predictions
 
@@ -40,11 +42,11 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
     Args:
         scores: (words,). masks: bool (samples, words). drops: p(x) - p(x masked), (samples,).
     """
-    told = np.asarray(masks, dtype=np.float64) @ check_scores(scores)
-    seen = np.asarray(drops, dtype=np.float64)
-    square = float(told @ told)
-    factor = float(told @ seen) / square if square > 0 else 0.0
-    return float(((factor * told - seen) ** 2).mean())
+    predicted = np.asarray(masks, dtype=np.float64) @ check_scores(scores)
+    observed = np.asarray(drops, dtype=np.float64)
+    square = float(predicted @ predicted)
+    factor = float(predicted @ observed) / square if square > 0 else 0.0
+    return float(((factor * predicted - observed) ** 2).mean())
 
 
 def infidelity(
@@ -95,3 +97,18 @@ def infidelity(
             values.append(infidelity_of_text(attribution.scores, masks[i], p[0] - p[1:]))
         found[method] = np.array(values)
     return found
+
+
+def measure(context: Context) -> Columns:
+    """Infidelity, unless `params.infidelity_samples` is 0."""
+    columns = Columns()
+    samples = context.params.infidelity_samples
+    if not samples:
+        return columns
+    for model in context.models:
+        found = infidelity(
+            model.classifier, model.encodings, model.attributions, samples, context.seed, model.predictions
+        )
+        for method, values in found.items():
+            columns.add(method, "infidelity", values)
+    return columns

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from explearn.core.records import Attribution
+from explearn.core.sections import EvaluateParams
 from explearn.metrics import eraser, plausibility
-from explearn.metrics.arrays import ratio
-from explearn.metrics.params import EvaluateParams
+from explearn.metrics.arrays import ranks, ratio
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.significance import (
     area_intervals,
     bootstrap_counts,
@@ -124,7 +125,9 @@ def _auroc_of_text(scores: NDArray[np.float32], marked: Mask) -> float | None:
     """By the rank sum of the marked words, hundreds of times as fast as scikit-learn on so few words."""
     positives = int(marked.sum())
     pairs = positives * (len(marked) - positives)
-    return float(rankdata(scores)[marked].sum() - positives * (positives + 1) / 2) / pairs if pairs else None
+    if not pairs:
+        return None
+    return float(ranks(scores)[marked].sum() - positives * (positives + 1) / 2) / pairs
 
 
 def _numbers(values: Iterable[float | None]) -> Array:
@@ -135,3 +138,23 @@ def _spread(values: Array, rows: Sequence[int], texts: int) -> Array:
     found = np.full(texts, np.nan)
     found[rows] = values
     return found
+
+
+def measure(context: Context) -> Columns:
+    """Plausibility, over the texts with a marked word whose class the method's model gets right."""
+    columns = Columns()
+    boundaries = [len(example.words) or None for example in context.examples]
+    for method, texts in context.attributions.items():
+        judged = np.array(
+            [
+                text.predicted == example.label and mask.any()
+                for text, example, mask in zip(texts, context.examples, context.gold, strict=True)
+            ]
+        )
+        found = judge_plausibility(
+            texts, context.chosen[method], context.gold, judged, boundaries, context.k, context.params, context.seed
+        )
+        columns.figures[method] |= found.metrics | {"plausibility_texts": int(judged.sum())}
+        for name, values in found.by_text.items():
+            columns.by_text[name][method] = values
+    return columns

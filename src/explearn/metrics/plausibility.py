@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from explearn.core.errors import DataError
+from explearn.metrics.arrays import ratio
+from explearn.metrics.significance import Interval, percentile_interval
 
 Mask = NDArray[np.bool_]
 
@@ -112,7 +113,9 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     Raises DataError where the numbers of texts, or the lengths of a text's two masks, differ.
     """
     if len(selected) != len(gold):
-        raise DataError(f"{len(selected)} texts with chosen words and {len(gold)} with marked words; expected as many")
+        raise DataError(
+            f"{len(selected)} texts with chosen words and {len(gold)} with marked words; expected equal numbers"
+        )
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
         s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
@@ -162,6 +165,9 @@ def auroc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | Non
 
     The chance that a marked word outscores an unmarked one, ties counted half. None unless both kinds of word occur.
     """
+    # scikit-learn takes a second to load; importing this module should not.
+    from sklearn.metrics import roc_auc_score
+
     values, marked = _pooled(scores, gold)
     return float(roc_auc_score(marked, values)) if _has_both_classes(marked) else None
 
@@ -171,13 +177,14 @@ def auprc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | Non
 
     ERASER's own AUPRC is another number: a trapezoid a text, then the mean. None unless both kinds of word occur.
     """
+    # scikit-learn takes a second to load; importing this module should not.
+    from sklearn.metrics import average_precision_score
+
     values, marked = _pooled(scores, gold)
     return float(average_precision_score(marked, values)) if _has_both_classes(marked) else None
 
 
-def bootstrap_interval(
-    counts: NDArray[np.int64], samples: int, confidence: float, seed: int
-) -> tuple[float, float] | tuple[None, None]:
+def bootstrap_interval(counts: NDArray[np.int64], samples: int, confidence: float, seed: int) -> Interval:
     """Percentile bootstrap interval of the pooled F1, texts being what is resampled.
 
     Args:
@@ -200,18 +207,13 @@ def bootstrap_interval(
             for start in range(0, samples, rows)
         ]
     )
-    denominators = 2 * sums[:, 0] + sums[:, 1] + sums[:, 2]
-    known = denominators > 0
-    if not known.any():
-        return None, None
-    f1 = 2 * sums[known, 0] / denominators[known]
-    low, high = np.quantile(f1, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    f1 = ratio(2 * sums[:, 0], 2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
+    return percentile_interval(f1, confidence)
 
 
 def _pooled(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], Mask]:
     if len(scores) != len(gold):
-        raise DataError(f"{len(scores)} texts with scores and {len(gold)} with marked words; expected as many")
+        raise DataError(f"{len(scores)} texts with scores and {len(gold)} with marked words; expected equal numbers")
     values = [check_scores(text) for text in scores]
     marked = [np.asarray(mask, dtype=np.bool_) for mask in gold]
     for row, (text, mask) in enumerate(zip(values, marked, strict=True)):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from explearn.core.errors import ModelError
 
 if TYPE_CHECKING:
-    # explearn.models imports torch, which takes seconds that a reader of results need not spend.
+    # explearn.models imports torch, which takes seconds; reading results does not need it.
     from explearn.models.classifier import Classifier
     from explearn.models.encoding import Encoding
 

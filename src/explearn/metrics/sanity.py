@@ -1,7 +1,7 @@
-"""Do explanations depend on what they claim to explain? Checks that run methods anew on perturbed models.
+"""Do explanations depend on what they claim to explain? Checks that run methods again on perturbed models.
 
 Model-parameter and label randomisation are those of Adebayo et al. 2018: a method whose scores stay the same when the
-classifier's weights are drawn anew, or when it has learned permuted labels, says nothing about the classifier.
+classifier's weights are redrawn, or when it has learned permuted labels, says nothing about the classifier.
 Max-sensitivity is that of Yeh et al. 2019 (definition 2.5), with noise on the word embeddings.
 """
 
@@ -15,15 +15,14 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import SanityParams
 from explearn.introspection.perturb import noisy_embeddings, parts, randomised
-from explearn.metrics.arrays import ratio
-from explearn.metrics.faithfulness import top_count
-from explearn.metrics.params import SanityParams
+from explearn.metrics.arrays import ranks, ratio
 from explearn.metrics.plausibility import check_scores, ranking
+from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import bootstrap_counts, mean_interval
 from explearn.models.classifier import Classifier
 
@@ -35,7 +34,7 @@ Scores = list[NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """How alike a method's scores are before and after a change of the model, means over texts.
+    """How similar a method's scores are before and after a change of the model, means over texts.
 
     spearman: rank correlation of the word scores, in [-1, 1], with its bootstrap interval; None where no text has two
         different scores before and after. overlap: share of the top words in common, in [0, 1].
@@ -52,7 +51,7 @@ class SanityResult:
     """One method's checks.
 
     Attributes:
-        random_model: part of the model down to which weights were drawn anew ("embeddings": all of them) -> how alike
+        random_model: part of the model down to which weights were redrawn ("embeddings": all of them) -> how similar
             the scores are to those of the model as it is. Near 1: the method does not notice.
         random_labels: the same for the model fine-tuned on permuted labels; None where there is none.
         max_sensitivity: mean over texts, smaller is steadier; None where not asked for.
@@ -66,13 +65,13 @@ class SanityResult:
 
 
 def rank_correlations(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Array:
-    """Spearman's rho of each text's scores before and after: (texts,), NaN where all words of one score alike.
+    """Spearman's rho of each text's scores before and after: (texts,), NaN where all words of one score the same.
 
     Raises DataError where numbers of texts or words differ, or scores are not finite.
     """
     found = np.full(len(first), np.nan)
     for row, (before, after) in enumerate(_pairs(first, second)):
-        a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (before, after))
+        a, b = (ranks(values) - (len(values) + 1) / 2 for values in (before, after))
         found[row] = ratio(a @ b, np.sqrt((a @ a) * (b @ b)))
     return found
 
@@ -208,9 +207,9 @@ def _result(scores: Mapping[tuple[str, str], Scores], percent: int, seed: int) -
 
 def _pairs(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[tuple[Array, Array]]:
     if len(first) != len(second):
-        raise DataError(f"scores of {len(first)} texts before and of {len(second)} after; expected as many")
+        raise DataError(f"scores of {len(first)} texts before and of {len(second)} after; expected equal numbers")
     pairs = [(check_scores(before), check_scores(after)) for before, after in zip(first, second, strict=True)]
     for row, (before, after) in enumerate(pairs):
         if before.shape != after.shape:
-            raise DataError(f"text {row}: {before.size} scores before and {after.size} after; expected as many")
+            raise DataError(f"text {row}: {before.size} scores before and {after.size} after; expected equal numbers")
     return pairs

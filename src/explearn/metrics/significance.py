@@ -1,6 +1,6 @@
-"""How sure a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
+"""How certain a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
 
-Intervals are percentile bootstraps, texts being what is resampled. Differences are tested by Wilcoxon's signed-rank
+Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank
 test over the texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
 """
 
@@ -12,10 +12,9 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata, wilcoxon
 
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import ratio
+from explearn.metrics.arrays import ranks, ratio
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -26,8 +25,11 @@ ENTRIES_PER_CHUNK = 2_000_000
 """Resampled words held at once by `area_intervals`, 16 MB in float64."""
 
 
-def bootstrap_counts(texts: int, samples: int, seed: int) -> Counts:
-    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts)."""
+def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
+    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
+
+    seed: or a generator to draw from.
+    """
     rng = np.random.default_rng(seed)
     return (
         rng.multinomial(texts, np.full(texts, 1 / texts), size=samples) if texts else np.zeros((samples, 0), np.int64)
@@ -59,7 +61,7 @@ def mean_interval(values: ArrayLike, counts: Counts, confidence: float) -> Inter
 def area_intervals(
     scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts, confidence: float
 ) -> tuple[Interval, Interval]:
-    """Intervals of AUROC and of AUPRC (average precision) over pooled words, whole texts being resampled.
+    """Intervals of AUROC and of AUPRC (average precision) over pooled words; whole texts are resampled.
 
     Resamples with one kind of word only are left out.
 
@@ -160,7 +162,7 @@ def compare(
         significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
             direction contradicts that of the figures.
 
-    Raises DataError where a method's texts are missing or not as many as the others'.
+    Raises DataError where a method's texts are missing or their number differs from the others'.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     missing = [method for method in figures if method not in by_text]
@@ -208,7 +210,7 @@ def compare(
 def holm(p_values: ArrayLike) -> Array:
     """p-values after Holm's step-down correction: the i-th smallest of m times m - i + 1, never less than the last.
 
-    As statsmodels' `multipletests`, which collects all garbage at every call: seconds beside a loaded model.
+    As statsmodels' `multipletests`, which collects garbage at every call: that takes seconds with a model in memory.
     """
     raw = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(raw, kind="stable")
@@ -227,13 +229,16 @@ def _signs(differences: Array) -> Signs:
     """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
     sizes = np.abs(differences)
     # NaN last and zeros first: neither moves the order of the others.
-    ranks = rankdata(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
-    found: Signs = np.sign(np.nansum(np.sign(differences) * ranks, axis=1)).astype(np.int8)
+    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
+    found: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
     return found
 
 
 def _paired_tests(differences: Array) -> tuple[Array, Counts]:
     """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out, and how many are left."""
+    # scipy.stats takes half a second to load; importing this module should not.
+    from scipy.stats import wilcoxon
+
     known = (~np.isnan(differences)).sum(axis=1)
     p_values = np.ones(len(differences))
     # Where no text differs there is nothing to test.
@@ -252,16 +257,16 @@ def _all_sign_flips(differences: Array) -> Array:
     Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
     the 2^n choices of signs. scipy gives the same p-values, but makes each choice in Python.
     """
-    ranks = np.zeros((len(differences), MOST_FLIPPED))
-    positive = np.zeros_like(ranks)
+    ranked = np.zeros((len(differences), MOST_FLIPPED))
+    positive = np.zeros_like(ranked)
     for row, values in enumerate(differences):
         changed = values[~np.isnan(values) & (values != 0)]
-        ranks[row, : len(changed)] = rankdata(np.abs(changed))
+        ranked[row, : len(changed)] = ranks(np.abs(changed))
         positive[row, : len(changed)] = changed > 0
-    width = int((ranks > 0).sum(axis=1).max())
+    width = int((ranked > 0).sum(axis=1).max())
     signs = (np.arange(2**width)[:, None] >> np.arange(width)) & 1
     # (pairs, 2^width); ranks are multiples of a half, so sums are exact.
-    sums = ranks[:, :width] @ signs.T
-    observed = (ranks * positive).sum(axis=1, keepdims=True)
+    sums = ranked[:, :width] @ signs.T
+    observed = (ranked * positive).sum(axis=1, keepdims=True)
     p_values: Array = np.minimum(2 * np.minimum((sums >= observed).mean(axis=1), (sums <= observed).mean(axis=1)), 1.0)
     return p_values

@@ -1,6 +1,6 @@
-"""Simulatability: does being shown explanations help a student to foretell the classifier? IvRA (2.2.1, eq. 6 and 7).
+"""Simulatability: do explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
 
-The student is kept small, as the idea demands (Pruthi et al. 2022): it reads a text as a bag of word embeddings, weighs
+The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weighs
 them by attention and classifies the weighted mean.
 
     a = softmax over words of (E u),  z = a E,  q = softmax(W z + b)
@@ -8,7 +8,7 @@ them by attention and classifies the weighted mean.
 
 E holds principal components of the classifier's own input embeddings (frozen), u, W and b are learned. r is the
 positive part of the word scores, rescaled to sum to 1 (even over the words where no score is above 0). At test time the
-student gets no explanation. The metric is its accuracy at foretelling y^ minus that of the same student, with the same
+student gets no explanation. The metric is its accuracy at predicting y^ minus that of the same student, with the same
 first weights, taught without explanations (weight = 0).
 
 All students (methods, partitions, folds) have one shape and are trained side by side, in full-batch steps.
@@ -16,6 +16,7 @@ All students (methods, partitions, folds) have one shape and are trained side by
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.metrics.params import SimulatabilityParams
+from explearn.core.sections import SimulatabilityParams
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
 
 Array = NDArray[np.float64]
@@ -36,7 +39,7 @@ CHUNK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatabilityResult:
-    """Accuracy at foretelling the classifier's class on texts not trained on, mean over partitions, shape (texts,).
+    """Accuracy at predicting the classifier's class of held-out texts, mean over partitions, shape (texts,).
 
     with_explanations: of the student taught with this method's explanations. without: of the student taught without.
     """
@@ -68,7 +71,7 @@ def simulatability(
 ) -> dict[str, SimulatabilityResult]:
     """Teach students with and without each method's explanations and test them on other texts.
 
-    The texts are cut into `params.folds` parts, `params.repeats` times; every part is foretold by a student taught on
+    The texts are cut into `params.folds` parts, `params.repeats` times; every part is predicted by a student taught on
     the others. Each text is so tested `params.repeats` times.
 
     Args:
@@ -87,7 +90,7 @@ def simulatability(
     target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
     if len(target) != texts or any(len(of_method) != texts for of_method in scores.values()):
         counts = {method: len(of_method) for method, of_method in scores.items()}
-        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected as many")
+        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected equal numbers")
     if texts < params.folds:
         raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)
@@ -167,7 +170,7 @@ def _train_and_test(
     classes: int,
     params: SimulatabilityParams,
 ) -> NDArray[np.bool_]:
-    """Which texts each student foretells rightly, (arms, students, texts).
+    """Which texts each student predicts correctly, (arms, students, texts).
 
     a arms (what is shown), s students (texts learned from), n texts, w words, d dimensions.
 
@@ -205,3 +208,34 @@ def _train_and_test(
     with torch.no_grad():
         outputs, _ = forward()
     return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
+
+
+def measure(context: Context) -> Columns:
+    """Simulatability, and the accuracy of the students with and without explanations.
+
+    Nothing where it is switched off, the words' embeddings are not known, or there are fewer texts than folds.
+    """
+    columns = Columns()
+    params = context.params.simulatability
+    if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
+        return columns
+    # Methods that explain a model of their own may see other classes given; their students predict those.
+    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, texts in context.attributions.items():
+        groups[tuple(context.labels.index(text.predicted) for text in texts)].append(method)
+    for classes, methods in groups.items():
+        if len(set(classes)) < 2:  # there is nothing to predict
+            continue
+        found = simulatability(
+            context.embeddings,
+            classes,
+            {method: [text.scores for text in context.attributions[method]] for method in methods},
+            params,
+            context.seed,
+            f"{context.task}: students",
+        )
+        for method, result in found.items():
+            columns.add(method, "simulatability", result.gain)
+            columns.figures[method]["student_accuracy"] = float(result.with_explanations.mean())
+            columns.figures[method]["student_accuracy_without"] = float(result.without.mean())
+    return columns

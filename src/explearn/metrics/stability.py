@@ -1,22 +1,26 @@
 """Stability: do similar texts get similar explanations? L2E (Situ et al. 2021), section 4.4, equation 1.
 
 Each text is compared with its nearest neighbours among the texts explained, near in meaning (cosine of the encoder's
-aggregate states) or in wording (overlapping n-grams). Compared are sets of (word, level), the levels those that L2E
-cuts scores into; words are compared without case and without punctuation around them.
+aggregate states) or in wording (overlapping n-grams). An explanation is a set of (word, level), with the levels that
+L2E cuts scores into. Words are compared without case and without punctuation around them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from explearn.core.errors import DataError
 from explearn.metrics.arrays import ratio
+from explearn.metrics.columns import Columns
+from explearn.metrics.context import Context
 from explearn.metrics.plausibility import check_scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MAX_NGRAM = 4
 """Longest n-gram of lexical similarity (L2E, appendix C)."""
@@ -31,8 +35,8 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
     """L2E's discretisation h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
 
     High are the positive (negative) scores at least as far from 0 as the mean of the text's positive (negative) ones;
-    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive and say little by that:
-    only the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
+    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive, which says little: only
+    the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
 
     Returns int8, shape (n,). Raises DataError for scores that are not finite.
     """
@@ -113,8 +117,11 @@ def stability(
     if not len(levels_of_texts) == len(texts) == len(neighbours):
         raise DataError(
             f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
-            "expected as many"
+            "expected equal numbers"
         )
+    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
     sets: list[set[tuple[str, int]]] = []
     for row, (given, words) in enumerate(zip(levels_of_texts, texts, strict=True)):
         found = np.asarray(given)
@@ -133,7 +140,29 @@ def stability(
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
     """1 where a set (row) holds an element (column), float64."""
+    # scipy takes a while to load; training with `levels` alone should not wait for it.
+    from scipy.sparse import csr_array
+
     columns: dict[Hashable, int] = {}
     indices = np.array([columns.setdefault(e, len(columns)) for found in sets for e in found], dtype=np.int64)
     starts = np.cumsum([0, *(len(found) for found in sets)])
     return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
+
+
+def measure(context: Context) -> Columns:
+    """Stability by wording and, where the model's states are known, by meaning; each with and without stop words."""
+    columns = Columns()
+    words = [example.all_words for example in context.examples]
+    count = context.params.neighbours
+    for model in context.models:
+        near = {"lexical": nearest(lexical_similarity(words), count)}
+        if model.states is not None:
+            near["semantic"] = nearest(semantic_similarity(model.states), count)
+        for method, texts in model.attributions.items():
+            found = [levels(text.scores, text.signed) for text in texts]
+            for kind, neighbours in near.items():
+                columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
+                columns.add(
+                    method, f"stability_{kind}_content", stability(found, words, neighbours, content_words=True)
+                )
+    return columns

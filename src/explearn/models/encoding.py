@@ -44,7 +44,7 @@ class Encoding:
 
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Identity of what the model sees: two encodings with one key get one prediction."""
+        """What the model sees: two encodings with the same key get the same prediction."""
         return self.input_ids, self.token_type_ids
 
     @property
@@ -63,12 +63,12 @@ class Encoding:
         )
 
     def delete(self, word_indices: Collection[int]) -> Encoding:
-        """Without the sub-tokens of these words; the sequence closes up and positions are counted anew."""
+        """Without the sub-tokens of these words; those behind them move up."""
         dropped = set(word_indices) - {NO_WORD}
         return self._select([i for i, word in enumerate(self.word_ids) if word not in dropped])
 
     def keep(self, word_indices: Collection[int]) -> Encoding:
-        """With the sub-tokens of these words and the special tokens alone."""
+        """With only the sub-tokens of these words and the special tokens."""
         kept = set(word_indices) - {NO_WORD}
         return self._select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
 
@@ -119,6 +119,6 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
 
 
 def text_seed(seed: int, encoding: Encoding) -> int:
-    """A seed below 2^32 that depends on `seed` and on what the model sees of a text alone."""
+    """A seed below 2^32 that depends only on `seed` and on what the model sees of a text."""
     digest = hashlib.sha256(repr((seed, encoding.key)).encode()).digest()
     return int.from_bytes(digest[:4])

@@ -1,4 +1,4 @@
-"""Fine-tuning an encoder into the classifier that is then frozen and explained (transformers' Trainer)."""
+"""Fine-tuning an encoder into the classifier that is then frozen and explained; uses transformers' Trainer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
 from explearn.core.records import ANSWER_LABELS, Example
+from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier, QuestionAnswerer, max_length
 from explearn.models.encoder import resolve_encoder
 from explearn.models.heads import head_for
 from explearn.models.loading import quiet_transformers
-from explearn.models.params import FinetuneParams
 from explearn.models.question_answering import reached
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch of training gave: mean training loss, and metrics on the validation split.
+    """Mean training loss of one epoch, and metrics on the validation split after it.
 
-    macro_f1 and mcc are of classes; None where questions are answered, with accuracy the share of exact answers.
+    For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
     """
 
     epoch: int
@@ -48,7 +48,7 @@ class Epoch:
 def classification_metrics(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
     """Accuracy, macro-F1 over all `labels`, Matthews correlation, and the rate of the most frequent true label.
 
-    The last is what always answering one class would score: a classifier must clear it to have something to explain.
+    The last is the accuracy of always giving one class; a classifier that does no better has nothing to explain.
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -66,7 +66,7 @@ def evaluate_classifier(
 ) -> dict[str, Any]:
     """`classification_metrics` of a classifier on labelled examples.
 
-    Of questions, the share answered with exactly the true words; the other figures are of classes, and None.
+    For question answering, accuracy is the share of answers with exactly the true words; the others are None.
     """
     encodings, labels = classifier.encode_labelled(examples)
     predicted = classifier.predict_proba(encodings, description).argmax(-1)
@@ -78,7 +78,7 @@ def evaluate_classifier(
 
 
 def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
-    """n / (C n_c) for each class c, so that every class weighs the same in the loss."""
+    """n / (C n_c) for each class c, shape (C,), so that every class has the same weight in the loss."""
     counts = np.bincount(labels, minlength=classes)
     return (len(labels) / (classes * np.maximum(counts, 1))).astype(np.float32)
 
@@ -92,7 +92,7 @@ def load_encoder(
 
     Args:
         encoder: `embedded`, a hub name or a local folder.
-        limit: most sub-tokens a text; lowered to what the position embeddings allow.
+        limit: most sub-tokens per text; lowered to what the position embeddings allow.
 
     Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
     """
@@ -139,7 +139,7 @@ def finetune(
 ) -> list[Epoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
-    Returns the history, one entry an epoch run. The folder is as `save_pretrained` writes it and appears when whole.
+    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole.
 
     Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError, DeviceError.
     """
@@ -191,7 +191,7 @@ def finetune(
 
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
-    """Rows for the Trainer. There is nothing to learn from a passage that was cut before its answer."""
+    """Rows for the Trainer; training leaves out passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
     rows = []
     for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):

@@ -1,11 +1,12 @@
-"""Extractive question answering as a decision that can be explained: this span of the passage, or another.
+"""Extractive question answering as a decision between two classes: this span of the passage, or another.
 
 A question and a passage are a pair of segments. The model scores every span of words of the passage (Rajpurkar et al.
 2016; Devlin et al. 2019, 4.2): p(span) = p_start(first word) p_end(last word). One span, the answer, is marked in the
-text, and the two classes are that span and the best of all others; so every method and metric for classifiers applies.
+text. The two classes are that span and the best of all others, so every method and metric for classifiers applies.
 
-The words of the answer stay in every shortened text and have no score of their own: without them it could not be given,
-and what is asked is which *other* words lead to it.
+The words of the answer stay in every shortened text and get no score: without them the model could not give the answer,
+and the question is which *other* words lead to it. `classifier.QuestionAnswerer` puts such a model in the place of a
+classifier.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from transformers.modeling_outputs import SequenceClassifierOutput
 
 FLOOR = -30.0
-"""Least log-probability of a span, for what cannot be given: gates and logits stay finite."""
+"""Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
 
 SEGMENT, STARTS, ENDS, ANSWER = 1, 2, 4, 8
 """Bits of `token_type_ids` in encodings of questions: the model's own segment, the first and the last piece of a word
@@ -37,14 +38,14 @@ of the passage, and a piece of the answer's words."""
 
 
 class SpanScorer(nn.Module):
-    """A transformers model for question answering with two logits: log p of the marked span, and of the best other.
+    """A question-answering model that gives two logits: log p of the marked span, and of the best other span.
 
-    Takes what the model takes, by keyword, with the bits above in `token_type_ids`. Pieces that a gate closes (see
-    `objectives.gated_inputs`) bound no span. A text in which no span is marked has FLOOR for it.
+    It takes the model's own inputs, by keyword, with the bits above in `token_type_ids`. No span starts or ends at a
+    piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked span its logit is FLOOR.
 
     Args:
-        config: of the model; its labels become ANSWER_LABELS.
-        model: the model (default: a new one, its weights drawn at random).
+        config: the model's configuration; its labels become ANSWER_LABELS.
+        model: the model (default: a new one with random weights).
     """
 
     def __init__(
@@ -130,7 +131,10 @@ class SpanScorer(nn.Module):
 
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
-    """log p of the span from token i to token j, (b, n, n); FLOOR where j is before i or ANSWER_WORDS words on."""
+    """log p of the span from token i to token j, (b, n, n).
+
+    It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
+    """
     starts, ends = token_type_ids & STARTS > 0, token_type_ids & ENDS > 0
     # Which word of the passage a token belongs to, from 1.
     number = starts.long().cumsum(1)
@@ -148,7 +152,7 @@ def best_places(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tu
 
 
 def mark_words(encoding: Encoding) -> Encoding:
-    """With the bits STARTS and ENDS at the pieces of the passage's words."""
+    """The encoding with the bits STARTS and ENDS set at the pieces of the passage's words."""
     assert encoding.pair_start is not None
     types = list(encoding.token_type_ids or [0] * len(encoding))
     firsts: dict[int, int] = {}
@@ -164,7 +168,10 @@ def mark_words(encoding: Encoding) -> Encoding:
 
 
 def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
-    """With the bit ANSWER at the pieces of the words [first, end), which become special tokens: kept, without score."""
+    """The encoding with the words [first, end) marked as the answer.
+
+    Their pieces get the bit ANSWER and become special tokens: they stay in every text and get no score.
+    """
     inside = range(*answer)
     marked = [word in inside for word in encoding.word_ids]
     return replace(
@@ -177,14 +184,14 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
 
 
 def has_answer(encoding: Encoding) -> bool:
-    """Whether any of the words marked as the answer is there; a long passage may be cut before it."""
+    """Whether any word of the answer is in the encoding; a long passage may be cut before it."""
     return any(bits & ANSWER for bits in encoding.token_type_ids)
 
 
 def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
-    """Which training texts to learn from: not those that were cut, to `limit` sub-tokens, before their answer.
+    """Indices of the training texts to learn from: those that were not cut before their answer.
 
-    Texts without a marked answer, of classifiers, all stay. Raises DataError where no answer is left.
+    Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no answer is left.
     """
     kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or has_answer(encoding)]
     if not kept:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,62 +14,28 @@ import pyarrow as pa
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
+from explearn.core.method_names import get_info
 from explearn.core.records import Example
-from explearn.core.seeds import hash_order
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     atomic_folder,
     attribution_row,
     parquet_writer,
-    read_metadata,
     set_metadata,
+    write_json,
 )
+from explearn.data.choice import texts_to_explain
 from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer, get_info
+from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import Cost
+from explearn.pipeline.base.workspace import Workspace
 
 SHARD_TEXTS = 512
 WARM_UP_TEXTS = 2
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
-
-
-def texts_to_explain(
-    examples: Iterable[Example], marked: Collection[str], most: int | None, seed: int
-) -> list[Example]:
-    """Choose at most `most` examples, those with a rationale (ids in `marked`) first, otherwise by seed.
-
-    Returned in the order given. The draw depends on ids and seed alone.
-    """
-    rows = list(examples)
-    if most is None or len(rows) <= most:
-        return rows
-
-    # sorted is stable: within the marked and the others, the order stays that of the draw.
-    order = sorted(hash_order((example.id for example in rows), seed), key=lambda example_id: example_id not in marked)
-    chosen = set(order[:most])
-    return [example for example in rows if example.id in chosen]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a method costs on the texts it explained.
-
-    texts: how many. seconds: to classify and explain them; forward_seconds: to classify them, tokenisation included,
-    taken just before and just after.
-    peak_memory_mb: largest while it explained, of the process or the device, model included; None where the system
-    does not tell (`explearn.core.memory`).
-    forward_passes, backward_passes: through the model, for one text on average.
-    """
-
-    texts: int
-    seconds: float
-    forward_seconds: float
-    peak_memory_mb: float | None
-    forward_passes: float
-    backward_passes: float
 
 
 class ForwardClock:
@@ -99,11 +65,12 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
-) -> None:
-    """Explain the predicted class of every example; write attributions shard by shard, with the cost as metadata.
+) -> Cost:
+    """Explain the predicted class of every example; write attributions shard by shard.
 
-    The metadata holds method, options, classifier (fingerprint), threshold, notes, and the fields of Cost, measured on
-    this very run after a warm-up.
+    The file's metadata holds method, options, classifier (fingerprint), threshold, notes, texts, and the passes through
+    the model for one text. Nothing in it depends on the machine's speed. Returns the cost of this very run, measured
+    after a warm-up.
 
     Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
     """
@@ -130,23 +97,19 @@ def write_attributions(
                 rows = [attribution_row(attribution) for attribution in attributions]
                 writer.write_table(pa.Table.from_pylist(rows, schema=ATTRIBUTION_SCHEMA))
         memory = peak()
-        cost = Cost(
-            texts=len(examples),
-            seconds=seconds,
-            forward_seconds=forward.seconds(),
-            peak_memory_mb=memory,
-            forward_passes=passes.forward / len(examples),
-            backward_passes=passes.backward / len(examples),
-        )
+        cost = Cost(len(examples), seconds, forward.seconds(), memory)
         metadata = {
             "method": explainer.name,
             "options": dict(options),
             "classifier": classifier.fingerprint,
             "threshold": explainer.threshold,
             "notes": explainer.notes(),
-            **asdict(cost),
+            "texts": len(examples),
+            "forward_passes": passes.forward / len(examples),
+            "backward_passes": passes.backward / len(examples),
         }
         set_metadata(writer, metadata)
+    return cost
 
 
 def attribute_group(
@@ -154,15 +117,20 @@ def attribute_group(
 ) -> None:
     """Explain a task's test texts with every method of a group; write a file for each, in place of the group's folder.
 
+    What each cost goes to a file beside DVC's (`Workspace.costs`).
+
     Raises as `group_methods` and `write_attributions` do.
     """
     methods = group_methods(group, task, params, workspace, seed)
     classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
+    costs: dict[str, Any] = {}
     with atomic_folder(workspace.attributions(task, group)) as folder:
         for method, options in methods:
-            write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+            cost = write_attributions(folder / f"{method.name}.parquet", method, classifier, examples, options)
+            costs[method.name] = asdict(cost)
+    write_json(workspace.costs(task, group), costs)
 
 
 def group_methods(
@@ -202,26 +170,3 @@ def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int
 def _untrained(name: str, given: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
     options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
     return get_explainer(name, **options), options
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """How an attribution file came about: the method's cost and threshold (None without one), the classifier's
-    fingerprint, and the method's notes (see `Explainer.notes`)."""
-
-    cost: Cost
-    threshold: float | None
-    classifier: str
-    notes: dict[str, Any]
-
-
-def read_run(path: Path) -> Run:
-    """Read an attribution file's metadata; raises DataError where they are not those of the stage attribute."""
-    metadata = read_metadata(path)
-    keys = [field.name for field in fields(Cost)]
-    missing = [key for key in (*keys, "threshold", "classifier", "notes") if key not in metadata]
-    if missing:
-        raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
-    return Run(
-        Cost(**{key: metadata[key] for key in keys}), metadata["threshold"], metadata["classifier"], metadata["notes"]
-    )

@@ -23,7 +23,7 @@ from explearn.metrics.predictions import Predictions
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 
 TIMED_RUNS = 3
 """Of the student and of the classifier, whose median is taken; the teacher is timed once."""

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.core.records import Example
-from explearn.core.storage import read_attributions, read_json, write_json
+from explearn.core.storage import read_attributions, read_json, write_json, write_text
 from explearn.introspection.representations import aggregate_states, word_embeddings
-from explearn.methods.base.registry import get_info
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import read_run
-from explearn.pipeline.params import Params
-from explearn.pipeline.plot_data import PLOTTED, write_plot_data
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import read_run
+from explearn.pipeline.base.workspace import Workspace
+
+PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness"}
+"""Plot of DVC -> the metric that it shows."""
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
@@ -88,7 +91,10 @@ def _evaluate(
     return evaluate_task(
         task=task,
         attributions=attributions,
-        costs={method: asdict(run.cost) for method, run in runs.items()},
+        costs={
+            method: {"forward_passes": run.forward_passes, "backward_passes": run.backward_passes}
+            for method, run in runs.items()
+        },
         examples=examples,
         gold=workspace.read_gold(task, params),
         k=rationale_k(agreement["mean_length"]),
@@ -102,3 +108,16 @@ def _evaluate(
         embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
         own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
     )
+
+
+def write_plot_data(
+    path: Path, metric: str, task: str, methods: Mapping[str, Mapping[str, int | float | None]]
+) -> None:
+    """A metric of a task's methods as CSV: task, method, family, value, low, high; empty where undefined."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["task", "method", "family", "value", "low", "high"])
+    for method in leaderboard_order(methods):
+        values = [methods[method].get(name) for name in (metric, f"{metric}_low", f"{metric}_high")]
+        writer.writerow([task, method, get_info(method).family, *values])
+    write_text(path, buffer.getvalue())

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from explearn.annotation.params import LLMParams
 from explearn.annotation.store import Store
 from explearn.annotation.task import TaskMarks
 from explearn.core.errors import DataError
 from explearn.core.records import Rationale
+from explearn.core.sections import LLMParams
 from explearn.core.storage import read_rationales
 from explearn.data.rationales import import_rationales
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 
 def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMarks:

@@ -11,12 +11,13 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
+from explearn.data.choice import texts_to_explain
 from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
-from explearn.pipeline.attribute import group_methods, texts_to_explain
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.attribute import group_methods
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 
 def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:

@@ -11,19 +11,19 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import EvaluateParams
 from explearn.core.storage import read_json
+from explearn.data.choice import texts_to_explain
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import get_explainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
-from explearn.pipeline.attribute import texts_to_explain
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 
 def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:

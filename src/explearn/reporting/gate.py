@@ -1,4 +1,4 @@
-"""`explearn gate`: has a figure become worse than a rule allows, from one run to another?"""
+"""`explearn gate`: has any figure become worse, from one run to another, than a rule allows?"""
 
 from __future__ import annotations
 
@@ -13,30 +13,40 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.settings import Section
 from explearn.core.storage import read_json
+from explearn.metrics.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
 
 WORKSPACE = "workspace"
-"""The files as they stand, where a git revision is asked for."""
+"""Stands for the files in the working tree where a git revision is expected."""
 
 
 class Rule(Section):
-    """Figures that must not become worse."""
+    """Which figures must not become worse, and by how much they may."""
 
     metric: str
-    """Path of keys with dots between them; * stands for any characters, dots included."""
-    direction: Literal["higher", "lower"]
-    """Which way is better."""
+    """The keys that lead to a figure, joined by dots; * stands for any characters, dots included."""
+    direction: Direction
+    """Which direction is better; may be left out where the last key is a metric of the catalogue."""
     tolerance: Annotated[float, Field(ge=0)]
-    """By how much a figure may become worse, in its own unit or, where `relative`, as a share of its earlier value."""
+    """How much worse a figure may become, in its own unit or, where `relative`, as a share of its earlier value."""
     relative: bool = False
     file: str = "reports/metrics.json"
-    """Where the figures are, from the project's root."""
+    """The file with the figures, from the project's root."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _direction_of_catalogue(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "direction" not in given and isinstance(given.get("metric"), str):
+            known = CATALOGUE.get(given["metric"].rpartition(".")[2])
+            if known is not None and known.direction is not None:
+                return {**given, "direction": known.direction}
+        return given
 
 
 class Gate(Section):
@@ -45,7 +55,7 @@ class Gate(Section):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure before and after; None where it is missing or undefined. `allowed`: how much worse it might be."""
+    """A figure before and after; None where it is missing or undefined. `allowed`: how much worse it may be."""
 
     file: str
     metric: str
@@ -78,7 +88,7 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
 
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Path and value of every number and null in a JSON document; true, false, text and lists are no figures."""
+    """Path and value of every number and null in a JSON document; true, false, text and lists are not figures."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             yield from figures(value, f"{prefix}.{key}" if prefix else str(key))
@@ -90,11 +100,11 @@ def check(gate: Gate, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Ch
     """Apply every rule to two runs.
 
     Args:
-        old, new: file -> its JSON document; a file that a run does not have is left out.
+        old, new: file -> its JSON document; files that a run does not have are left out.
 
     Returns the changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is
-    gone, one that was not there before is new.
-    Raises DataError where a rule speaks of no figure in either run.
+    gone; one that was not there before is new.
+    Raises DataError where a rule matches no figure of either run.
     """
     changes = []
     for rule in gate.rules:
@@ -114,7 +124,7 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Chan
         verdict = "gone"
     else:
         loss = old - new if rule.direction == "higher" else new - old
-        # Rounding alone is no regression: 0.3 - 0.2 is more than 0.1.
+        # Rounding alone is no regression: in floating point, 0.8 - 0.7 is more than 0.1.
         if loss > allowed + 1e-12 * max(1.0, abs(old)):
             verdict = "worse"
         else:
@@ -123,9 +133,9 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Chan
 
 
 def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
-    """Files of a git revision, or those of the workspace, through DVC; a file that it lacks is left out.
+    """Read files of a git revision through DVC, or those of the workspace; missing files are left out.
 
-    Raises DataError for a revision that is not known, or a file that is not JSON.
+    Raises DataError for an unknown revision, or a file that is not JSON.
     """
     if revision == WORKSPACE:
         return {file: read_json(file) for file in files if Path(file).exists()}
@@ -134,7 +144,7 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
     from dvc.exceptions import DvcException
 
     found = {}
-    # One file system for all files: a revision takes long to open.
+    # One file system for all files: it takes long to open a revision.
     with closing(DVCFileSystem(rev=revision)) as project:
         for file in files:
             try:
@@ -149,9 +159,9 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
 
 
 def from_path(files: Sequence[str], path: Path) -> dict[str, Any]:
-    """Files below a project's folder, or the one file of the rules that has the name of `path`.
+    """Read the files below a project's folder, or `path` itself, as the one file of the rules with its name.
 
-    Raises DataError where there is none.
+    Raises DataError where not exactly one file of the rules has that name.
     """
     if path.is_dir():
         return {file: read_json(path / file) for file in files if (path / file).exists()}

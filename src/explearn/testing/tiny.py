@@ -43,12 +43,22 @@ PAIRS = (
     ("slow", "no refund"),
 )
 
-_MODELS: dict[str, tuple[type, type]] = {
+_MODELS: dict[str, tuple[Any, Any]] = {
     "bert": (transformers.BertConfig, transformers.BertForSequenceClassification),
     "distilbert": (transformers.DistilBertConfig, transformers.DistilBertForSequenceClassification),
     "roberta": (transformers.RobertaConfig, transformers.RobertaForSequenceClassification),
     "albert": (transformers.AlbertConfig, transformers.AlbertForSequenceClassification),
     "electra": (transformers.ElectraConfig, transformers.ElectraForSequenceClassification),
+}
+
+# By Any: transformers makes these names as they are asked for.
+_LIBRARY: Any = transformers
+_TOKENIZERS: dict[str, Any] = {
+    "bert": _LIBRARY.BertTokenizerFast,
+    "distilbert": _LIBRARY.DistilBertTokenizerFast,
+    "roberta": _LIBRARY.RobertaTokenizerFast,
+    "albert": _LIBRARY.AlbertTokenizerFast,
+    "electra": _LIBRARY.ElectraTokenizerFast,
 }
 
 
@@ -74,42 +84,46 @@ def _word_pieces() -> dict[str, int]:
 @functools.cache
 def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
     """The fast tokenizer of an architecture, trained on CORPUS; `limit` sub-tokens a text at most."""
-    limits = {"model_max_length": limit}
-    if kind == "roberta":
-        bpe = tokenizers.ByteLevelBPETokenizer()
-        bpe.train_from_iterator(
-            CORPUS,
-            vocab_size=400,
-            min_frequency=1,
-            show_progress=False,
-            special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        )
-        state = bpe.to_str()
-        vocabulary = bpe.get_vocab()
-        merges = [tuple(pair) for pair in json.loads(state)["model"]["merges"]]
-        return transformers.RobertaTokenizerFast(vocab=vocabulary, merges=merges, **limits)
-    if kind == "albert":
-        unigram = tokenizers.Tokenizer(models.Unigram())
-        unigram.pre_tokenizer = pre_tokenizers.Metaspace()
-        special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-        trainer = trainers.UnigramTrainer(
-            vocab_size=200,
-            special_tokens=special,
-            unk_token="<unk>",
-            show_progress=False,
-            initial_alphabet=[chr(code) for code in range(33, 127)],
-        )
-        unigram.train_from_iterator(CORPUS, trainer)
-        pieces = {piece for piece, _ in json.loads(unigram.to_str())["model"]["vocab"]} - set(special)
-        # Training finds the same pieces every time, but not their scores to the last digit.
-        scored = [(piece, 0.1 * len(piece) - 3) for piece in sorted(pieces)]
-        return transformers.AlbertTokenizerFast(vocab=[*((name, 0.0) for name in special), *scored], **limits)
-    cls = {
-        "bert": transformers.BertTokenizerFast,
-        "distilbert": transformers.DistilBertTokenizerFast,
-        "electra": transformers.ElectraTokenizerFast,
-    }[kind]
-    return cls(vocab=dict(_word_pieces()), **limits)
+    files: dict[str, Any] = {"roberta": _byte_level, "albert": _unigram}.get(kind, _word_level)()
+    made: transformers.PreTrainedTokenizerFast = _TOKENIZERS[kind](**files, model_max_length=limit)
+    return made
+
+
+def _word_level() -> dict[str, Any]:
+    return {"vocab": dict(_word_pieces())}
+
+
+def _byte_level() -> dict[str, Any]:
+    bpe = tokenizers.ByteLevelBPETokenizer()
+    bpe.train_from_iterator(
+        CORPUS,
+        vocab_size=400,
+        min_frequency=1,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+    )
+    return {
+        "vocab": bpe.get_vocab(),
+        "merges": [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]],
+    }
+
+
+def _unigram() -> dict[str, Any]:
+    unigram = tokenizers.Tokenizer(models.Unigram())
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=200,
+        special_tokens=special,
+        unk_token="<unk>",
+        show_progress=False,
+        initial_alphabet=[chr(code) for code in range(33, 127)],
+    )
+    unigram.train_from_iterator(CORPUS, trainer)
+    pieces = {piece for piece, _ in json.loads(unigram.to_str())["model"]["vocab"]} - set(special)
+    # Training finds the same pieces every time, but not their scores to the last digit.
+    scored = [(piece, 0.1 * len(piece) - 3) for piece in sorted(pieces)]
+    return {"vocab": [*((name, 0.0) for name in special), *scored]}
 
 
 def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
@@ -132,7 +146,8 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return model_class(settings).eval()
+        made: transformers.PreTrainedModel = model_class(settings).eval()
+    return made
 
 
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> Classifier:

@@ -40,9 +40,9 @@ from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.listed_task import ListedTask
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
-from explearn.pipeline.task_data import WorkspaceTask
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import WorkspaceTask
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}

@@ -15,15 +15,16 @@ from aml_cases import CPU
 
 import tiny
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.sections import EvaluateParams
 from explearn.data.alignment import aggregate
 from explearn.methods.aml.candidates import _draw, arranged, exchanged
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
-from explearn.methods.aml.target_metric import MapJudge, Metric, MetricOptions, TriedMaps, as_sub_tokens
+from explearn.methods.aml.target_metric import MapJudge, Metric, MetricOptions, TriedMaps
 from explearn.methods.aml.tokenizer_bridge import Bridge, link, link_batch
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams
+from explearn.metrics.protocols import as_sub_tokens
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 
@@ -200,7 +201,7 @@ class Given(Explainer):
         return [TextScores(s, np.log(row), t, 0.0) for s, row, t in zip(self.scores, p, targets, strict=True)]
 
 
-class TestMonitor:
+class TestMapJudge:
     @pytest.mark.parametrize("protocol", ["default", "aml"])
     @pytest.mark.parametrize("removal", ["delete", "mask"])
     @pytest.mark.parametrize("one_by_one", [False, True])

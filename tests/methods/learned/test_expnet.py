@@ -20,9 +20,9 @@ from explearn.core.storage import write_examples, write_json, write_rationales
 from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features, write_features
 from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
-from explearn.pipeline.task_data import WorkspaceTask
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import WorkspaceTask
 
 ENCODER = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
 WIDTHS = {"full": 8, "task_to_token": 4, "token_to_task": 4, "hidden": 32, "hidden_and_attention": 40}

@@ -17,6 +17,7 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Example
+from explearn.core.sections import EvaluateParams
 from explearn.data.alignment import aggregate
 from explearn.introspection.anatomy import dissect, trace
 from explearn.introspection.gradients import content_mask
@@ -30,9 +31,9 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 from explearn.methods.ivra.training import JointTrainer
-from explearn.metrics.faithfulness import faithfulness, top_count
-from explearn.metrics.params import EvaluateParams
+from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -33,9 +33,9 @@ from explearn.methods.l2e.training import (
     token_scores,
 )
 from explearn.models.classifier import Classifier
-from explearn.pipeline.params import Params
-from explearn.pipeline.task_data import WorkspaceTask
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import WorkspaceTask
 
 CPU = ComputeOptions(device="cpu")
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 16, "feedforward": 16, "dropout": 0.0, "patience": 30}

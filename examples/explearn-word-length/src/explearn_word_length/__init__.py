@@ -28,6 +28,7 @@ class WordLength(BatchExplainer):
             logits = classifier.logits(batch)
         scores = torch.zeros(batch.input_ids.shape)
         for row, encoding in enumerate(batch.encodings):
-            for position in encoding.positions:
-                scores[row, position] = len(encoding.words[encoding.word_ids[position]]) ** self.power
+            for position, word in enumerate(encoding.word_ids):
+                if word >= 0:  # special tokens belong to no word
+                    scores[row, position] = len(encoding.words[word]) ** self.power
         return BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)

@@ -13,10 +13,10 @@ from explearn.annotation.llm.asking import Question
 from explearn.annotation.llm.cache import CachedAnswer, read_answers
 from explearn.annotation.llm.prompts import BoundPrompt, Shot, bind_prompt, choose_shots
 from explearn.annotation.llm.quotes import Alignment, align_quotes
-from explearn.annotation.params import LLMParams
 from explearn.annotation.store import Store, Verdict
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
+from explearn.core.sections import LLMParams
 from explearn.data.sources.splits import subsample
 
 Fate = Literal[

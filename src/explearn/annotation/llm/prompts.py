@@ -22,9 +22,9 @@ import yaml
 
 from explearn.annotation.llm.cache import answer_key
 from explearn.annotation.llm.quotes import quote_evidence
-from explearn.annotation.params import LLMParams
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.records import Example
+from explearn.core.sections import LLMParams
 
 FOLDER = Path(__file__).parent / "prompts"
 

@@ -23,8 +23,8 @@ from explearn.annotation.llm.collecting import (
 )
 from explearn.annotation.llm.endpoint import Endpoint, environment_model
 from explearn.annotation.llm.prompts import BoundPrompt
-from explearn.annotation.params import LLMParams
 from explearn.annotation.task import TaskMarks
+from explearn.core.sections import LLMParams
 
 
 @dataclass(frozen=True, slots=True)

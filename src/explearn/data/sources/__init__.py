@@ -1,7 +1,7 @@
-"""From a source (embedded corpus, files, hub) to a task's examples and the rationales it brings.
+"""From a source (embedded corpus, files, hub) to a task's examples and the rationales that come with it.
 
-Reading (`readers`), row mapping (`adapters`) and drawing (`splits`) are apart: whatever the kind of source, rows pass
-the same adapter and the same draw.
+Reading (`readers`), row mapping (`adapters`) and sampling (`splits`) are separate: rows of every kind of source pass
+through the same adapter and the same sampling.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import SPLITS, Example, Rationale, Split
-from explearn.data.params import SourceParams
+from explearn.core.sections import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.mapping import Adapter, Dropped, MappedRow, Marks, one_of
 from explearn.data.sources.readers import (
@@ -35,7 +35,7 @@ class TaskData:
 
     Attributes:
         examples: train, validation, test; within a split in the source's order.
-        rationales: those that the source brings for these examples, in the same order.
+        rationales: those that come with the source for these examples, in the same order.
         labels: the task's labels in their order.
         dropped: reason -> number of rows (or of evidences in them) that could not be used.
         source_ids: ids of all usable texts of the source, those subsampled away included.
@@ -65,7 +65,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
         task: name of the task; part of ids made up for rows without one.
         source: where and how.
         data_dir: folder that `source.path` counts from.
-        seed: of the draws.
+        seed: seed of the sampling.
 
     Raises:
         DataError: a file or row that cannot be used, an id that comes twice, a label unknown to the task.
@@ -220,7 +220,7 @@ def _example(task: str, text: _Text, split: Split) -> Example:
 
 def _rationale(text: _Text, example: Example, marks: Marks) -> Rationale:
     if len(marks.mask) != len(example.all_words):
-        raise text.row.error("rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one a word")
+        raise text.row.error("rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one per word")
     try:
         return Rationale(example.id, marks.annotator, marks.kind, marks.mask)
     except DataError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Split
-from explearn.data.params import SourceParams
+from explearn.core.sections import SourceParams
 from explearn.data.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn.data.sources.custom import CustomAdapter
 from explearn.data.sources.mapping import OWN_NAMES, Adapter, Dropped, HubDefault, MappedRow, class_label, row_id

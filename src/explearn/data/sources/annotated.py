@@ -1,4 +1,4 @@
-"""Adapters of data sets that bring rationales: the project's own corpus, HateXplain and Movie Rationales."""
+"""Adapters of data sets that come with rationales: the project's own corpus, HateXplain and Movie Rationales."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
+from explearn.core.sections import SourceParams
 from explearn.data.marks import parse_mask
-from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, Marks, class_label, row_id
 from explearn.data.sources.readers import RawRow
 
@@ -186,10 +186,10 @@ class HateXplainAdapter:
 
 
 class MovieRationalesAdapter:
-    """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator found telling.
+    """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator took as evidence.
 
-    An evidence is a phrase of the review, without its place. Every place where it stands whole is marked, for nothing
-    tells one from another; an evidence that stands nowhere is counted and not guessed.
+    The source gives the phrases without their places. Every place where a phrase occurs in whole is marked; a phrase
+    that occurs nowhere is counted, and its place is not guessed.
     """
 
     LABELS = ("negative", "positive")

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Split, is_unicode
+from explearn.core.sections import SourceParams
 from explearn.data.marks import parse_marked, parse_mask, parse_spans, parse_word_list
-from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.data.sources.readers import RawRow
 
 INLINE_ANNOTATOR = "table"
-"""Annotator of the rationales that stand in the table itself. They count as human; for others, and for several
-annotators a text, there are rationale files."""
+"""Annotator of the rationales in the table itself. They count as human; rationales of other kinds, or of several
+annotators per text, go into rationale files."""
 
 
 class CustomAdapter:

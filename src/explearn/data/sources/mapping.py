@@ -1,4 +1,4 @@
-"""What an adapter is: from a raw row to words, a label and the marks that the row brings."""
+"""Adapters: from a raw row to its words, its label and its marks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class MappedRow:
-    """A row as an example without its split and, where the source gives none, without its id.
+    """A row on its way to an example: not yet in a split and, where the source gives none, without an id.
 
     Attributes:
         words, pair: as in Example.
         label: one of the adapter's labels.
         id: identifier, or None for TASK-FILE-ROW.
         split: the row's own split, for files that hold several.
-        marks: the rationales that the row brings.
+        marks: the rationales in the row.
         answer: as in Example.
         lost: what of the row could not be used, reason -> count.
     """

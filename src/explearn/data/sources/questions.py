@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.core.sections import SourceParams
 from explearn.data.alignment import word_spans
-from explearn.data.params import SourceParams
 from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
 from explearn.data.sources.readers import RawRow
 

@@ -143,7 +143,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 rows = [] if batch is None else batch.to_pylist()
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise DataError(
-                    f"{path}, after row {number}: damaged ({str(error).splitlines()[0]}); make it anew"
+                    f"{path}, after row {number}: damaged ({str(error).splitlines()[0]}); create it again"
                 ) from error
             if batch is None:
                 return

@@ -1,7 +1,7 @@
-"""Splits, subsamples and balance: drawn by seed, and the same whatever the order of the rows.
+"""Splits, subsamples and balance, by seed; the order of the rows does not matter.
 
-Texts are ordered by the SHA-256 of "SEED:ID", and a draw takes the first of each label in that order. A smaller draw is
-therefore part of a larger one with the same seed.
+Texts are ordered by the SHA-256 of "SEED:ID", and a sample takes the first of each label in that order. A smaller
+sample is therefore part of a larger one with the same seed.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.data.alignment import aggregate
-from explearn.methods.aml.target_metric import as_sub_tokens
 from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import as_sub_tokens
 from explearn.models.encoding import Encoding
 
 SHARPNESS = 2.0

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Attribution
 from explearn.introspection.anatomy import dissect_encoder
 from explearn.methods.aml.instance_training import Refined, refine
@@ -17,7 +18,6 @@ from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -13,6 +13,7 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
 from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
@@ -26,7 +27,6 @@ from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
 from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding

@@ -5,38 +5,25 @@ each alone, so that no more passes are made than the metric needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.data.alignment import NO_WORD, aggregate
-from explearn.methods.aml.params import Metric, MetricOfInterest
-from explearn.metrics.faithfulness import EPSILON, top_count
+from explearn.data.alignment import aggregate
+from explearn.methods.aml.params import Metric
+from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
+from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 
 RIDGE = 1.0
 """Penalty on the squared weights of `MapJudge.worth`, in squared probabilities."""
 
-SMALLER_IS_BETTER = frozenset({"sufficiency", "log_odds", "aopc_sufficiency"})
-
-
-@dataclass(frozen=True, slots=True)
-class MetricOptions:
-    """How the metrics are taken; as in `explearn.metrics.params.EvaluateParams`, protocol default or aml."""
-
-    protocol: Literal["default", "aml"]
-    removal: Literal["delete", "mask"]
-    percents: tuple[int, ...]
-    headline_percent: int
-
-    @classmethod
-    def of(cls, section: MetricOfInterest) -> MetricOptions:
-        return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
+MetricOptions = FaithfulnessProtocol
+"""How the metrics are taken; protocol default or aml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +81,12 @@ class MapJudge:
     @property
     def larger_is_better(self) -> bool:
         """Direction of the first metric."""
-        return self.metrics[0] not in SMALLER_IS_BETTER
+        return CATALOGUE[self.metrics[0]].larger_is_better
 
     @property
     def by_sub_token(self) -> bool:
         """Whether sub-tokens are taken away, one by one, or whole words."""
-        return self.options.protocol == "aml"
+        return self.options.by_sub_token
 
     def cuts(self, encoding: Encoding) -> list[int]:
         """Where the first metric cuts a text's ranking: numbers of words (or sub-tokens) in the top, one a share.
@@ -109,7 +96,7 @@ class MapJudge:
         units = self._units(encoding)
         single = not self.metrics[0].startswith("aopc")
         shares = (self.options.headline_percent,) if single else self.options.percents
-        return [count for share in shares if 0 < (count := self._count(units, share)) < units]
+        return [count for share in shares if 0 < (count := self.options.count(units, share)) < units]
 
     def _units(self, encoding: Encoding) -> int:
         return len(encoding.positions) if self.by_sub_token else len(encoding.words)
@@ -202,12 +189,12 @@ class MapJudge:
         p = self._pool.probabilities[:, target]
         if self.metrics[0] == "log_odds":
             assert without is not None
-            return -float(np.log(max(p[without], EPSILON)))
+            return -float(log_probability(p[without]))
         return float((0.0 if only is None else p[only]) - (0.0 if without is None else p[without]))
 
     def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same with the sign turned where smaller is better: larger is better for all."""
-        signs = [-1.0 if name in SMALLER_IS_BETTER else 1.0 for name in self.metrics]
+        signs = [1.0 if CATALOGUE[name].larger_is_better else -1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
     def _request(self, encoding: Encoding, scores: NDArray[np.float32], tried: TriedMaps) -> _Rows:
@@ -218,22 +205,17 @@ class MapJudge:
         asked = tried.asked
         without, only = {}, {}
         for share in self._shares:
-            count = self._count(len(order), share)
+            count = self.options.count(len(order), share)
             top, rest = order[:count], order[count:]
             if self._without:
-                without[share] = pool.request(text.delete(top) if options.removal == "delete" else text.mask(top, mask))
+                without[share] = pool.request(options.without(text, top, mask))
                 asked[without[share]] = rest
             if self._only:
-                if not top:
-                    only[share] = pool.request(text)
-                elif options.removal == "delete":
-                    only[share] = pool.request(text.keep(top))
-                else:
-                    only[share] = pool.request(text.mask(rest, mask))
+                only[share] = pool.request(options.only(text, top, rest, mask))
                 asked[only[share]] = top or rest
         masked = None
         if "log_odds" in self.metrics:
-            count = self._count(len(order), options.headline_percent)
+            count = self.options.count(len(order), options.headline_percent)
             masked = pool.request(text.mask(order[:count], mask))
             asked[masked] = order[count:]
         for size in self.cuts(encoding):
@@ -246,31 +228,27 @@ class MapJudge:
         first = self.metrics[0]
         if first == "log_odds":
             return masked, None
-        share = next(share for share in self._shares if self._count(units, share) == size)
+        share = next(share for share in self._shares if self.options.count(units, share) == size)
         return (
             None if first.endswith("sufficiency") else without[share],
             None if first.endswith("comprehensiveness") else only[share],
         )
 
-    def _count(self, units: int, share: int) -> int:
-        return units * share // 100 if self.options.protocol == "aml" else top_count(units, share)
-
     def _measure(self, rows: _Rows, target: int) -> list[float]:
         p = self._pool.probabilities[:, target]
         options = self.options
-        steps = len(options.percents) + (options.protocol == "aml")
 
         def fall(where: dict[int, int], single: bool) -> float:
             if single:
                 return float(p[rows.full] - p[where[options.headline_percent]])
-            return float(sum(p[rows.full] - p[where[share]] for share in options.percents) / steps)
+            return float(sum(p[rows.full] - p[where[share]] for share in options.percents) / options.aopc_steps)
 
         found = []
         for name in self.metrics:
             single = not name.startswith("aopc")
             if name == "log_odds":
                 assert rows.masked is not None
-                found.append(float(np.log(max(p[rows.masked], EPSILON)) - np.log(max(p[rows.full], EPSILON))))
+                found.append(float(log_probability(p[rows.masked]) - log_probability(p[rows.full])))
             elif name.endswith("difference"):
                 found.append(fall(rows.without, single) - fall(rows.only, single))
             else:
@@ -282,10 +260,3 @@ def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
     """Words from the best to the worst, each scored by its best piece."""
     words, _ = aggregate(scores, encoding.word_ids, len(encoding.words), "max")
     return [int(word) for word in ranking(words)]
-
-
-def as_sub_tokens(encoding: Encoding) -> Encoding:
-    """The text with each sub-token, special ones excepted, a word of its own."""
-    free = np.array([not special for special in encoding.special])
-    owners = np.where(free, np.cumsum(free) - 1, NO_WORD)
-    return replace(encoding, word_ids=tuple(owners.tolist()))

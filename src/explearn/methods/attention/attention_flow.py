@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from explearn.core.method_info import About
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -24,11 +24,11 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, ParamsError
+from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
-from explearn.methods.base.info import About
 from explearn.models.encoding import Batch, Encoding
 
 if TYPE_CHECKING:

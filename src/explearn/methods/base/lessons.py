@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.records import Attribution, Example
+from explearn.core.sections import members
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     attribution_row,
@@ -32,7 +33,6 @@ from explearn.core.storage import (
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.methods.base.task_data import Lesson, Lessons
-from explearn.methods.base.teachers import members
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier

@@ -10,10 +10,10 @@ import torch
 
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
+from explearn.core.sections import members
 from explearn.introspection.features import ExampleFeatures, compute_features, feature_source
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData
-from explearn.methods.base.teachers import members
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import load_encoder
 

@@ -1,6 +1,6 @@
 """What a learned explainer may learn from: the texts of a task, and all that earlier steps found out about them.
 
-The pipeline's is `explearn.pipeline.task_data.WorkspaceTask`, which reads the files of the stages before. From lists of
+The pipeline's is `explearn.pipeline.train.WorkspaceTask`, which reads the files of the stages before. From lists of
 texts, make an `explearn.methods.base.listed_task.ListedTask`.
 """
 

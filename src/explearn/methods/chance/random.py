@@ -7,9 +7,9 @@ import hashlib
 import numpy as np
 import torch
 
+from explearn.core.method_info import About
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 

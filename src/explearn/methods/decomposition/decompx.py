@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from explearn.core.batching import budget_batches
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import Activation, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice
 from explearn.methods.decomposition.mixing import deviation, linear_norm, slices
 from explearn.models.classifier import Classifier

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import Block, BlockTrace
-from explearn.methods.base.info import About
 from explearn.methods.decomposition.mixing import LayerMixing, linear_norm
 
 

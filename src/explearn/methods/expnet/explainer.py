@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetParams

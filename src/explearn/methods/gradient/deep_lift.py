@@ -11,8 +11,8 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
+from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline

@@ -12,8 +12,8 @@ import torch
 from captum import attr
 
 from explearn.core.errors import ParamsError
+from explearn.core.method_info import About
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from captum import attr
 
+from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.models.classifier import Classifier

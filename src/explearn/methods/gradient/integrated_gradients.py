@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import torch
 from captum import attr
 
+from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier

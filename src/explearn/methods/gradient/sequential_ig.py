@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from captum import attr
 
+from explearn.core.method_info import About
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier

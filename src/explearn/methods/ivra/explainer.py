@@ -18,11 +18,12 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Example
+from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.info import About
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
@@ -30,7 +31,6 @@ from explearn.methods.ivra.params import IvRAParams, SMaTParams
 from explearn.methods.ivra.training import JointTrainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch

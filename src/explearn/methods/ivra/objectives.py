@@ -13,7 +13,7 @@ from torch.nn import functional
 from explearn.core.errors import ModelError
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.gradients import content_mask
-from explearn.metrics.faithfulness import top_count
+from explearn.metrics.protocols import top_count
 from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from explearn.core.batching import budget_batches
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.records import Example
+from explearn.core.sections import members
 from explearn.core.seeds import hash_order
 from explearn.data.alignment import NO_WORD, aggregate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.info import About
 from explearn.methods.base.task_data import Lesson, Lessons, TaskData
-from explearn.methods.base.teachers import members
 from explearn.methods.l2e.losses import LEVELS
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, initialise, principal_embeddings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale

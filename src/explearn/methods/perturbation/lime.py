@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
-from explearn.methods.base.info import About
+from explearn.core.method_info import About
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.methods.base.info import About
+from explearn.core.method_info import About
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
-from explearn.methods.base.info import About
+from explearn.core.method_info import About
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs

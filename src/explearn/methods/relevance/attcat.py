@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import torch
 
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.gradients import LayerGradients, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import Activation, Anatomy, Block, dissect, merge_heads, split_heads
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -7,10 +7,10 @@ from typing import Literal, get_args
 import torch
 
 from explearn.core.errors import ParamsError
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect, trace_block
 from explearn.introspection.gradients import differentiate, full_precision
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -8,10 +8,10 @@ from typing import Literal, get_args
 import torch
 
 from explearn.core.errors import ParamsError
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.gradients import content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.info import About
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

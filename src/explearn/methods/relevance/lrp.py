@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.info import About
 from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

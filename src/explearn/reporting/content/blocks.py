@@ -1,4 +1,4 @@
-"""Panels: pieces of the report that only some runs have, the same in Markdown and on the page."""
+"""Blocks: pieces of the report that only some runs have, for Markdown and HTML alike."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from explearn.reporting.content.markdown import Markdown, table
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class Block:
     """A sentence, a table and a figure; any of them may be missing.
 
     Attributes:
-        title: caption of the table. sentence: what it shows.
-        headings, rows: the table; cells that are not Markdown are escaped. left: columns that stand left.
-        figure, alt: SVG file under figures/, and what it shows, in words.
+        title: caption of the table. sentence: text above it.
+        headings, rows: the table; cells that are not Markdown are escaped. left: how many columns are aligned left.
+        figure, alt: name of an SVG file under figures/, and what it shows, in words.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Panel:
 
     @property
     def markdown(self) -> Markdown:
-        """The panel without its title."""
+        """The block without its title."""
         parts = [self.sentence] if self.sentence else []
         if self.rows:
             parts.append(table(self.headings, self.rows, self.left))

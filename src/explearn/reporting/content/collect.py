@@ -1,21 +1,24 @@
-"""One task's part of the report, from the files that the stages left."""
+"""All that the report shows of one task, from the files that the stages left."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.records import SPLITS, RationaleKind
+from explearn.core.records import SPLITS, Example, RationaleKind
 from explearn.core.storage import read_attributions, read_json
+from explearn.metrics.costs import join_costs
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
-from explearn.pipeline.attribute import read_run
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
-from explearn.reporting.content.task_report import TaskReport, choose_examples, example_reports
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.runs import read_costs, read_own_model_costs, read_run
+from explearn.pipeline.base.workspace import Workspace
+from explearn.reporting.content.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 
 
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
@@ -27,13 +30,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     classifier = read_json(workspace.metrics("classifier", task))
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
-    attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
-    gold = workspace.read_gold(task, params)
-    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
-    for rationale in workspace.read_rationales(task):
-        kinds[rationale.example_id].add(rationale.kind)
-    explained = set.intersection(*(set(found) for found in attributions.values()))
-    candidates = [example for example in by_split["test"] if example.id in explained]
     runs = {method: read_run(path) for method, path in files.items()}
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
     k = rationale_k(agreement["mean_length"])
@@ -41,15 +37,8 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     comparisons, method_agreement = read_comparisons(
         workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
     )
-    # The first of the texts with heatmaps are those of report.md: one draw, of which each takes what it shows.
-    shown = example_reports(
-        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
-        gold,
-        {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
-        attributions,
-        k=k,
-        thresholds=thresholds,
-        positive_rate=rate,
+    shown = _example_texts(
+        workspace, params, task, seed, by_split["test"], k=k, thresholds=thresholds, positive_rate=rate
     )
     return TaskReport(
         task=task,
@@ -57,7 +46,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         split_counts={split: len(examples) for split, examples in by_split.items()},
         agreement=agreement,
         classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
-        methods=read_json(workspace.metrics("explanations", task)),
+        methods=_figures(workspace, params, task),
         examples=shown[: params.report.examples],
         k=k,
         positive_rate=rate,
@@ -67,13 +56,57 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         method_agreement=method_agreement,
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
-        own_models=read_json(workspace.metrics("own_model", task)),
+        own_models=_own_models(workspace, params, task),
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
 
 
+def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
+    """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
+    return join_costs(read_json(workspace.metrics("explanations", task)), read_costs(workspace, params, task))
+
+
+def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
+    """What evaluate wrote of explainers with a classifier of their own, costs joined."""
+    found: dict[str, dict[str, Any]] = read_json(workspace.metrics("own_model", task))
+    for name, of_name in found.items():
+        of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
+    return found
+
+
+def _example_texts(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    seed: int,
+    examples: Sequence[Example],
+    *,
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> list[ExampleReport]:
+    """The texts to show. The first ones are those of report.md: one draw, from which each page takes what it shows."""
+    files = workspace.attribution_files(params, task)
+    attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
+    gold = workspace.read_gold(task, params)
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in workspace.read_rationales(task):
+        kinds[rationale.example_id].add(rationale.kind)
+    explained = set.intersection(*(set(found) for found in attributions.values()))
+    candidates = [example for example in examples if example.id in explained]
+    return example_reports(
+        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
+        gold,
+        {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
+        attributions,
+        k=k,
+        thresholds=thresholds,
+        positive_rate=positive_rate,
+    )
+
+
 def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """What `TaskReport.by_text` holds, from the file; a text that a method lacks is NaN."""
+    """What `TaskReport.by_text` holds, from its file; NaN for a text that a method lacks."""
     found = read_by_text(path)
     ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
     return {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from explearn.methods.base.registry import get_info, list_explainers
-from explearn.metrics.catalogue import METRICS
+from explearn.core.method_names import get_info, list_explainers
+from explearn.metrics.catalogue import CATALOGUE, Group
 from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.task_report import Number, leaderboard_order
 
@@ -66,6 +66,37 @@ class Column:
         return min(value, self.limit) if self.larger_is_better else max(value, self.limit)
 
 
+COST_NOISE = 0.1
+"""Share by which times and memory differ from run to run: classifying the same texts, timed anew for each method of
+the committed report, took 0.9 to 1.1 times as long as on average."""
+
+
+def column(metric: str, **changes: Any) -> Column:
+    """A metric of the catalogue as a column; times and memory have COST_NOISE.
+
+    Args:
+        metric: name; KeyError for one that the catalogue does not have.
+        changes: attributes of `Column` to set otherwise.
+    """
+    entry = CATALOGUE[metric]
+    found = Column(
+        metric,
+        entry.heading,
+        None if entry.direction is None else entry.larger_is_better,
+        suffix=entry.suffix,
+        decimals=entry.decimals,
+        noise=COST_NOISE if entry.of_machine else 0.0,
+        limit=entry.limit,
+        passes=entry.passes,
+    )
+    return replace(found, **changes)
+
+
+def columns_of(group: Group) -> tuple[Column, ...]:
+    """The columns of one of the catalogue's tables, in its order."""
+    return tuple(column(m.name) for m in CATALOGUE.values() if m.group == group and not m.derived)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A leaderboard: its name in links, its title, and its columns."""
@@ -75,72 +106,22 @@ class Table:
     columns: tuple[Column, ...]
 
 
-PLAUSIBILITY_COLUMNS = (
-    Column("f1", "F1", True),
-    Column("precision", "Precision", True),
-    Column("recall", "Recall", True),
-    Column("f1_topk", "F1 top-K", True),
-    Column("macro_f1", "Macro F1", True),
-    Column("iou_f1", "Span F1", True),
-    Column("auroc", "AUROC", True),
-    Column("auprc", "AUPRC", True),
-    Column("eraser_auprc", "AUPRC by text", True),
-)
-FAITHFULNESS_COLUMNS = (
-    Column("comprehensiveness", "Comprehensiveness", True),
-    Column("sufficiency", "Sufficiency", False),
-    Column("log_odds", "Log-odds", False),
-    Column("aopc_comprehensiveness", "AOPC compr.", True),
-    Column("aopc_sufficiency", "AOPC suff.", False),
-    Column("delta_log_odds_positive", "Δ log-odds +", True),
-    Column("delta_log_odds_negative", "Δ log-odds −", False),
-    Column("prediction_agreement", "Prediction kept", True),
-    Column("infidelity", "Infidelity", False, decimals=4),
-)
-BEHAVIOUR_COLUMNS = (
-    Column("stability_semantic", "Stability, meaning", True),
-    Column("stability_lexical", "Stability, wording", True),
-    Column("stability_semantic_content", "Meaning, content words", True),
-    Column("stability_lexical_content", "Wording, content words", True),
-    Column("consistency", "Consistency", True),
-    Column("simulatability", "Simulatability", True),
-)
-OWN_MODEL_COLUMNS = (
-    Column("simulatability", "Simulatability", True),
-    Column("aopc_comprehensiveness", "AOPC compr.", True),
-    Column("aopc_sufficiency", "AOPC suff.", False),
-    Column("consistency", "Consistency", True),
-    Column("important_words", "Important words", False),
+PLAUSIBILITY_COLUMNS = columns_of("plausibility")
+FAITHFULNESS_COLUMNS = columns_of("faithfulness")
+BEHAVIOUR_COLUMNS = columns_of("behaviour")
+COST_COLUMNS = columns_of("cost")
+DISTRIBUTION_COLUMNS = columns_of("distribution")
+OWN_MODEL_COLUMNS = tuple(
+    column(metric)
+    for metric in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
 )
 """Of methods on the classifier that an explainer trained for itself."""
-COST_NOISE = 0.1
-"""Share by which times and memory differ from run to run: classifying the same texts, timed anew for each method of
-the committed report, took 0.9 to 1.1 times as long as on average."""
 UNCOUNTED = "+"
 """Behind the counted passes of methods that do other work besides."""
 COST_NOTE = Markdown(
     "Precision, recall and costs are not tested: there all are bold that show the best figure, and of times and memory "
     f"all within {100 * COST_NOISE:g} % of it, since they differ by as much from run to run. A speed measured above 1× "
     f"is shown as 1×. A {UNCOUNTED} behind passes: the method does other work besides (see Methods), and is not marked."
-)
-
-COST_COLUMNS = (
-    Column("throughput", "Texts a second", True, decimals=1, noise=COST_NOISE),
-    Column("relative_throughput", "Speed", True, "×", 2, noise=COST_NOISE, limit=1.0),
-    Column("forward_passes", "Forward passes", False, decimals=1, passes=True),
-    Column("backward_passes", "Backward passes", False, decimals=1, passes=True),
-    Column("peak_memory_mb", "Memory, MiB", False, decimals=0, noise=COST_NOISE),
-    Column("completeness_error", "Completeness error", False),
-)
-DISTRIBUTION_COLUMNS = tuple(
-    Column(f"{measure}_{inputs}", f"{heading}, {words}", None)
-    for measure, heading in (("confidence", "Confidence"), ("entropy", "Entropy"))
-    for inputs, words in (
-        ("full", "whole text"),
-        ("without", "without top words"),
-        ("only", "top words alone"),
-        ("masked", "top words masked"),
-    )
 )
 
 TABLES = (
@@ -208,7 +189,7 @@ def used_marks(methods: Iterable[str]) -> list[str]:
 def comparable(method: str, metric: str) -> bool:
     """Whether a method's figure compares with the others': not where it explains, and the metric asks, a classifier of
     its own."""
-    return not (get_info(method).own_model and metric in METRICS and METRICS[metric].of_model)
+    return not (get_info(method).own_model and metric in CATALOGUE and CATALOGUE[metric].of_model)
 
 
 class Standing(Protocol):

@@ -1,4 +1,4 @@
-"""Experiments over the criteria that an explainer trains its own classifier for: what each costs and gains."""
+"""Experiments that train an explainer's own classifier for different criteria: what each choice costs and gains."""
 
 from __future__ import annotations
 
@@ -6,41 +6,29 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.reporting.content.blocks import Panel
+from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import OWN_MODEL_COLUMNS
+from explearn.reporting.content.gains import CRITERIA, SMALLEST, GainMap, gain
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import Number
-from explearn.reporting.figures.heatmaps import write_gains
-
-CRITERIA = {
-    "sim": ("simulatability", 1),
-    "comp": ("aopc_comprehensiveness", 1),
-    "suff": ("aopc_sufficiency", -1),
-    "cons": ("consistency", 1),
-}
-"""Criterion -> the metric it is measured by, and 1 where larger is better, else -1."""
-
-SMALLEST = 0.01
-"""Relative gains over a figure nearer to 0 than this say nothing and are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnModelRun:
-    """What one experiment left of an explainer with a classifier of its own.
+    """One experiment's results for an explainer with a classifier of its own.
 
     Attributes:
         name: of the experiment.
-        explainer, criteria, norm: what was trained, and for what.
+        explainer, criteria, norm: what was trained, and for which criteria.
         tasks: task -> the stage evaluate's entry for the explainer (reports/metrics/own_model/TASK.json).
         before: task -> test accuracy of the task's own classifier, None where unknown.
-        others: all other parameters but the seed, path -> value.
+        others: all other parameters except the seed, path -> value.
     """
 
     name: str
@@ -62,12 +50,13 @@ class OwnModelRun:
 
 
 def relative_gains(runs: Sequence[OwnModelRun]) -> tuple[list[str], NDArray[np.float64]]:
-    """Average relative gain (ARG; Ye et al. 2021), in percent, (criteria, sets of criteria), and the sets' names.
+    """Names of the sets of criteria, and their average relative gains in percent (ARG; Ye et al. 2021).
 
-    Of a set, in a criterion: (its figure - the figure of the one trained for that criterion alone) / that figure, mean
-    over the tasks where both are known; positive is better. NaN where there is nothing to compare. Runs for the same
-    criteria, in whatever order, are repetitions: their mean is taken, as many as know the figure. The sets are in the
-    order of their size, then of CRITERIA.
+    The gain of a set in a criterion is (its figure - figure of training for that criterion alone) / that figure, mean
+    over the tasks where both are known; positive is better. Runs for the same criteria, in any order, are repetitions:
+    their mean is taken over those that have the figure. The sets are ordered by size, then as in CRITERIA.
+
+    Returns the names and an array (criteria, sets), NaN where there is nothing to compare.
     """
     by_set: dict[tuple[str, ...], list[OwnModelRun]] = defaultdict(list)
     for run in runs:
@@ -86,7 +75,7 @@ def relative_gains(runs: Sequence[OwnModelRun]) -> tuple[list[str], NDArray[np.f
 
 
 def _means(runs: Sequence[OwnModelRun], metric: str) -> dict[str, float]:
-    """Mean over runs of a figure on each task; tasks where none knows it are left out."""
+    """Mean of a figure over the runs, task by task; tasks where no run has it are left out."""
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for task in run.tasks:
@@ -95,27 +84,23 @@ def _means(runs: Sequence[OwnModelRun], metric: str) -> dict[str, float]:
     return {task: fmean(values) for task, values in found.items()}
 
 
-def gain(new: Number, old: Number, sign: int) -> float:
-    """Relative gain of one figure over another in percent; NaN where either is unknown or the other too near to 0."""
-    if new is None or old is None or abs(old) < SMALLEST:
-        return float("nan")
-    return 100 * sign * (new - old) / abs(old)
-
-
-def own_model_panels(folder: Path, runs: Sequence[OwnModelRun]) -> list[Panel]:
-    """Tables of the runs by explainer, NORM and task; heat maps of gains are drawn into figures/ under `folder`."""
-    panels = []
+def criterion_blocks(runs: Sequence[OwnModelRun]) -> tuple[list[Block], list[GainMap]]:
+    """Tables of the runs by explainer, NORM and task, and heat maps of the gains, to be drawn into figures/."""
+    blocks: list[Block] = []
+    maps: list[GainMap] = []
     for explainer, norm in dict.fromkeys((run.explainer, run.norm) for run in runs):
         of_group = [run for run in runs if (run.explainer, run.norm) == (explainer, norm)]
         for task in dict.fromkeys(task for run in of_group for task in run.tasks):
             headings = ["Experiment", "Criteria", "Accuracy", "Points", *(column.title for column in OWN_MODEL_COLUMNS)]
             rows = [_cells(run, task) for run in of_group if task in run.tasks]
-            panels.append(Panel(f"{explainer}, {norm}: {task}", headings=headings, rows=rows, left=2))
-        panels += _gain_panels(folder, f"{explainer}, {norm}", f"gains-{explainer}-{norm}", of_group)
-    return panels
+            blocks.append(Block(f"{explainer}, {norm}: {task}", headings=headings, rows=rows, left=2))
+        shown, drawn = _gain_blocks(f"{explainer}, {norm}", f"gains-{explainer}-{norm}", of_group)
+        blocks += shown
+        maps += drawn
+    return blocks, maps
 
 
-def _gain_panels(folder: Path, name: str, figure: str, runs: Sequence[OwnModelRun]) -> list[Panel]:
+def _gain_blocks(name: str, figure: str, runs: Sequence[OwnModelRun]) -> tuple[list[Block], list[GainMap]]:
     """A heat map of gains for each choice of the other parameters, or why there is none."""
     groups: dict[str, list[OwnModelRun]] = defaultdict(list)
     for run in runs:
@@ -128,34 +113,33 @@ def _gain_panels(folder: Path, name: str, figure: str, runs: Sequence[OwnModelRu
     ]
     if not compared:
         many = len({run.chosen for run in runs}) > 1
-        return [Panel(f"{name}: gains", _no_gains(name, list(groups.values())))] if many else []
-    panels = []
+        return ([Block(f"{name}: gains", _no_gains(name, list(groups.values())))] if many else []), []
+    blocks, maps = [], []
     for number, (of_group, sets, gains) in enumerate(compared, start=1):
         file = f"{figure}.svg" if number == 1 else f"{figure}-{number}.svg"
-        title = "ARG over training for the criterion alone"
-        write_gains(folder / "figures" / file, title, list(CRITERIA), sets, gains)
+        maps.append(GainMap(file, "ARG over training for the criterion alone", list(CRITERIA), sets, gains))
         sentence = (
-            "Average relative gain in each criterion (rows) of training for several (columns) over training for it "
-            "alone, mean over the tasks; above 0 is better."
+            "Average relative gain (ARG) in each criterion (rows) of training for several criteria (columns) over "
+            "training for that one alone, mean over the tasks. Above 0 is better."
         )
         if len(of_group) > len(sets):
-            sentence += " Of experiments for the same criteria, which differ in the seed alone, the mean is taken."
+            sentence += " Experiments for the same criteria, which differ in the seed alone, count as their mean."
         if len(groups) > 1:
             listed = ", ".join(escape_markdown(run.name) for run in of_group)
-            sentence += f" Compared here: {listed}, which have all other parameters in common."
-        panels.append(Panel(f"{name}: gains", Markdown(sentence), figure=file, alt="Average relative gains"))
-    return panels
+            sentence += f" Compared here: {listed}. All their other parameters are the same."
+        blocks.append(Block(f"{name}: gains", Markdown(sentence), figure=file, alt="Average relative gains"))
+    return blocks, maps
 
 
 def _no_gains(name: str, groups: Sequence[Sequence[OwnModelRun]]) -> Markdown:
-    """Why there is no heat map of gains; a group has all other parameters in common."""
+    """Why there is no heat map of gains. The runs of a group share all other parameters."""
     with_single = [runs for runs in groups if any(len(run.criteria) == 1 for run in runs)]
     if not with_single:
-        reason = "none was trained for one criterion alone"
+        reason = "no experiment was trained for one criterion alone"
     elif all(len({run.chosen for run in runs}) == 1 for runs in with_single):
-        reason = "those trained for one criterion alone differ from the others in further parameters"
+        reason = "the experiments trained for one criterion alone differ from the others in further parameters"
     else:
-        reason = f"the figures of those trained for one criterion alone are within {SMALLEST} of 0, or missing"
+        reason = f"the figures of training for one criterion alone are within {SMALLEST} of 0, or missing"
     return Markdown(f"No average relative gains for {name}: {reason}.")
 
 

@@ -1,4 +1,4 @@
-"""Tables of students against their teachers, laid out like tables 1 to 5 of L2E's paper."""
+"""Tables of L2E's students against their teachers, laid out like tables 1 to 5 of the paper."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from statsmodels.stats.multitest import multipletests
-
-from explearn.reporting.content.blocks import Panel
+from explearn.metrics.significance import holm
+from explearn.pipeline.base.params import Params
+from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 
 Document = Mapping[str, Any]
@@ -19,10 +19,15 @@ Cells = Mapping[tuple[str, str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """A table of one or more metrics in a cell.
+    """A table whose cells hold one or more metrics.
 
-    metrics: in a cell, split by slashes; the last one's test decides what is bold. scale: factor of the figures.
-    paper: (formulation, adapter) -> the paper's figures, by teacher, None where it has none.
+    Attributes:
+        title: its caption.
+        metrics: those of a cell, separated by slashes. The test of the last one decides what is bold.
+        larger_is_better: direction of the metrics.
+        scale: factor of the figures. digits: decimals shown.
+        both: whether there is a row for teacher and student together. errors: whether standard errors are shown.
+        paper: (formulation, adapter) -> the paper's figures, by teacher; None where it has none.
     """
 
     title: str
@@ -36,7 +41,7 @@ class _Spec:
 
 
 PAPER_TEACHERS = ("occlusion", "input_x_gradient", "full_lrp", "lime", "kernel_shap", "deep_shap")
-"""Those of the paper, in its order; its gradient is input x gradient."""
+"""The paper's teachers, in its order; what it calls gradient is input x gradient."""
 
 _AGREEMENT = {
     ("ranking", "ag_news"): (94, 89, 89, 89, 91, 91, 97, 90, 93, 100, 96, 96, 79, 89, 80, 82, 77, 76),
@@ -46,14 +51,14 @@ _AGREEMENT = {
     ("labelling", "sst2"): (89, 90, 85, 71, 70, 77, 83, 85, 90, 84, 82, 80, 23, 70, 51, 70, 73, 69),
     ("labelling", "cola"): (76, 80, 94, 68, 70, 92, 62, 52, 90, 71, 80, 89, 72, 72, 100, 59, 59, 100),
 }
-"""Table 1: for each of PAPER_TEACHERS the teacher, the student, both."""
+"""Table 1: for each of PAPER_TEACHERS, the figures of the teacher, the student and both."""
 
 _LOG_ODDS = {
     ("labelling", "ag_news"): (3.69, 6.82, 2.69, 6.59, 1.87, 2.09, 11.06, 11.31, 4.33, 3.24, 1.16, 2.25),
     ("labelling", "sst2"): (5.04, 4.79, 5.29, 6.47, 4.48, 3.68, 5.70, 5.26, 0.22, 2.81, 4.82, 7.61),
     ("labelling", "cola"): (None, None, 1.87, 1.80, 1.18, 0.92, 1.41, 1.41, 1.96, 1.97, 1.22, 1.02),
 }
-"""Table 2: for each of PAPER_TEACHERS the teacher, the student."""
+"""Table 2: for each of PAPER_TEACHERS, the figures of the teacher and the student."""
 
 _STABILITY = {
     ("ranking", "ag_news"): (7.18, 8.96, 7.17, 10.36, 10.20, 11.20, 8.24, 12.44, 7.47, 12.84, 6.68, 8.67),
@@ -63,7 +68,7 @@ _STABILITY = {
     ("labelling", "sst2"): (7.04, 8.38, 6.33, 7.27, 6.28, 7.45, 6.92, 8.24, 1.47, 1.73, 6.66, 8.41),
     ("labelling", "cola"): (23.67, 26.47, 10.40, 22.09, 22.53, 26.45, 17.48, 25.35, 22.39, 21.82, 13.05, 21.88),
 }
-"""Table 3: for each of PAPER_TEACHERS the teacher, the student."""
+"""Table 3: for each of PAPER_TEACHERS, the figures of the teacher and the student."""
 
 SPECS = (
     _Spec(
@@ -84,14 +89,14 @@ SPECS = (
     ),
     _Spec("Log-odds lost by masking words against the class (table 8)", ("delta_log_odds_negative",), False),
     _Spec(
-        "Stability among texts near in meaning, IoU in % (table 3)",
+        "Stability among texts of similar meaning, IoU in % (table 3)",
         ("stability_semantic",),
         True,
         100,
         1,
         paper=_STABILITY,
     ),
-    _Spec("Stability among texts near in wording, IoU in % (tables 5 and 7)", ("stability_lexical",), True, 100, 1),
+    _Spec("Stability among texts of similar wording, IoU in % (tables 5 and 7)", ("stability_lexical",), True, 100, 1),
     _Spec("The same for meaning, without stop words (table 5)", ("stability_semantic_content",), True, 100, 1),
     _Spec("The same for wording, without stop words (table 5)", ("stability_lexical_content",), True, 100, 1),
     _Spec(
@@ -105,32 +110,36 @@ SPECS = (
 )
 
 
+def adapters(params: Params) -> dict[str, str | None]:
+    """Task -> adapter of its source."""
+    return {task: source.adapter for task, source in params.sources.items()}
+
+
 def students_introduction(percent: float, seeds: int) -> Markdown:
-    """What the tables compare. percent: of the words that are chosen by rank; seeds: students a teacher has."""
+    """What the tables compare. percent: share of words chosen by rank; seeds: number of students per teacher."""
     return Markdown(
-        "Students (L2E) learned a teacher's explanations (A) of training texts, and both explain the same test texts, "
-        f"with as many words each: the top {percent:g} % of the words for students that learned to rank, the words "
-        "that both give a positive (negative) level for those that learned levels. L2E's figures are means over "
-        f"{seeds} students of different seeds. Both: the classifier gives one class to the two explanations. Of A and "
-        "L2E the better is bold where they differ by Wilcoxon's test over the texts, after Holm's correction over the "
-        "table."
+        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
+        f"Where students learned to rank, both sides choose the top {percent:g} % of the words. Where students learned "
+        "levels, both sides choose their best words of positive (negative) level, as many as the side with fewer of "
+        "them has; stability compares all levels of each side. L2E's figures are means over "
+        f"{seeds} students with different seeds. Both: the classifier gives the two explanations the same class. "
+        "The better of A and L2E is bold where they differ by Wilcoxon's test over the texts, after Holm's correction "
+        "over the table."
     )
 
 
 def student_tables(
-    documents: Sequence[Document], significance: float, adapters: Mapping[str, str | None] | None = None
-) -> list[Panel]:
-    """The tables of the paper, and one of times; none where there is no document, or none has the table's metric.
+    documents: Sequence[Document], significance: float, by_task: Mapping[str, str | None] | None = None
+) -> list[Block]:
+    """The paper's tables, `student_times` apart; a table is left out where no document has its metric.
 
-    Of teacher (A) and student (L2E) the better figure is bold where they differ by Wilcoxon's test over the texts,
-    after Holm's correction over all cells of the table (L2E footnote 6). Where a task's data are the paper's, the
-    paper's figure stands behind ours in brackets.
+    The better figure of teacher (A) and student (L2E) is bold where they differ by Wilcoxon's test over the texts,
+    after Holm's correction over all cells of the table (L2E, footnote 6). Where a task's data are the paper's, the
+    paper's figure follows ours in brackets.
 
     Args:
-        adapters: task -> adapter of its source.
+        by_task: task -> adapter of its source, as of `adapters`.
     """
-    if not documents:
-        return []
     tasks = list(dict.fromkeys(d["task"] for d in documents))
     teachers = list(dict.fromkeys(d["teacher"] for d in documents))
     columns = [(f, task) for f in dict.fromkeys(f for d in documents for f in d["formulations"]) for task in tasks]
@@ -146,8 +155,8 @@ def student_tables(
             for metric in spec.metrics
         }
         if any(found.values()):
-            tables.append(_table(spec, found, columns, teachers, significance, adapters or {}))
-    return [*tables, _times(documents, tasks, teachers)]
+            tables.append(_table(spec, found, columns, teachers, significance, by_task or {}))
+    return tables
 
 
 def _table(
@@ -157,7 +166,7 @@ def _table(
     teachers: Sequence[str],
     significance: float,
     adapters: Mapping[str, str | None],
-) -> Panel:
+) -> Block:
     tested = found[spec.metrics[-1]]
     columns = [c for c in columns if any(key[:2] == c for key in tested)]
     certain = _certain(tested, significance)
@@ -197,13 +206,14 @@ def _table(
             rows.append(row("", Markdown("both"), of_side("both", teacher)))
     worse = "" if spec.larger_is_better else " Lower is better."
     errors = " ± standard error over texts." if spec.errors else ""
-    papers = " In brackets: the paper's." if any((f, adapters.get(task)) in spec.paper for f, task in columns) else ""
+    published = any((formulation, adapters.get(task)) in spec.paper for formulation, task in columns)
+    papers = " In brackets: the paper's figure." if published else ""
     header = [Markdown("Teacher"), Markdown(""), *(escape_markdown(f"{f}, {task}") for f, task in columns)]
-    return Panel(spec.title, Markdown((errors + worse + papers).strip()), header, rows, left=2)
+    return Block(spec.title, Markdown((errors + worse + papers).strip()), header, rows, left=2)
 
 
 def _published(spec: _Spec, formulation: str, adapter: str | None, teacher: str, side: str) -> float | None:
-    """The paper's figure of a cell."""
+    """The paper's figure for a cell."""
     figures = spec.paper.get((formulation, adapter or ""))
     if figures is None or teacher not in PAPER_TEACHERS:
         return None
@@ -222,11 +232,16 @@ def _certain(cells: Cells, significance: float) -> set[tuple[str, str, str]]:
     tested = [key for key, figures in cells.items() if figures["p_value"] is not None]
     if not tested:
         return set()
-    rejected = multipletests([cells[key]["p_value"] for key in tested], alpha=significance, method="holm")[0]
-    return {key for key, differs in zip(tested, rejected, strict=True) if differs}
+    adjusted = holm([cells[key]["p_value"] for key in tested])
+    return {key for key, p_value in zip(tested, adjusted, strict=True) if p_value <= significance}
 
 
-def _times(documents: Sequence[Document], tasks: Sequence[str], teachers: Sequence[str]) -> Panel:
+def student_times(documents: Sequence[Document]) -> list[Block]:
+    """How long teacher and student take for a text, and the training of a student; none where there is no document."""
+    if not documents:
+        return []
+    tasks = dict.fromkeys(d["task"] for d in documents)
+    teachers = dict.fromkeys(d["teacher"] for d in documents)
     by_cell = {(d["task"], d["teacher"]): d for d in documents}
     rows = []
     for teacher in teachers:
@@ -251,7 +266,7 @@ def _times(documents: Sequence[Document], tasks: Sequence[str], teachers: Sequen
     header = [
         "Teacher",
         "Task",
-        "Teacher, ms a text",
+        "Teacher, ms per text",
         "Classifier",
         "L2E with classifier",
         "L2E, class given",
@@ -259,4 +274,4 @@ def _times(documents: Sequence[Document], tasks: Sequence[str], teachers: Sequen
         "Faster, with classifier",
         "Training, s",
     ]
-    return Panel("Time (L2E figures 3 to 6)", headings=header, rows=rows, left=2)
+    return [Block("Time (L2E figures 3 to 6)", headings=header, rows=rows, left=2)]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.methods.base.registry import get_info
-from explearn.pipeline.params import Params
+from explearn.core.method_names import get_info
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import Column
 from explearn.reporting.content.task_report import TaskReport
 

@@ -1,4 +1,4 @@
-"""What the report is made from, the leaderboard's order, and the texts to show."""
+"""What the report on a task is made from, the order of the methods, and the choice of example texts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
+from explearn.core.method_names import get_info
 from explearn.core.records import Attribution, Example, RationaleKind
-from explearn.methods.base.registry import get_info
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.significance import Comparison
 
 Number = int | float | None
 
 FAMILY_ORDER = ("learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition")
-"""Families in the order of the leaderboard; others follow by name."""
+"""Families in the order of the leaderboards; others follow by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,21 +49,23 @@ class ExampleReport:
 
     @property
     def task_attribution(self) -> Attribution | None:
-        """The explanation of a method that explains the task's classifier, whose answer it holds; where all explain
-        classifiers of their own, that of the first; None without methods."""
+        """An explanation of the task's classifier, which also holds its answer.
+
+        Where all methods explain classifiers of their own, that of the first method; None without methods.
+        """
         shared = (a for method, a in self.attributions.items() if not get_info(method).own_model)
         return next(shared, next(iter(self.attributions.values()), None))
 
     def other_answer(self, method: str) -> str | None:
-        """The class that a method explains, where the task's classifier answers another; methods with a classifier of
-        their own explain its answer."""
+        """The class that a method explains, where it is not the answer of the task's classifier; methods with a
+        classifier of their own explain that one's answer."""
         answer, of_task = self.attributions[method].target, self.task_attribution
         return answer if of_task is not None and answer != of_task.predicted else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskReport:
-    """One task's part of the report.
+    """All that the report shows of one task.
 
     Attributes:
         task: name.
@@ -74,20 +76,20 @@ class TaskReport:
         classifier: by split, accuracy, macro_f1, mcc, majority_rate, texts; any may be missing.
         methods: by method, the metrics of `explearn.metrics.evaluate.evaluate_task`.
         examples: texts to show.
-        k: words chosen a text by the top-K rule; None where unknown.
+        k: number of words that the top-K rule chooses in a text; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
-        thresholds: method -> score from which a word counts, for methods with that rule.
-        comparisons: by metric, the paired tests, the best and who ties with them.
-        by_text: metric -> method -> its value on each text of one order for all methods, (texts,), NaN where undefined;
-            names are those of `explearn.metrics.catalogue.Metric.by_text`.
-        method_agreement: measure -> its value for every two methods, in the order of `methods`.
+        thresholds: method -> lowest score of a chosen word, for methods that choose by a threshold.
+        comparisons: by metric, the paired tests, the best methods, and those that tie with them.
+        by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
+            undefined; names are those of `explearn.metrics.catalogue.Metric.by_text`.
+        method_agreement: measure -> its value for every two methods, (methods, methods), in the order of `methods`.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
         heatmaps: texts to show with all methods' scores.
         own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
-            epochs (how many were run), best_epoch (the one that was kept, 0 where none was better than the start),
-            coefficients (heads, and layers where there are some), classifier (as above) and methods (as above).
-        notes: method -> what it noted while it explained (`Explainer.notes`), for those with notes.
+            epochs (how many were run), best_epoch (the one that was kept; 0 where none was better than the start),
+            coefficients (of heads, and of layers where it has some), classifier and methods (as above).
+        notes: method -> its notes (`Explainer.notes`), for methods that have some.
     """
 
     task: str
@@ -122,15 +124,16 @@ def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str
 
 
 def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
-    """`count` texts to show, the same whenever the seed is: those with marked words first, then evenly over labels.
+    """Draw `count` texts to show: those with marked words first, and the labels in turn.
 
-    A text's place in the draw depends on the seed and its id alone, not on the other texts or their order.
+    The same seed gives the same texts. A text's place in the draw depends on the seed and its id alone, not on the
+    other texts or their order.
     """
     draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
     for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
         unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
         draws[unmarked, example.label].append(example)
-    # Turn by turn over the labels: (marked first, turn, label).
+    # The labels take turns: (marked first, turn, label).
     turns = [(unmarked, turn, label, e) for (unmarked, label), drawn in draws.items() for turn, e in enumerate(drawn)]
     return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
 
@@ -145,7 +148,7 @@ def example_reports(
     thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> list[ExampleReport]:
-    """The texts of `choose_examples` with the words each method chose by its own rule.
+    """The texts of `choose_examples` with the words that each method chooses by its own rule.
 
     `gold` and `kinds` by example id, `attributions` by method and then example id.
     Raises DataError naming method and id where a method does not explain one of the texts.

@@ -1,20 +1,17 @@
-"""A task's part of the report as plain tables, for Markdown and HTML alike."""
+"""The sections on one task as plain tables and sentences, for Markdown and HTML alike."""
 
 from __future__ import annotations
 
-import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.metrics.significance import Comparison
-from explearn.reporting.content.aml_training import remarks
-from explearn.reporting.content.blocks import Panel
+from explearn.reporting.content.aml_notes import aml_blocks
+from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import (
     BEHAVIOUR_COLUMNS,
     FAITHFULNESS_COLUMNS,
@@ -34,44 +31,44 @@ COMPARED = (
     FAITHFULNESS_COLUMNS[4],
     BEHAVIOUR_COLUMNS[0],
 )
-"""The figures whose paired tests the report shows pair by pair: F1 top-K, AUROC, both AOPC, stability."""
+"""The figures whose paired tests the report shows for every two methods: F1 top-K, AUROC, both AOPC, stability."""
 
 BETTER, WORSE, LEVEL, SELF = "+", "−", "·", ""
-"""What a cell of the significance matrix says of its row's method against its column's."""
+"""Cells of the significance matrix: the row's method against the column's."""
 
 _RULES = {
     "top_k": "the K highest-scoring words",
-    "threshold": "words scoring {threshold} or more, at least one",
+    "threshold": "words that score {threshold} or more, at least one",
     "positive_rate": "each word at random, as often as training texts are marked",
 }
 
 
-def panels(task: TaskReport) -> list[Panel]:
-    """What is said of methods that watch a metric, or train a classifier of their own."""
-    return [*remarks(task), *own_model_panels(task)]
+def blocks(task: TaskReport) -> list[Block]:
+    """What the report says about AML's methods, and about explainers with a classifier of their own."""
+    return [*aml_blocks(task), *own_model_blocks(task)]
 
 
-def own_model_panels(task: TaskReport) -> list[Panel]:
-    """For each explainer with a classifier of its own, what that cost, and the methods compared on it."""
+def own_model_blocks(task: TaskReport) -> list[Block]:
+    """For each explainer with a classifier of its own: its accuracy, and the methods compared on it."""
     shown = []
     for name, found in task.own_models.items():
         criteria = escape_markdown(", ".join(found["criteria"]))
         sentence = f"Trained for {criteria}: epoch {found['best_epoch']} of {found['epochs']} was the best."
         if not found["best_epoch"]:
             sentence = (
-                f"**Not trained:** it was to be for {criteria}, but of {found['epochs']} epochs none was better than "
-                "the start. What is shown is the untrained module on the task's own classifier."
+                f"**Not trained:** it was to be trained for {criteria}, but none of {found['epochs']} epochs was "
+                "better than the start. These are the figures of the untrained module on the task's own classifier."
             )
         accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
         if accuracy is not None and before is not None:
             points = round(100 * (accuracy - before), 1) + 0.0
             sentence += (
-                f" Its classifier answers {accuracy:.3f} of the test texts rightly, the task's own {before:.3f} "
+                f" The test accuracy of its classifier is {accuracy:.3f}, that of the task's own {before:.3f} "
                 f"({points:+.1f} points)."
             )
         sentence += (
             " All methods here explain that classifier, on the same texts. Bold: the best; underlined: not "
-            "significantly worse. Important words: the share of the words that stand out by their score, or how "
+            "significantly worse. Important words: the share of words with outstanding scores, a measure of how "
             "concise explanations are; it is not tested."
         )
         standings = {
@@ -84,7 +81,7 @@ def own_model_panels(task: TaskReport) -> list[Panel]:
             for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS, standings)
         ]
         headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
-        shown.append(Panel(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
+        shown.append(Block(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
     return shown
 
 
@@ -97,7 +94,7 @@ class _Standing:
 
 
 def _standing(column: Column, methods: Mapping[str, Mapping[str, Number]], level: Sequence[str]) -> _Standing:
-    """level: the best and those not significantly worse, together, as the stage evaluate writes them."""
+    """level: the best methods and those not significantly worse, together, as the stage evaluate writes them."""
     values = {method: value for method in level if (value := methods[method].get(column.metric)) is not None}
     top = (max if column.larger_is_better else min)(values.values(), default=None)
     best = [method for method, value in values.items() if value == top]
@@ -105,7 +102,7 @@ def _standing(column: Column, methods: Mapping[str, Mapping[str, Number]], level
 
 
 def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
-    """Labels, texts, rationales and how far annotators agree: name and value."""
+    """Labels, texts, rationales and the agreement of annotators: name and value."""
     agreement = task.agreement
     found = [
         ("Labels", Markdown(", ".join(escape_markdown(label) for label in task.labels))),
@@ -118,27 +115,27 @@ def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
     mean_length = agreement.get("mean_length")
     if task.k is not None:
         mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
-        found.append(("Words chosen by the top-K rule, K", Markdown(f"{task.k}{mean}")))
+        found.append(("Number of words chosen by the top-K rule, K", Markdown(f"{task.k}{mean}")))
     if task.positive_rate is not None:
         found.append(("Share of words marked in training", figure(task.positive_rate)))
     kinds = agreement.get("kinds")
     if kinds:
         found.append(("Rationales", Markdown(", ".join(f"{escape_markdown(kind)} {n:,}" for kind, n in kinds.items()))))
-    none = "no text is marked by two"
+    none = "no text was marked by two annotators"
     texts = agreement.get("alpha_texts")
     over = f" over {texts:,} texts" if texts else ""
     found.append(
         (
-            f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: as by chance)",
+            f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)",
             figure(agreement.get("alpha"), none),
         )
     )
-    found.append((f"Agreement of annotators{over}, mean F1 of pairs", figure(agreement.get("pairwise_f1"), none)))
+    found.append((f"Agreement of annotators{over}, mean F1 over pairs", figure(agreement.get("pairwise_f1"), none)))
     return found
 
 
 def annotator_pairs(task: TaskReport) -> list[list[str]]:
-    """Rows of who, texts, alpha and mean F1, one a pair of annotators; none where there is one pair or fewer."""
+    """A row for each pair of annotators: names, texts, alpha and mean F1. None where there are fewer than two pairs."""
     pairs = task.agreement.get("alpha_by_pair") or {}
     if len(pairs) < 2:
         return []
@@ -149,7 +146,7 @@ def annotator_pairs(task: TaskReport) -> list[list[str]]:
 
 
 def classifier_rows(task: TaskReport) -> list[list[str]]:
-    """Rows of split, accuracy, share of the most frequent class, macro F1, MCC and texts."""
+    """A row for each split: accuracy, share of the most frequent class, macro F1, MCC and texts."""
     return [
         [
             split,
@@ -161,7 +158,7 @@ def classifier_rows(task: TaskReport) -> list[list[str]]:
 
 
 def counted(task: TaskReport) -> Markdown | None:
-    """How many texts the numbers rest on, as a sentence; methods may differ where they explain their own classifier."""
+    """How many texts the figures rest on; the number may differ for methods that explain their own classifier."""
     if not task.methods:
         return None
 
@@ -172,27 +169,27 @@ def counted(task: TaskReport) -> Markdown | None:
         return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
     sentence = (
-        f"Agreement is counted over {span('plausibility_texts')} test texts (marked, and classified rightly), "
-        f"faithfulness over {span('texts')}."
+        f"Agreement is measured on {span('plausibility_texts')} test texts (marked, and classified correctly), "
+        f"faithfulness on {span('texts')}."
     )
     lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
     if lost:
         sentence += (
-            f" Up to {lost:,} words have no sub-token or are not read, being cut off or unknown; they get "
-            "their text's lowest score."
+            f" Up to {lost:,} words have no sub-token, or the classifier does not read them because they are cut off "
+            "or unknown; they get their text's lowest score."
         )
     own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
     if own:
         sentence += (
-            f" {', '.join(escape_markdown(marked(method)) for method in own)}: explains a classifier of its own. Its "
-            "figures that ask the classifier are marked neither best nor level with it, and its agreement is counted "
-            "over the texts that its own classifier gets right."
+            f" {', '.join(escape_markdown(marked(method)) for method in own)}: explains a classifier of its own. Where "
+            "a figure depends on the classifier, it is never marked as best or not significantly worse. Its agreement "
+            "is measured on the texts that its own classifier gets right."
         )
     return Markdown(sentence)
 
 
 def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
-    """Rows of family, name, what it does, the words it chooses and its cost, one a method."""
+    """A row for each method: family, name, what it does, the words it chooses and its cost."""
     rows = []
     for name in leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods))):
         info = get_info(name)
@@ -205,7 +202,7 @@ def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
 
 
 def significance_matrix(comparison: Comparison, level: float) -> list[tuple[str, list[str]]]:
-    """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, SELF against itself."""
+    """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, and SELF against itself."""
     methods = leaderboard_order(list(comparison.methods))
     place = {method: comparison.methods.index(method) for method in methods}
     outcomes = comparison.outcomes(level)
@@ -218,7 +215,7 @@ def significance_matrix(comparison: Comparison, level: float) -> list[tuple[str,
 
 
 def matrices(task: TaskReport, level: float) -> list[tuple[Column, list[tuple[str, list[str]]]]]:
-    """`significance_matrix` of each of COMPARED that at least two methods have."""
+    """`significance_matrix` for those of COMPARED that at least two methods have."""
     return [
         (column, significance_matrix(comparison, level))
         for column in COMPARED
@@ -227,7 +224,7 @@ def matrices(task: TaskReport, level: float) -> list[tuple[Column, list[tuple[st
 
 
 def agreement_rows(task: TaskReport, measure: str = "rank_agreement") -> list[tuple[str, list[str]]]:
-    """Methods in leaderboard order, each with a measure of its agreement with every other, in percent."""
+    """Methods in leaderboard order, each with its agreement with every other by a measure, in percent."""
     matrix = task.method_agreement.get(measure)
     names = list(task.methods)
     if matrix is None or len(matrix) != len(names) or len(names) < 2:
@@ -241,9 +238,11 @@ def agreement_rows(task: TaskReport, measure: str = "rank_agreement") -> list[tu
 
 
 def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the sanity checks, a row a method of the task: rank correlation (interval) and overlap after
-    each part drawn anew, the same after permuted labels where that was done, and max-sensitivity; or that, and why, the
-    method was not checked. No rows where none was checked."""
+    """Headings and rows of the sanity checks, one row per method of the task; no rows where none was checked.
+
+    A row has the rank correlation (with interval) and the overlap after each part of the classifier was drawn anew, the
+    same for permuted labels where that was done, and max-sensitivity; or the reason why the method was not checked.
+    """
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
     parts = list(dict.fromkeys(part for result in checked.values() for part in result["random_model"]))
     labels = any(result["random_labels"] for result in checked.values())
@@ -275,15 +274,15 @@ def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
 
 
 def sanity_sentence(task: TaskReport) -> Markdown:
-    """What was done, on how many texts, and what was not."""
+    """Which checks were made, on how many texts, and which were not."""
     sentence = (
-        f"{task.sanity.get('texts', 0)} texts explained again on the classifier with all its weights drawn anew: a "
-        "method that reads the model gives other scores, so rank correlation and overlap with the scores before should "
-        "be low. Max-sensitivity is the largest relative change of the scores under slight noise on the word "
-        "embeddings; small is steady."
+        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew. "
+        "A method that reads the model then gives other scores, so rank correlation and overlap with the earlier "
+        "scores should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the "
+        "word embeddings; small means steady."
     )
     if not any(result["random_labels"] for result in task.sanity.get("methods", {}).values()):
-        sentence += " The check on a classifier taught permuted labels was not run (sanity.random_labels)."
+        sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."
     return Markdown(sentence)
 
 
@@ -295,24 +294,6 @@ def _similarity(found: Mapping[str, Any] | None) -> list[str]:
     return [Markdown(shown), Markdown(f"{found['overlap']:.2f}")]
 
 
-def versions() -> list[tuple[str, str]]:
-    """Python, Explearn and each of its direct dependencies with their versions, without importing them."""
-    rows = [("python", platform.python_version())]
-    try:
-        rows.append(("explearn", metadata.version("explearn")))
-        required = metadata.requires("explearn") or []
-    except metadata.PackageNotFoundError:
-        return [*rows, ("explearn", "not installed")]
-    for requirement in required:
-        name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
-        if "extra ==" not in requirement:
-            try:
-                rows.append((name, metadata.version(name)))
-            except metadata.PackageNotFoundError:
-                rows.append((name, "not installed"))
-    return rows
-
-
 def figure(value: Number, missing: str = "–") -> Markdown:
-    """A number with three decimals, or what stands where there is none."""
+    """A number with three decimals, or `missing` where there is none."""
     return Markdown(missing if value is None else f"{round(value, 3) + 0.0:.3f}")

@@ -1,4 +1,4 @@
-"""The report's first page: who wins on what, at what cost, and what not to trust, from the numbers alone."""
+"""The report's first page: which method is best at what, and at what cost, from the numbers alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.headline import best_rival, headline
 from explearn.metrics.significance import Comparison, compare
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import Cell, Column, Row, comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
@@ -22,14 +22,14 @@ QUESTIONS: tuple[tuple[str, Column], ...] = (
     ("Chooses the words that people marked", Column("f1_topk", "F1 top-K", True)),
     ("Puts marked words first", Column("auroc", "AUROC", True)),
     ("Finds the words the classifier depends on", Column("aopc_comprehensiveness", "AOPC compr.", True)),
-    ("Finds words that alone are enough", Column("aopc_sufficiency", "AOPC suff.", False)),
-    ("Foretells what masking words does", Column("infidelity", "Infidelity", False, decimals=4)),
-    ("Explains like texts alike, by meaning", Column("stability_semantic", "Stability", True)),
-    ("Stays near where the classifier's states are near", Column("consistency", "Consistency", True)),
-    ("Teaches others to foretell the classifier", Column("simulatability", "Simulatability", True)),
+    ("Finds words that are enough on their own", Column("aopc_sufficiency", "AOPC suff.", False)),
+    ("Predicts what masking words does", Column("infidelity", "Infidelity", False, decimals=4)),
+    ("Explains texts of similar meaning alike", Column("stability_semantic", "Stability", True)),
+    ("Explains alike where the classifier's states are close", Column("consistency", "Consistency", True)),
+    ("Teaches others to predict the classifier", Column("simulatability", "Simulatability", True)),
 )
-"""What the first page asks of the methods, each with the figure that answers it. The words of a method are those of one
-rule for all, so that none gains from its own."""
+"""What the first page asks of the methods, each question with the figure that answers it. All methods choose their
+words by the same rule, so that none gains from its own."""
 
 TIME = Column("time", "Time", False, "×", 1, limit=1.0)
 
@@ -40,14 +40,15 @@ class Leader:
 
     Attributes:
         question, column: what is asked, and the figure.
-        method, value: the best mean over the tasks, among methods that have the figure on every task that has it.
-        chance: the mean of random scores, None where they were not compared.
-        unbeaten, tasks: on how many tasks no method is significantly better, of how many that were tested.
+        method, value: the method with the best mean over the tasks, and that mean. Only methods count that have the
+            figure on every task where any has it.
+        chance: the mean of random scores; None where they were not compared.
+        unbeaten, tasks: on how many tasks no method is significantly better, and how many tasks were tested.
         time: its time to classify and explain, relative to classifying alone.
-        rivals: how many other methods are not significantly worse over the texts of all tasks together, random scores
-            left out; None where it was not tested.
-        random_too: whether random scores are not significantly worse.
-        fastest, fastest_time: the fastest of those, the one ahead included; None where it was not tested.
+        rivals: how many other methods are not significantly worse over the texts of all tasks together, without random
+            scores; None where this was not tested.
+        random_too: whether random scores are not significantly worse either.
+        fastest, fastest_time: the fastest of the best method and its rivals; None where this was not tested.
     """
 
     question: str
@@ -65,7 +66,7 @@ class Leader:
 
 
 def near_chance(classifier: Mapping[str, Mapping[str, Number]], margin: float) -> tuple[float, float] | None:
-    """Test accuracy and share of the most frequent class, where the first is less than `margin` above the second."""
+    """Test accuracy and share of the most frequent class, where accuracy is less than `margin` higher; else None."""
     test = classifier.get("test", {})
     accuracy, majority = test.get("accuracy"), test.get("majority_rate")
     if accuracy is None or majority is None or accuracy - majority >= margin:
@@ -74,13 +75,13 @@ def near_chance(classifier: Mapping[str, Mapping[str, Number]], margin: float) -
 
 
 def counted_tasks(params: Params, tasks: Sequence[TaskReport]) -> list[TaskReport]:
-    """The tasks that means and counts take: those whose classifier is not `near_chance`; all where every one is."""
+    """The tasks that means and counts are over: those whose classifier is not `near_chance`; all where each one is."""
     margin = params.report.chance_margin
     return [task for task in tasks if near_chance(task.classifier, margin) is None] or list(tasks)
 
 
 def counting_sentence(params: Params, tasks: Sequence[TaskReport]) -> Markdown:
-    """Over which tasks means are taken, and why not over the others."""
+    """Which tasks the means are over, and why the others are left out."""
     counted = {task.task for task in counted_tasks(params, tasks)}
     weak = [
         f"{escape_markdown(task.task)} (accuracy {found[0]:.3f}, most frequent class {found[1]:.3f})"
@@ -89,19 +90,19 @@ def counting_sentence(params: Params, tasks: Sequence[TaskReport]) -> Markdown:
     ]
     if not weak:
         return Markdown("Means are over all tasks.")
-    hardly = f"the classifier is hardly better than always answering the most frequent class: {', '.join(weak)}"
+    hardly = f"the classifier is hardly better than always choosing the most frequent class: {', '.join(weak)}"
     if len(weak) == len(tasks):
         return Markdown(f"**No evidence about the methods:** on every task {hardly}. Means are over all of them.")
     return Markdown(
-        f"Means are over {len(counted)} of {len(tasks)} tasks. Left out are those on which {hardly}. "
-        "Their own sections have their figures, and headline.json has means over all tasks."
+        f"Means are over {len(counted)} of {len(tasks)} tasks. Left out are those where {hardly}. "
+        "Their figures are in their own sections. The means in headline.json are over all tasks."
     )
 
 
 def means(metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
-    """Method -> mean over the tasks where any method has the metric; methods that lack it on one of them are left out.
+    """Method -> mean over the tasks where any method has the metric; methods that lack it on one of these are left out.
 
-    The metric `time` is that of classifying and explaining, relative to classifying alone.
+    The metric `time` is the time to classify and explain, relative to classifying alone.
     """
 
     def value(task: TaskReport, method: str) -> Number:
@@ -121,7 +122,7 @@ def means(metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
 
 
 def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
-    """The answers to QUESTIONS that the tasks have figures for."""
+    """The answers to those QUESTIONS for which the tasks have figures."""
     times = means(TIME.metric, tasks)
     found = []
     for question, column in QUESTIONS:
@@ -157,8 +158,8 @@ def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
 def compare_together(
     metric: str, values: Mapping[str, float], tasks: Sequence[TaskReport], larger_is_better: bool, significance: float
 ) -> Comparison | None:
-    """The paired tests over the texts of all tasks together, between methods of which `values` has the mean over the
-    tasks; None where a task has such figures, but not by text."""
+    """Paired tests over the texts of all tasks together, between the methods in `values` (method -> mean over tasks);
+    None where a task has such figures, but not text by text."""
     rows: dict[str, list[NDArray[np.float64]]] = {method: [] for method in values}
     for task in tasks:
         if all(of.get(metric) is None for of in task.methods.values()):
@@ -173,24 +174,35 @@ def compare_together(
 
 
 LEADER_HEADINGS = [
-    "What is asked",
-    "Ahead",
+    "Question",
+    "Best method",
     "Its figure",
     "Not beaten on",
     "Time",
-    "Others not told apart from it",
-    "Fastest of all these",
+    "Others not significantly worse",
+    "Fastest of these and the best",
 ]
+_TIME_COLUMNS = (4, 6)
 
 LEADER_EXPLANATION = Markdown(
-    "Not beaten: no method is significantly better on the task. Not told apart: not significantly worse over the texts "
-    "of all these tasks together. Neither means equal: with few texts, large differences can go unnoticed. "
-    "Time: that of classifying and explaining, relative to classifying alone."
+    "Not beaten: no method is significantly better on the task. Not significantly worse: tested over the texts of all "
+    "these tasks together. Neither means equal: with few texts, large differences can go unnoticed."
 )
+TIME_EXPLANATION = Markdown("Time: to classify and explain, relative to classifying alone.")
+
+
+def without_times(cells: Sequence[str]) -> list[str]:
+    """LEADER_HEADINGS, or a row of `leader_rows`, without the columns that depend on the machine."""
+    return [cell for index, cell in enumerate(cells) if index not in _TIME_COLUMNS]
+
+
+def only_times(cells: Sequence[str]) -> list[str]:
+    """LEADER_HEADINGS, or a row of `leader_rows`: question, method, and the columns that depend on the machine."""
+    return [*cells[:2], *(cells[index] for index in _TIME_COLUMNS)]
 
 
 def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
-    """Cells of the table of leaders, under LEADER_HEADINGS."""
+    """Cells of the table of the best methods, under LEADER_HEADINGS."""
     rows = []
     for leader in found:
         figure = f"{leader.column.title} {leader.column.text(leader.value)}"
@@ -215,7 +227,7 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
 
 
 def _aside(method: str) -> str:
-    """What makes a method's figures another thing than the others', as `caveats` says at length."""
+    """Why a method's figures do not compare with the others', in brackets; `caveats` says more."""
     if get_info(method).own_model:
         return " (on its own classifier)"
     return " (looks at a metric)" if get_info(method).watches_metric else ""
@@ -225,10 +237,15 @@ def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 
-def overview(tasks: Sequence[TaskReport]) -> tuple[list[Column], list[Row]]:
-    """Every method's means over the tasks in the figures of QUESTIONS, and its time; the best of those that compare
-    marked."""
-    columns = [column for _, column in QUESTIONS] + [TIME]
+QUESTION_COLUMNS = tuple(column for _, column in QUESTIONS)
+
+
+def overview(tasks: Sequence[TaskReport], chosen: Sequence[Column]) -> tuple[list[Column], list[Row]]:
+    """Every method's means over the tasks in the chosen columns; the best of those that compare is marked.
+
+    Returns the columns for which there are figures, and the rows.
+    """
+    columns = list(chosen)
     tables = {column.metric: means(column.metric, tasks) for column in columns}
     columns = [column for column in columns if tables[column.metric]]
     best = {}
@@ -247,23 +264,23 @@ def overview(tasks: Sequence[TaskReport]) -> tuple[list[Column], list[Row]]:
 
 
 def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
-    """What the numbers say of the explainer under study, in plain sentences; nothing that was not measured."""
+    """What the numbers say about the explainer under study, times apart; nothing that was not measured."""
     methods = {task.task: task.methods for task in tasks}
     numbers = headline(params.explainer, params.baseline_names, methods)
     name = Markdown(f"**{escape_markdown(params.explainer)}**")
     topk = numbers["f1_topk"]
     if not isinstance(topk, float):
-        return [Markdown(f"No text of these tasks has marked words that {name} could be compared with.")]
+        return [Markdown(f"No text of these tasks has marked words to compare {name} with.")]
     count = sum(of.get(params.explainer, {}).get("f1_topk") is not None for of in methods.values())
     over = _tasks(count)
     sentences = [
-        f"Where every method chooses its K highest-scoring words, {name} agrees with the marked words at an F1 of "
-        f"**{topk:.3f}**, the mean over {over}."
+        f"When every method chooses its K highest-scoring words, {name} agrees with the marked words with an F1 of "
+        f"**{topk:.3f}** (mean over {over})."
     ]
     chance = numbers["random_f1_topk"]
     compared = params.explainer != "random"
     if compared and isinstance(chance, float):
-        sentences.append(f"K words drawn at random have {chance:.3f}: {name} is {_compared(topk, chance)}.")
+        sentences.append(f"K words drawn at random reach {chance:.3f}: {name} is {_compared(topk, chance)}.")
     others = sorted({m for of in methods.values() for m in of} - {params.explainer})
     baselines = [m for m in others if m in params.baselines.quick or m in params.baselines.costly]
     best_baseline = best_rival(methods, params.explainer, baselines, "f1_topk")
@@ -272,22 +289,28 @@ def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Mark
         if rival is None or (what != "baseline" and best_baseline and rival.method == best_baseline.method):
             continue
         sentences.append(
-            f"The best {what} by that mean, {escape_markdown(rival.method)}, has {rival.value:.3f}: {name} is "
-            f"{_compared(topk, rival.value)}, and leads every {what}, or is level with the best, on "
-            f"{rival.tasks_won} of {over}."
+            f"The best {what} by that mean, {escape_markdown(rival.method)}, reaches {rival.value:.3f}: {name} is "
+            f"{_compared(topk, rival.value)}. No {what} is ahead of {name} on {rival.tasks_won} of {over}."
         )
     f1, chance_f1 = numbers["f1"], numbers["random_f1"]
     if isinstance(f1, float):
-        by_rule = f"By its own rule of choosing words it has an F1 of {f1:.3f}"
+        by_rule = f"When it chooses words by its own rule, its F1 is {f1:.3f}"
         if compared and isinstance(chance_f1, float):
-            by_rule += f"; words drawn at random, as often as people mark them, have {chance_f1:.3f}"
+            by_rule += f"; words drawn at random, as often as people mark them, reach {chance_f1:.3f}"
         sentences.append(f"{by_rule}.")
-    auroc, time = numbers["auroc"], means(TIME.metric, tasks).get(params.explainer)
+    auroc = numbers["auroc"]
     if isinstance(auroc, float):
-        sentences.append(f"Its mean AUROC is {auroc:.3f}, where ordering words by chance gives 0.5.")
-    if time is not None:
-        sentences.append(f"Classifying and explaining takes {TIME.text(time)} as long as classifying alone.")
+        sentences.append(f"Its mean AUROC is {auroc:.3f}; ordering words at random gives 0.5.")
     return [Markdown(sentence) for sentence in sentences]
+
+
+def time_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
+    """How long the explainer under study takes, in one sentence; none where it was not measured."""
+    time = means(TIME.metric, tasks).get(params.explainer)
+    if time is None:
+        return []
+    name = escape_markdown(params.explainer)
+    return [Markdown(f"Classifying and explaining with {name} takes {TIME.text(time)} as long as classifying alone.")]
 
 
 def _compared(own: float, other: float) -> str:

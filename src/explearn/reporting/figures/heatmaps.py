@@ -1,4 +1,4 @@
-"""Heat maps: coefficients of heads and layers, and gains between experiments."""
+"""Heat maps: coefficients of heads and layers, and relative gains."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from explearn.reporting.content.gains import GainMap
 from explearn.reporting.content.task_report import TaskReport
-from explearn.reporting.figures.bars import SETTINGS, save_figure
+from explearn.reporting.figures.style import SETTINGS, save_figure
 
 # In inches.
 _CELL = 0.24
@@ -21,7 +22,7 @@ _MARGIN = 1.1
 
 
 def write_coefficients(path: Path, tasks: Sequence[TaskReport]) -> None:
-    """Draw what each explainer with a classifier of its own learned of heads (left) and layers (right), as SVG."""
+    """Draw the coefficients of heads (left) and layers (right) that each explainer with its own classifier learned."""
     found = [(task.task, name, of["coefficients"]) for task in tasks for name, of in task.own_models.items()]
     with matplotlib.rc_context(SETTINGS):
         layers, heads = np.shape(found[0][2]["heads"])
@@ -45,7 +46,7 @@ def write_coefficients(path: Path, tasks: Sequence[TaskReport]) -> None:
 
 
 def _heat(figure: Any, axes: Any, values: NDArray[np.float64]) -> None:
-    """Cells from white, the smallest, to blue, the largest."""
+    """Cells from white (the smallest value) to blue (the largest)."""
     shown = axes.imshow(values, cmap="Blues", aspect="auto")
     axes.set_xticks(range(values.shape[1]), labels=range(1, values.shape[1] + 1), fontsize=7)
     axes.set_yticks(range(values.shape[0]), labels=range(1, values.shape[0] + 1), fontsize=7)
@@ -53,18 +54,23 @@ def _heat(figure: Any, axes: Any, values: NDArray[np.float64]) -> None:
     figure.colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
 
 
-def write_gains(path: Path, title: str, rows: Sequence[str], columns: Sequence[str], gains: ArrayLike) -> None:
-    """Draw average relative gains in percent, (rows, columns), NaN where there is none: red below 0, blue above."""
-    values = np.array(gains, dtype=np.float64)
+def write_gain_maps(folder: Path, maps: Sequence[GainMap]) -> None:
+    """Draw heat maps of gains into `folder`: red below 0, blue above, a dash for NaN."""
+    for found in maps:
+        _write_gains(folder / found.file, found)
+
+
+def _write_gains(path: Path, found: GainMap) -> None:
+    values = np.array(found.gains, dtype=np.float64)
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(1.1 * len(columns) + 2.2, 0.45 * len(rows) + 1.6), layout="constrained")
+        figure = Figure(figsize=(1.1 * len(found.columns) + 2.2, 0.45 * len(found.rows) + 1.6), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         largest = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 1.0
         axes.imshow(values, cmap="RdBu", vmin=-(largest or 1.0), vmax=largest or 1.0, aspect="auto")
-        axes.set_title(title, fontsize=9, loc="left")
-        axes.set_xticks(range(len(columns)), labels=columns)
-        axes.set_yticks(range(len(rows)), labels=rows)
+        axes.set_title(found.title, fontsize=9, loc="left")
+        axes.set_xticks(range(len(found.columns)), labels=found.columns)
+        axes.set_yticks(range(len(found.rows)), labels=found.rows)
         axes.tick_params(length=0)
         for (row, column), value in np.ndenumerate(values):
             text = "–" if np.isnan(value) else f"{value:+.0f} %"

@@ -1,4 +1,4 @@
-"""Figure of what methods give against what they cost, with the line of those that none beats at their price."""
+"""Quality against time, one point per method, and the Pareto front: methods that none beats at their cost."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from adjustText import adjust_text
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from explearn.methods.base.registry import get_info
+from explearn.core.method_names import get_info
 from explearn.reporting.content.columns import comparable, marked
 from explearn.reporting.content.task_report import TaskReport, leaderboard_order
-from explearn.reporting.figures.bars import SETTINGS, family_styles, save_figure
+from explearn.reporting.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A measure against cost: its metric, its title, and whether a larger value is better."""
+    """One panel of the figure: its metric, its title, and whether a larger value is better."""
 
     metric: str
     title: str
@@ -40,7 +39,7 @@ PANELS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A method's mean over the tasks; cost is its time relative to classifying alone, 1 at least."""
+    """A method's mean over the tasks; its cost is its time relative to classifying alone, at least 1."""
 
     method: str
     cost: float
@@ -48,7 +47,7 @@ class Point:
 
 
 def points(panel: Panel, tasks: Sequence[TaskReport]) -> list[Point]:
-    """One point a method that has cost and value on every task where any method has this value."""
+    """A point for each method that has a cost and a value on every task where any method has this value."""
     judged = [t for t in tasks if any(m.get(panel.metric) is not None for m in t.methods.values())]
     found = []
     for method in leaderboard_order(list(dict.fromkeys(m for task in judged for m in task.methods))):
@@ -61,7 +60,10 @@ def points(panel: Panel, tasks: Sequence[TaskReport]) -> list[Point]:
 
 
 def pareto_front(found: Sequence[Point], larger_is_better: bool) -> list[Point]:
-    """The points than which no other is at once as cheap and better, or cheaper and as good; cheapest first."""
+    """The Pareto front, cheapest first: points that no other point dominates.
+
+    One point dominates another where it is at least as cheap and at least as good, and cheaper or better.
+    """
     front: list[Point] = []
     sign = 1 if larger_is_better else -1
     for point in sorted(found, key=lambda p: (p.cost, -sign * p.value)):
@@ -71,10 +73,10 @@ def pareto_front(found: Sequence[Point], larger_is_better: bool) -> list[Point]:
 
 
 def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
-    """Draw PANELS one below the other, cost on a logarithmic axis, as SVG (or PNG, by the suffix). Methods that do not
-    compare (`explearn.reporting.content.columns.comparable`) are shown, but not on the line.
+    """Draw PANELS one below the other, cost on a logarithmic axis, in the format of the path's suffix (.svg, .png).
 
-    The same numbers give the same bytes.
+    Methods whose figures do not compare (`explearn.reporting.content.columns.comparable`) are shown, but are never on
+    the front. The same numbers give the same bytes.
     """
     drawn = {panel: points(panel, tasks) for panel in PANELS}
     methods = {point.method for found in drawn.values() for point in found}
@@ -86,14 +88,8 @@ def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
         for axes, (panel, found) in zip(figure.subplots(len(PANELS), 1), drawn.items(), strict=True):
             _draw(axes, panel, found, families, styles)
         figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
-        shown = sorted(set(families.values()), key=list(styles).index)
-        figure.legend(
-            handles=[Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown],
-            loc="outside upper center",
-            ncols=max(1, len(shown)),
-            frameon=False,
-        )
-        # Labels are placed against the axes' final size.
+        draw_legend(figure, list(families.values()), styles)
+        # Labels are placed once the axes have their final size.
         figure.canvas.draw()
         for axes in figure.axes:
             _place_labels(axes)
@@ -105,7 +101,7 @@ def _draw(
     panel: Panel,
     found: Sequence[Point],
     families: Mapping[str, str],
-    styles: Mapping[str, tuple[str, str]],
+    styles: Styles,
 ) -> None:
     axes.set_title(panel.title, fontsize=9, fontweight="bold", loc="left")
     if not found:

@@ -1,4 +1,4 @@
-"""Several DVC experiments side by side: their parameters, headlines and methods, as Markdown and as a page."""
+"""DVC experiments side by side: their parameters, headlines and methods, as Markdown and as an HTML page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Any
 from markupsafe import Markup
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
+from explearn.core.method_names import get_info
 from explearn.core.storage import write_text
-from explearn.methods.base.registry import get_info
-from explearn.reporting.content.blocks import Panel
+from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import COST_NOISE, Cell, Column, Row
-from explearn.reporting.content.criterion_tables import OwnModelRun, own_model_panels
+from explearn.reporting.content.criterion_tables import OwnModelRun, criterion_blocks
 from explearn.reporting.content.markdown import Markdown, escape_markdown, table
-from explearn.reporting.content.seeds import SEED, seed_panels
+from explearn.reporting.content.seed_tables import SEED, seed_blocks
 from explearn.reporting.content.task_report import leaderboard_order
+from explearn.reporting.figures.heatmaps import write_gain_maps
 from explearn.reporting.gate import WORKSPACE, figures, from_revision
-from explearn.reporting.pages.html import asset, data_uri, page_environment, source_hash
+from explearn.reporting.pages.html_page import asset, data_uri, page_environment, source_hash
 
-HEADLINE_FILE, METRICS_FILE = "reports/headline.json", "reports/metrics.json"
+HEADLINE_FILE, METRICS_FILE, COSTS_FILE = "reports/headline.json", "reports/metrics.json", "reports/costs.json"
 
 HEADLINE_COLUMNS = (
     Column("f1", "F1", True),
@@ -42,7 +43,7 @@ METHOD_COLUMNS = (
     Column("aopc_comprehensiveness", "AOPC comprehensiveness", True),
     Column("aopc_sufficiency", "AOPC sufficiency", False),
 )
-"""Figures of every method that experiments are compared by, as means over the tasks."""
+"""The figures by which the methods of experiments are compared, as means over the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ class Experiment:
     """A run.
 
     Attributes:
-        name: of the experiment, or the branch, tag or start of the commit that it is. revision: what git calls it.
-        params: flat, path -> value. headline: of reports/headline.json.
-        tasks: task -> method -> metric -> value, of reports/metrics.json; empty where the run has none.
-        own_models: of explainers that train their own classifier.
+        name: that of the experiment; of a commit, its branch or tag, or the start of its hash. revision: for git.
+        params: flat, path -> value. headline: from reports/headline.json, and the headline of reports/costs.json.
+        tasks: task -> method -> metric -> value, from reports/metrics.json; empty where the run has none.
+        own_models: the runs of explainers that train their own classifier.
     """
 
     name: str
@@ -65,25 +66,24 @@ class Experiment:
 
 
 def read_experiments(names: Sequence[str] = ()) -> list[Experiment]:
-    """The current commit and its experiments, or the experiments named, of any commit, with the commit they start from.
+    """Read the current commit and its experiments; or the named experiments, of any commit, with their base commits.
 
     Runs `dvc exp show`. Experiments that have not finished have no figures and are left out.
-    Raises UnknownNameError for a name that no finished experiment has, DataError where DVC fails or no experiment has
-    finished.
+    Raises UnknownNameError for a name that no experiment has, DataError where DVC fails or no experiment has finished.
     """
     command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
     for revision in _starts(names) if names else ():
         command += ["--rev", revision]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["ended without a word"]
+        said = done.stderr.strip().splitlines() or ["failed without a message"]
         raise DataError(f"dvc exp show: {said[-1].removeprefix('ERROR: ')}")
     found = parse_experiments(json.loads(done.stdout), names)
     return [_with_methods(experiment) for experiment in found]
 
 
 def _starts(names: Sequence[str]) -> list[str]:
-    """The commits that experiments start from; to show all commits takes DVC seconds for each."""
+    """The commits that the named experiments start from. (DVC takes seconds for each commit that it shows.)"""
     # DVC takes a second to load.
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -101,14 +101,14 @@ def _starts(names: Sequence[str]) -> list[str]:
 
 
 def parse_experiments(commits: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> list[Experiment]:
-    """What `dvc exp show --json` tells of the experiments wanted; errors as of `read_experiments`."""
+    """The wanted experiments from the output of `dvc exp show --json`; raises the errors of `read_experiments`."""
     known: dict[str, Mapping[str, Any]] = {}
     origin: dict[str, Mapping[str, Any]] = {}
     commits = [commit for commit in commits if commit["rev"] != WORKSPACE]
     for commit in commits:
         for group in commit.get("experiments") or ():
             for state in group["revs"] or ():
-                # Checkpoints and failed tries of one name: the first is the newest.
+                # Checkpoints and failed attempts share a name: the first is the newest.
                 known.setdefault(state["name"] or state["rev"][:7], state)
                 origin.setdefault(state["name"] or state["rev"][:7], commit)
     for name in names:
@@ -117,7 +117,9 @@ def parse_experiments(commits: Sequence[Mapping[str, Any]], names: Sequence[str]
     wanted = {name: known[name] for name in names or known}
     starts = {commit["rev"]: commit for commit in commits if any(origin[name] is commit for name in wanted)}
     if not wanted:
-        raise DataError("the current commit has no experiments; make some with dvc exp run, or name those of others")
+        raise DataError(
+            "the current commit has no experiments; make some with dvc exp run, or name those of other commits"
+        )
     read = [
         *((commit.get("name") or commit["rev"][:7], commit) for commit in starts.values()),
         *wanted.items(),
@@ -147,9 +149,11 @@ def _with_methods(experiment: Experiment) -> Experiment:
     tasks = experiment.params.get("tasks") or []
     own = {task: f"reports/metrics/own_model/{task}.json" for task in tasks}
     before = {task: f"reports/metrics/classifier/{task}.json" for task in tasks}
-    found = from_revision([METRICS_FILE, *own.values(), *before.values()], experiment.revision)
+    found = from_revision([METRICS_FILE, COSTS_FILE, *own.values(), *before.values()], experiment.revision)
+    costs = found.get(COSTS_FILE, {}).get("headline", {})
     return replace(
         experiment,
+        headline={**costs, **experiment.headline},
         tasks=found.get(METRICS_FILE, {}).get("tasks", {}),
         own_models=own_model_runs(
             experiment,
@@ -162,7 +166,7 @@ def _with_methods(experiment: Experiment) -> Experiment:
 def own_model_runs(
     experiment: Experiment, own: Mapping[str, Mapping[str, Any]], classifiers: Mapping[str, Mapping[str, Any]]
 ) -> list[OwnModelRun]:
-    """Explainers with a classifier of their own. own, classifiers: by task, what evaluate and finetune wrote of it."""
+    """Runs of explainers with their own classifier. own, classifiers: by task, what evaluate and finetune wrote."""
 
     def others(explainer: str) -> dict[str, Any]:
         return {key: value for key, value in experiment.params.items() if key not in (SEED, f"{explainer}.criteria")}
@@ -182,7 +186,7 @@ def own_model_runs(
 
 
 def changed_params(experiments: Sequence[Experiment]) -> list[tuple[str, list[str]]]:
-    """Parameters in which the experiments differ, each with its value in every one; a dash where one lacks it."""
+    """Parameters in which the experiments differ, each with its value in every experiment; a dash where it has none."""
     paths = dict.fromkeys(path for experiment in experiments for path in experiment.params)
     rows = []
     for path in paths:
@@ -196,7 +200,7 @@ def changed_params(experiments: Sequence[Experiment]) -> list[tuple[str, list[st
 
 
 def headline_rows(experiments: Sequence[Experiment]) -> list[Row]:
-    """HEADLINE_COLUMNS of each experiment, the best of a column marked; the family is the explainer under study."""
+    """HEADLINE_COLUMNS of each experiment, the best of each marked. A row's family is the explainer under study."""
     cells = [
         _marked(column, [_number(experiment.headline.get(column.metric)) for experiment in experiments])
         for column in HEADLINE_COLUMNS
@@ -208,15 +212,17 @@ def headline_rows(experiments: Sequence[Experiment]) -> list[Row]:
 
 
 def task_rows(experiments: Sequence[Experiment]) -> list[tuple[str, list[Cell]]]:
-    """F1 of the explainer under study, a row a task and a cell an experiment."""
+    """F1 of the explainer under study: a row for each task, a cell for each experiment."""
     tables = [dict(figures(experiment.headline.get("f1_by_task") or {})) for experiment in experiments]
     tasks = dict.fromkeys(task for found in tables for task in found)
     return [(task, _marked(Column("f1", "F1", True), [found.get(task) for found in tables])) for task in tasks]
 
 
 def method_rows(experiments: Sequence[Experiment], column: Column) -> list[Row]:
-    """A figure of every method, mean over the tasks of its own experiment, a cell an experiment; the best of a row
-    marked. Methods that lack the figure on a task where others have it are left out of that experiment."""
+    """A figure of every method, mean over an experiment's tasks: a cell for each experiment, the best one marked.
+
+    A method that lacks the figure on a task where others have it has none in that experiment.
+    """
     tables = [_means(experiment, column.metric) for experiment in experiments]
     methods = leaderboard_order(list(dict.fromkeys(method for found in tables for method in found)))
     return [
@@ -243,47 +249,46 @@ def _number(value: object) -> float | None:
 
 
 def _marked(column: Column, values: Sequence[float | None]) -> list[Cell]:
-    """Cells with the best marked, where not all show one figure alike."""
+    """Cells with the best one marked, unless all show the same figure."""
     texts = [column.text(value) for value in values]
     best = column.best(values) if len(set(texts) - {column.text(None)}) > 1 else None
     return [Cell(value, text, best=column.is_best(value, best)) for value, text in zip(values, texts, strict=True)]
 
 
 def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[Path, Path]:
-    """Write experiments.md, experiments.html and their figures into `folder`; the paths of the two pages."""
+    """Write experiments.md, experiments.html and their figures into `folder`; returns the paths of the two pages."""
     paths = folder / "experiments.md", folder / "experiments.html"
-    panels = own_model_panels(folder, [run for experiment in experiments for run in experiment.own_models])
-    seeds = seed_panels(experiments, METHOD_COLUMNS)
-    drawn = {panel.figure: data_uri(folder / "figures" / panel.figure) for panel in panels if panel.figure}
-    write_text(paths[0], render_markdown(experiments, panels, seeds))
-    write_text(paths[1], render_html(experiments, panels, drawn, seeds))
+    blocks, maps = criterion_blocks([run for experiment in experiments for run in experiment.own_models])
+    write_gain_maps(folder / "figures", maps)
+    seeds = seed_blocks(experiments, METHOD_COLUMNS)
+    drawn = {found.file: data_uri(folder / "figures" / found.file) for found in maps}
+    write_text(paths[0], render_markdown(experiments, blocks, seeds))
+    write_text(paths[1], render_html(experiments, blocks, drawn, seeds))
     return paths
 
 
 OWN_MODELS_TITLE = "Explainers that trained their own classifier"
 OWN_MODELS_SENTENCE = Markdown(
-    "Points: what training for the criteria did to the test accuracy of the task's classifier. All figures are the "
-    "explainer's on its own classifier."
+    "Points: how training for the criteria changed the test accuracy of the task's classifier. All figures are those "
+    "of the explainer on its own classifier."
 )
-
 
 SEEDS_TITLE = "Over seeds"
 SEEDS_SENTENCE = Markdown(
-    "Experiments that differ in nothing but the seed: mean over the tasks, then mean and standard error over the seeds."
+    "Experiments that differ only in the seed: mean over the tasks, then mean and standard error over the seeds."
 )
-
 
 NOTHING_DIFFERS = Markdown("None: these experiments have the same parameters.")
 
 
 def render_markdown(
-    experiments: Sequence[Experiment], panels: Sequence[Panel] = (), seeds: Sequence[Panel] = ()
+    experiments: Sequence[Experiment], blocks: Sequence[Block] = (), seeds: Sequence[Block] = ()
 ) -> str:
-    """The comparison as Markdown. panels: of `own_model_panels`; seeds: of `seed_panels`."""
+    """The comparison as Markdown. blocks: of `criterion_blocks`; seeds: of `seed_blocks`."""
     names = [experiment.name for experiment in experiments]
     parts = [
         "# Experiments side by side",
-        "The best of each figure is bold; a difference may still be noise.",
+        "The best value of each figure is bold; a difference may still be noise.",
         "## Headline",
     ]
     parts.append(
@@ -309,11 +314,11 @@ def render_markdown(
             parts.append(table(["Family", "Method", *names], cells, left=2))
     for title, sentence, group in (
         (SEEDS_TITLE, SEEDS_SENTENCE, seeds),
-        (OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, panels),
+        (OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, blocks),
     ):
         if group:
             parts += [f"## {title}", sentence]
-            parts += [part for panel in group for part in (f"### {escape_markdown(panel.title)}", panel.markdown)]
+            parts += [part for block in group for part in (f"### {escape_markdown(block.title)}", block.markdown)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -324,11 +329,11 @@ def changed_params_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
 
 def render_html(
     experiments: Sequence[Experiment],
-    panels: Sequence[Panel] = (),
+    blocks: Sequence[Block] = (),
     drawn: Mapping[str, str] | None = None,
-    seeds: Sequence[Panel] = (),
+    seeds: Sequence[Block] = (),
 ) -> str:
-    """The comparison as a page that needs no other file. drawn: the panels' figures as addresses that hold them."""
+    """The comparison as a page that needs no other file. drawn: name of a figure -> data: address that holds it."""
     script = Markup(asset("page.js"))
     names = [experiment.name for experiment in experiments]
     return (
@@ -358,7 +363,7 @@ def render_html(
                 (name, title, sentence, group)
                 for name, title, sentence, group in (
                     ("seeds", SEEDS_TITLE, SEEDS_SENTENCE, seeds),
-                    ("own", OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, panels),
+                    ("own", OWN_MODELS_TITLE, OWN_MODELS_SENTENCE, blocks),
                 )
                 if group
             ],

@@ -1,4 +1,4 @@
-"""A gate's findings as a table and a sentence, for a terminal or a job summary."""
+"""What `explearn gate` found, as a table and a sentence, for a terminal or a job summary."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def print_changes(changes: Sequence[Change], markdown: bool) -> None:
         print(table(HEADINGS, cells))
         return
     shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    # Paths are long: in a narrow terminal they go on in the next line, and the numbers stay whole.
+    # Paths are long: in a narrow terminal they continue on the next line, and the numbers stay whole.
     shown.add_column(HEADINGS[0], overflow="fold")
     for heading in HEADINGS[1:-1]:
         shown.add_column(heading, justify="right", no_wrap=True)
@@ -56,7 +56,7 @@ def print_changes(changes: Sequence[Change], markdown: bool) -> None:
 
 
 def summary(changes: Sequence[Change]) -> str:
-    """How many figures became worse than allowed, and how many there are of each verdict, in a sentence."""
+    """How many figures became worse than allowed, and how many have each verdict, in a sentence."""
     counts = Counter(change.verdict for change in changes)
     listed = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
     worse = sum(change.regression for change in changes)

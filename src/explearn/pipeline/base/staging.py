@@ -14,7 +14,7 @@ import typer
 
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.core.errors import ExplearnError
-from explearn.pipeline.params import load_params
+from explearn.pipeline.base.params import load_params
 
 TaskOption = Annotated[
     str, typer.Option(help="Task of the profile, one of `tasks` in the params file.", envvar="EXPLEARN_TASK")

@@ -18,15 +18,24 @@ from typing import Annotated, Any, Self
 import yaml
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
-from explearn.annotation.params import RationaleParams
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.settings import Fraction, PositiveInt, Section, problem_sentence
-from explearn.data.params import SourceParams
-from explearn.introspection.params import AttendParams
-from explearn.methods.base.registry import MethodInfo, get_info, learned_sections, list_explainers, set_variants
-from explearn.methods.base.teachers import DistilParams, TeachParams, members
-from explearn.metrics.params import EvaluateParams, SanityParams
-from explearn.models.params import FinetuneParams
+from explearn.core.method_info import MethodInfo
+from explearn.core.method_names import get_info, learned_sections, list_explainers, set_variants
+from explearn.core.sections import (
+    AttendParams,
+    AttributeParams,
+    BaselineParams,
+    DistilParams,
+    EvaluateParams,
+    FinetuneParams,
+    RationaleParams,
+    ReportParams,
+    SanityParams,
+    SourceParams,
+    TeachParams,
+    members,
+)
+from explearn.core.settings import Fraction, Section, problem_sentence
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -35,31 +44,6 @@ ON_MODEL = "on_"
 
 LEARNED = "learned_"
 """Prefix of the group of the learned explainers of one room that explain the task's classifier."""
-
-
-class BaselineParams(Section):
-    """Baselines to compare: method -> its options."""
-
-    quick: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those of a few model passes a text; one process a task runs them all."""
-    costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
-    own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those run once more on the classifiers that explainers trained for themselves."""
-
-
-class AttributeParams(Section):
-    max_texts: PositiveInt | None = None
-    """Most test texts explained a task; those with a rationale come first, then others by seed."""
-
-
-class ReportParams(Section):
-    examples: Annotated[int, Field(ge=0, le=50)] = 5
-    """Example texts a task in report.md."""
-    heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
-    """Example texts a task in report.html, each with the scores of every method."""
-    chance_margin: Fraction = 0.1
-    """Warn where accuracy is less than this above always answering the most frequent class."""
 
 
 class Params(Section):
@@ -307,7 +291,8 @@ class Params(Section):
                 return merged
             section = type(self.section(of))
             try:
-                return section.model_validate(merged).model_dump()
+                checked: dict[str, Any] = section.model_validate(merged).model_dump()
+                return checked
             except ValidationError as error:
                 raise ParamsError(
                     "; ".join(problem_sentence(problem, section) for problem in error.errors())

@@ -1,91 +1,110 @@
-"""reports/report.html: the whole report in one file that needs no other, with sorting, filters and token heatmaps."""
+"""reports/report.html: the whole report in one file that needs no other, with sorting, filters and word heatmaps."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from explearn.core.storage import write_text
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.caveats import caveats, chance_warning
-from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, mark, used_marks
+from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
-from explearn.reporting.content.l2e_students import Document, student_tables, students_introduction
-from explearn.reporting.content.markdown import Markdown, inline_html
+from explearn.reporting.content.l2e_students import (
+    Document,
+    adapters,
+    student_tables,
+    student_times,
+    students_introduction,
+)
+from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.papers import left_out, side_by_side
 from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
-from explearn.reporting.content.transfer import TRANSFER_INTRODUCTION, transfer_panels
+from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
 from explearn.reporting.content.verdict import (
     LEADER_EXPLANATION,
     LEADER_HEADINGS,
+    QUESTION_COLUMNS,
+    TIME,
+    TIME_EXPLANATION,
     counted_tasks,
     counting_sentence,
     headline_sentences,
     leader_rows,
     leaders,
     overview,
+    time_sentences,
 )
+from explearn.reporting.content.versions import versions
+from explearn.reporting.pages.html_page import asset, data_uri, page_environment, source_hash
 
 FULL_SCALE = 99
-"""Scores in the page are whole numbers, those of each text and method scaled to at most this; colours show no more."""
+"""In the page, scores are whole numbers; those of each text and method are scaled so that the largest is this."""
 
 FIGURES = (
-    ("pareto", "What agreement costs", "Agreement with people and with the model against time, one point a method"),
     (
-        "f1",
-        "F1 of each method, by its own rule, on each task, with its interval",
-        "Points with intervals, a panel a task",
+        "machine/pareto.svg",
+        "What agreement costs",
+        "Agreement with people and with the model against time, one point per method",
     ),
-    ("auroc", "AUROC of each method on each task, with its interval", "Points with intervals, a panel a task"),
-    ("coefficients", "What explainers with a classifier of their own learned", "Heat maps of heads and layers"),
+    (
+        "figures/f1.svg",
+        "F1 of each method, by its own rule, on each task, with its interval",
+        "Points with intervals, one panel per task",
+    ),
+    (
+        "figures/auroc.svg",
+        "AUROC of each method on each task, with its interval",
+        "Points with intervals, one panel per task",
+    ),
 )
-"""Name of the file, title and description; the last is drawn for explainers with a classifier of their own."""
+"""File under reports/, title and description."""
+COEFFICIENTS_FIGURE = (
+    "figures/coefficients.svg",
+    "What explainers with a classifier of their own learned",
+    "Heat maps of heads and layers",
+)
+"""The same, where there are such explainers."""
 
 
 def write_html(
     path: Path,
     params: Params,
     tasks: Sequence[TaskReport],
-    figures: Path,
     students: Sequence[Document] = (),
     transfers: Sequence[Document] = (),
 ) -> None:
-    """Write the page, with the SVG figures in the folder `figures` inside it; whole or not there."""
-    write_text(path, render_html(params, tasks, figures, students, transfers))
+    """Write the page with the SVG figures that lie beside it, in figures/ and machine/; it is whole or not there."""
+    write_text(path, render_html(params, tasks, path.parent, students, transfers))
 
 
 def render_html(
     params: Params,
     tasks: Sequence[TaskReport],
-    figures: Path | None = None,
+    folder: Path | None = None,
     students: Sequence[Document] = (),
     transfers: Sequence[Document] = (),
 ) -> str:
     """The page. Everything from data is escaped, and no script but the report's own can run in it.
 
     Args:
-        figures: folder of the figures, which are left out without one.
+        folder: where figures/ and machine/ lie; without it the page has no figures.
         students, transfers: what the stages distil and transfer wrote.
     """
     environment = page_environment()
     counted = counted_tasks(params, tasks)
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
-    absent = set() if any(task.own_models for task in tasks) else {"coefficients"}
-    shown = [figure for figure in FIGURES if figure[0] not in absent]
-    panels = [*transfer_panels(transfers), *(panel for task in tasks for panel in sections.panels(task))]
-    names = {panel.figure for panel in panels if panel.figure}
+    shown = [*FIGURES, *([COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else [])]
+    blocks = [*transfer_blocks(transfers), *(block for task in tasks for block in sections.blocks(task))]
+    names = {block.figure for block in blocks if block.figure}
     papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
@@ -94,18 +113,18 @@ def render_html(
         script_hash=source_hash(script),
         data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
         method_names=methods,
-        transfers=transfer_panels(transfers),
+        transfers=transfer_blocks(transfers),
         transfer_introduction=TRANSFER_INTRODUCTION,
         marks=used_marks(methods),
         leader_headings=LEADER_HEADINGS,
-        leader_explanation=LEADER_EXPLANATION,
+        leader_explanation=Markdown(f"{LEADER_EXPLANATION} {TIME_EXPLANATION}"),
         leaders=leader_rows(leaders(counted, params.evaluate.significance)),
         counting=counting_sentence(params, tasks),
-        headline=headline_sentences(params, counted),
+        headline=[*headline_sentences(params, counted), *time_sentences(params, counted)],
         caveats=caveats(params, tasks),
-        overview=overview(counted),
-        figures=[(title, alt, data_uri(figures / f"{name}.svg")) for name, title, alt in shown] if figures else [],
-        drawn={name: data_uri(figures / name) for name in sorted(names)} if figures else {},
+        overview=overview(counted, (*QUESTION_COLUMNS, TIME)),
+        figures=[(title, alt, data_uri(folder / file)) for file, title, alt in shown] if folder else [],
+        drawn={name: data_uri(folder / "figures" / name) for name in sorted(names)} if folder else {},
         papers=[
             {
                 "table": side.table,
@@ -119,9 +138,10 @@ def render_html(
             for side in papers
         ],
         papers_left_out=left_out(papers),
-        students=student_tables(
-            students, params.evaluate.significance, {task: source.adapter for task, source in params.sources.items()}
-        ),
+        students=[
+            *student_tables(students, params.evaluate.significance, adapters(params)),
+            *student_times(students),
+        ],
         students_introduction=students_introduction(params.distil.percent, params.distil.seeds),
         tasks=[_task(task, params) for task in tasks],
         introduction=INTRODUCTION,
@@ -132,39 +152,8 @@ def render_html(
         worse=sections.WORSE,
         confidence=f"{100 * params.evaluate.confidence:g}",
         parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
-        versions=sections.versions(),
+        versions=versions(),
     )
-
-
-def page_environment() -> Environment:
-    """Templates of pages: autoescape is on; `inline` puts in our own Markdown."""
-    environment = Environment(
-        loader=PackageLoader("explearn.reporting.pages"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters["mark"] = lambda name: Markup(f"&nbsp;{found}") if (found := mark(name)) else ""
-    # Long names may break behind an underscore.
-    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
-    environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
-    return environment
-
-
-def asset(name: str) -> str:
-    """A file beside the templates."""
-    return resources.files("explearn.reporting.pages").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def source_hash(script: str) -> str:
-    """What a Content-Security-Policy names a script by, so that no other runs."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-
-
-def data_uri(path: Path) -> str:
-    """An SVG file as an address that holds it."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _task(task: TaskReport, params: Params) -> dict[str, Any]:
@@ -176,7 +165,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "classifier": sections.classifier_rows(task),
         "counted": sections.counted(task),
         "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
-        "panels": sections.panels(task),
+        "blocks": sections.blocks(task),
         "matrices": sections.matrices(task, params.evaluate.significance),
         "agreement": sections.agreement_rows(task),
         "sanity": sections.sanity_rows(task),
@@ -186,7 +175,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
 
 
 def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
-    """What the page's script draws: names of the methods, and for each task its texts (see `_text`)."""
+    """What the page's script draws: the methods' names, and the texts of each task (see `_text`)."""
     return {
         "methods": list(methods),
         "tasks": [
@@ -196,14 +185,17 @@ def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, A
 
 
 def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
-    """label, right (or None), words, pair (index of the second segment's first word, or -1), marked ("0110"), and for
-    each method its scores, scaled, the words it chose, and the class it explains where that is not `predicted`; None
-    where it does not explain the text."""
+    """A text for the page's script.
+
+    Its label, whether the answer is right (or None), its words, the index of the second segment's first word (or -1),
+    and the marked words ("0110"); and for each method its scaled scores, the words it chose, and the class it explains
+    where that is not `predicted`. None stands where a method does not explain the text.
+    """
     first = report.task_attribution
     return {
         "id": report.example.id,
         "label": report.true_label,
-        # Whether the answer to a question is the true one is not known here: its span has no name among the classes.
+        # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
         "right": None if first is None or report.example.answer else first.predicted == report.example.label,
         "predicted": "–" if first is None else first.predicted,
         "probability": "–" if first is None else f"{first.probability:.2f}",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from explearn.reporting.content.columns import Column
-from explearn.reporting.content.seeds import mean_and_error, repetitions, seed_panels
+from explearn.reporting.content.seed_tables import mean_and_error, repetitions, seed_blocks
 from explearn.reporting.pages.experiments import Experiment, render_html, render_markdown
 
 F1 = (Column("f1", "F1", True),)
@@ -29,9 +29,9 @@ def test_only_runs_that_differ_in_the_seed_alone_are_repetitions() -> None:
 
 
 def test_a_method_s_figure_is_the_mean_over_tasks_and_then_over_seeds() -> None:
-    (panel,) = seed_panels([run("a", 1, 0.1, gae=0.2), run("b", 2, 0.3, gae=None)], F1)
-    assert panel.title == "Over 2 seeds: a, b"
-    assert [list(row) for row in panel.rows] == [
+    (block,) = seed_blocks([run("a", 1, 0.1, gae=0.2), run("b", 2, 0.3, gae=None)], F1)
+    assert block.title == "Over 2 seeds: a, b"
+    assert [list(row) for row in block.rows] == [
         ["learned", "expnet", "0.300 ± 0.100"],
         ["relevance", "cam", "0.250 ± 0.000"],
         ["relevance", "gae", "–"],
@@ -40,7 +40,7 @@ def test_a_method_s_figure_is_the_mean_over_tasks_and_then_over_seeds() -> None:
 
 def test_both_pages_show_the_seeds_with_names_as_text() -> None:
     runs = [run("<b>|a", 1, 0.1), run("b", 2, 0.3)]
-    panels = seed_panels(runs, F1)
-    markdown, page = render_markdown(runs, seeds=panels), render_html(runs, seeds=panels)
+    blocks = seed_blocks(runs, F1)
+    markdown, page = render_markdown(runs, seeds=blocks), render_html(runs, seeds=blocks)
     assert "## Over seeds" in markdown and "| learned | expnet | 0.300 ± 0.100 |" in markdown
     assert "<b>|a" not in markdown and "<b>|a" not in page and "0.300 ± 0.100" in page

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from explearn.reporting.content.criterion_tables import OwnModelRun, own_model_panels, relative_gains
+from explearn.reporting.content.criterion_tables import OwnModelRun, criterion_blocks, relative_gains
+from explearn.reporting.figures.heatmaps import write_gain_maps
 from explearn.reporting.pages.experiments import Experiment, own_model_runs, write_experiments
 
 
@@ -54,42 +55,47 @@ def test_of_repetitions_the_mean_is_compared_whatever_their_order() -> None:
         np.testing.assert_allclose(gains[1], [-25, 0, -25, -37.5])
 
 
-def test_runs_that_differ_in_more_than_the_seed_are_not_mixed(tmp_path: Path) -> None:
+def test_runs_that_differ_in_more_than_the_seed_are_not_mixed() -> None:
     pair = [run(list(of), figures(0.1, value, 0.1, 0.3)) for of, value in ((["comp"], 0.4), (["comp", "cons"], 0.2))]
     longer = [replace(of, name=f"long {of.name}", others={"ivra.schedule.epochs": 9}) for of in pair]
     for given in (pair + longer, (pair + longer)[::-1]):
-        panels = [panel for panel in own_model_panels(tmp_path, given) if "gains" in panel.title]
-        assert [panel.figure for panel in panels] == ["gains-ivra-softmax-2.svg", "gains-ivra-softmax.svg"][::-1]
-        assert all(("long comp" in panel.sentence) == (number == 0) for number, panel in enumerate(panels))
-    (panel,) = [panel for panel in own_model_panels(tmp_path, [pair[0], longer[1]]) if "gains" in panel.title]
-    assert not panel.figure and "differ from the others in further parameters" in panel.sentence
-    (panel,) = [panel for panel in own_model_panels(tmp_path, [*pair, pair[0]]) if "gains" in panel.title]
-    assert "differ in the seed alone, the mean is taken" in panel.sentence
+        blocks, maps = criterion_blocks(given)
+        blocks = [block for block in blocks if "gains" in block.title]
+        assert [block.figure for block in blocks] == ["gains-ivra-softmax-2.svg", "gains-ivra-softmax.svg"][::-1]
+        assert [found.file for found in maps] == [block.figure for block in blocks]
+        assert all(("long comp" in block.sentence) == (number == 0) for number, block in enumerate(blocks))
+    (block,) = [block for block in criterion_blocks([pair[0], longer[1]])[0] if "gains" in block.title]
+    assert not block.figure and "differ from the others in further parameters" in block.sentence
+    (block,) = [block for block in criterion_blocks([*pair, pair[0]])[0] if "gains" in block.title]
+    assert "which differ in the seed alone, count as their mean" in block.sentence
 
 
-def test_a_run_that_came_out_untrained_is_marked(tmp_path: Path) -> None:
-    (panel,) = own_model_panels(tmp_path, [run(["comp"], figures(0.1, 0.4, 0.2, 0.3), best=0)])
-    assert panel.rows[0][1] == "comp (not trained: no epoch was better than the start)"
+def test_a_run_that_came_out_untrained_is_marked() -> None:
+    ((block,), _) = criterion_blocks([run(["comp"], figures(0.1, 0.4, 0.2, 0.3), best=0)])
+    assert block.rows[0][1] == "comp (not trained: no epoch was better than the start)"
 
 
 def test_a_table_has_a_row_a_run_and_a_map_shows_the_gains(tmp_path: Path) -> None:
-    panels = own_model_panels(tmp_path, RUNS)
-    assert [panel.title for panel in panels] == ["ivra, softmax: task0", "ivra, softmax: task1", "ivra, softmax: gains"]
-    assert list(panels[0].rows[2]) == (
+    blocks, maps = criterion_blocks(RUNS)
+    assert [block.title for block in blocks] == ["ivra, softmax: task0", "ivra, softmax: task1", "ivra, softmax: gains"]
+    assert list(blocks[0].rows[2]) == (
         ["comp+suff", "comp, suff", "0.875", "-2.5", "0.100", "0.300", "0.150", "0.300", "0.200"]
     )
-    assert (tmp_path / "figures" / panels[2].figure).stat().st_size > 0
+    write_gain_maps(tmp_path, maps)
+    assert (tmp_path / blocks[2].figure).stat().st_size > 0
 
 
-def test_a_sentence_says_why_there_are_no_gains(tmp_path: Path) -> None:
+def test_a_sentence_says_why_there_are_no_gains() -> None:
     near_nothing = [run(list(of), figures(0.001, 0.009, -0.009, 0.0)) for of in (["comp"], ["suff"], ["comp", "suff"])]
     mixed = [run(list(of), figures(0.1, 0.2, 0.1, 0.3)) for of in (["comp", "suff"], ["sim", "cons"])]
-    for runs, reason in ((near_nothing, "within 0.01 of 0"), (mixed, "none was trained for one criterion alone")):
-        panel = own_model_panels(tmp_path, runs)[-1]
-        assert panel.title == "ivra, softmax: gains" and not panel.figure
-        assert reason in panel.sentence
-    assert [panel.title for panel in own_model_panels(tmp_path, near_nothing[2:])] == ["ivra, softmax: task0"]
-    assert not (tmp_path / "figures").exists()
+    for runs, reason in (
+        (near_nothing, "within 0.01 of 0"),
+        (mixed, "no experiment was trained for one criterion alone"),
+    ):
+        blocks, maps = criterion_blocks(runs)
+        assert blocks[-1].title == "ivra, softmax: gains" and not blocks[-1].figure and not maps
+        assert reason in blocks[-1].sentence
+    assert [block.title for block in criterion_blocks(near_nothing[2:])[0]] == ["ivra, softmax: task0"]
 
 
 def test_both_pages_of_the_comparison_show_them(tmp_path: Path) -> None:

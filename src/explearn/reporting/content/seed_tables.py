@@ -1,4 +1,4 @@
-"""Experiments that differ in their seed alone: means and standard errors over the seeds."""
+"""Tables of experiments that differ only in their seed: means and standard errors over the seeds."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
-from explearn.methods.base.registry import get_info
-from explearn.reporting.content.blocks import Panel
+from explearn.core.method_names import get_info
+from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import Column
 from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.task_report import leaderboard_order
 
 SEED = "seed"
-"""The parameter by which repetitions differ."""
+"""The parameter that differs between repetitions."""
 
 
 class Run(Protocol):
-    """What is needed of an experiment."""
+    """What these tables need of an experiment."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class Run(Protocol):
 
 
 def repetitions(runs: Sequence[Run]) -> list[list[Run]]:
-    """Groups of two or more runs whose parameters differ in the seed, and in nothing else; a run a seed, the first."""
+    """Groups of two or more runs whose parameters differ only in the seed. Of several runs with one seed, the first."""
     groups: dict[str, dict[Any, Run]] = {}
     for run in runs:
         if run.tasks and SEED in run.params:
@@ -39,29 +39,29 @@ def repetitions(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean, and its standard error: the sample standard deviation over the root of the size; of two values or more."""
+    """Mean of two or more values, and its standard error: sample standard deviation / sqrt(number of values)."""
     return fmean(values), stdev(values) / len(values) ** 0.5
 
 
-def seed_panels(runs: Sequence[Run], columns: Sequence[Column]) -> list[Panel]:
-    """For each group of `repetitions` a table of the methods: mean over the tasks, then mean ± standard error over the
-    seeds; a dash where a seed lacks the figure."""
-    panels = []
+def seed_blocks(runs: Sequence[Run], columns: Sequence[Column]) -> list[Block]:
+    """A table of the methods for each group of `repetitions`: mean over the tasks, then mean ± standard error over the
+    seeds; a dash where the figure is missing for a seed."""
+    blocks = []
     for group in repetitions(runs):
         methods = dict.fromkeys(method for run in group for found in run.tasks.values() for method in found)
         rows = []
         for method in leaderboard_order(list(methods)):
             cells = [Markdown(_cell(group, method, column)) for column in columns]
             rows.append([get_info(method).family, method, *cells])
-        panels.append(
-            Panel(
+        blocks.append(
+            Block(
                 f"Over {len(group)} seeds: {', '.join(run.name for run in group)}",
                 headings=["Family", "Method", *(Markdown(column.title) for column in columns)],
                 rows=rows,
                 left=2,
             )
         )
-    return panels
+    return blocks
 
 
 def _cell(group: Sequence[Run], method: str, column: Column) -> str:

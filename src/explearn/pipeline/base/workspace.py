@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import UnknownNameError
+from explearn.core.method_names import is_variant, known_infos
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_json, read_rationales, read_task_examples
 from explearn.data.rationales import merge_annotators
-from explearn.methods.base.registry import is_variant, known_infos
-from explearn.pipeline.params import ON_MODEL, Params
+from explearn.pipeline.base.params import ON_MODEL, Params
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ class Workspace:
         if is_variant(group):
             return self.root / "data" / "variants" / task / group / "attributions"
         return self.root / "data" / "attributions" / task / group
+
+    def costs(self, task: str, group: str) -> Path:
+        """JSON: method -> `explearn.pipeline.base.runs.Cost`, as measured here. No stage's output: times never repeat."""
+        return self.root / "data" / "costs" / task / f"{group}.json"
 
     def distillation(self, task: str, teacher: str) -> Path:
         """JSON: what `explearn.pipeline.distil.compare_with_students` gives."""

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.method_names import get_info
 from explearn.core.records import Example
+from explearn.core.sections import members
+from explearn.core.seeds import seed_everything
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.task_data import Lessons
-from explearn.methods.base.teachers import members
-from explearn.pipeline.params import Params
-from explearn.pipeline.workspace import Workspace
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
@@ -90,3 +95,19 @@ class WorkspaceTask:
 
     def scratch(self, name: str) -> Path:
         return self.workspace.study(self.name, name)
+
+
+def train_explainer(
+    workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
+) -> None:
+    """Train a learned method of the run for a task, and keep it where the workspace says.
+
+    Raises ParamsError for a method without a training of its own, and what its `fit` raises.
+    """
+    seed_everything(seed)
+    method = get_explainer(name, **{**params.options_of(name), "seed": seed})
+    if not isinstance(method, LearnedExplainer):
+        base = get_info(name).base
+        raise ParamsError(f"explainer {name!r} has no training of its own; train {base!r}, which it starts from")
+    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    method.save_pretrained(workspace.explainer(task, name))

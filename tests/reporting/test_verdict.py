@@ -7,18 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.caveats import caveats
 from explearn.reporting.content.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
-from explearn.reporting.content.task_sections import agreement_rows, own_model_panels, sanity_rows, significance_matrix
+from explearn.reporting.content.task_sections import agreement_rows, own_model_blocks, sanity_rows, significance_matrix
 from explearn.reporting.content.verdict import (
+    LEADER_HEADINGS,
+    QUESTION_COLUMNS,
+    TIME,
     counted_tasks,
     counting_sentence,
     headline_sentences,
     leader_rows,
     leaders,
     means,
+    only_times,
     overview,
+    without_times,
 )
 from task_reports import check, comparison, metrics, similarity, task
 
@@ -72,7 +77,17 @@ def test_random_scores_are_no_alternative_to_the_best():
     tasks = [replace(t, by_text={"text_f1_topk": dict.fromkeys(figures, NOISE)}) for t in two_tasks(figures, figures)]
     (found, *_) = leaders(tasks, 0.05)
     assert (found.method, found.rivals, found.fastest) == ("rollout", 0, "rollout")
-    assert leader_rows([found])[0][5] == "0, and random"
+    (row,) = leader_rows([found])
+    assert row[5] == "0, and random"
+    assert len(row) == len(LEADER_HEADINGS)
+    assert without_times(LEADER_HEADINGS) == [
+        "Question",
+        "Best method",
+        "Its figure",
+        "Not beaten on",
+        "Others not significantly worse",
+    ]
+    assert only_times(row)[2:] == [row[4], row[6]]
 
 
 def test_a_leader_may_be_beaten_on_a_task():
@@ -102,14 +117,14 @@ def test_who_is_ahead_does_not_depend_on_a_method_s_own_rule():
     own_rule = {"expnet": {**metrics(0.5), "f1": 0.1}, "rollout": metrics(0.4)}
     assert leaders([task(methods=own_rule)], 0.05)[0].method == "expnet"
     said = " ".join(headline_sentences(params().model_copy(update={"explainer": "expnet"}), [task(methods=own_rule)]))
-    assert "F1 of **0.500**" in said and "By its own rule of choosing words it has an F1 of 0.100." in said
+    assert "F1 of **0.500**" in said and "When it chooses words by its own rule, its F1 is 0.100." in said
 
 
 def test_a_method_that_explains_its_own_classifier_is_not_ahead_in_what_asks_the_classifier():
     figures = {"ivra": metrics(0.9, aopc_comprehensiveness=0.9), "cam": metrics(0.5, aopc_comprehensiveness=0.3)}
     found = {leader.column.metric: leader.method for leader in leaders([task(methods=figures)], 0.05)}
     assert (found["f1_topk"], found["aopc_comprehensiveness"]) == ("ivra", "cam")
-    columns, rows = overview([task(methods=figures)])
+    columns, rows = overview([task(methods=figures)], QUESTION_COLUMNS)
     aopc = [column.metric for column in columns].index("aopc_comprehensiveness")
     assert {row.method: (row.cells[aopc].text, row.cells[aopc].best) for row in rows} == {
         "ivra": ("0.900", False),
@@ -118,7 +133,9 @@ def test_a_method_that_explains_its_own_classifier_is_not_ahead_in_what_asks_the
 
 
 def test_overview_marks_the_best_mean_and_gives_the_time():
-    columns, rows = overview(two_tasks({"expnet": 0.5, "rollout": 0.4}, {"expnet": 0.3, "rollout": 0.5}))
+    columns, rows = overview(
+        two_tasks({"expnet": 0.5, "rollout": 0.4}, {"expnet": 0.3, "rollout": 0.5}), (*QUESTION_COLUMNS, TIME)
+    )
     f1 = [column.metric for column in columns].index("f1_topk")
     assert {row.method: (row.cells[f1].text, row.cells[f1].best) for row in rows} == {
         "expnet": ("0.400", False),
@@ -134,7 +151,9 @@ def said(tasks) -> str:
 def test_disagreeing_annotators_are_named():
     assert "disagree on the words:** films (0.30)" in said([task("films", agreement={"alpha": 0.3})])
     assert "disagree" not in said([task("films", agreement={"alpha": 0.7})])
-    assert "in films no text is marked by two" in said([task("films", agreement={"alpha": None, "kinds": {"llm": 3}})])
+    assert "in films no text was marked by two annotators" in said(
+        [task("films", agreement={"alpha": None, "kinds": {"llm": 3}})]
+    )
 
 
 def test_methods_that_do_not_notice_the_model_are_named():
@@ -148,11 +167,11 @@ def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
     methods = dict.fromkeys(("cam", "lime", "l2e", "random"), metrics())
     checked = {"texts": 4, "methods": {"cam": check(0.2), "l2e": check(random_model={}, skipped="another")}}
     text = said([task("films", methods, sanity=checked)])
-    assert "checked on 4 texts a task, and not for lime." in text and "(permuted labels) was not checked" in text
-    assert "**Hardly notice the model:** l2e sees the text and the predicted label alone" in text
+    assert "checked on 4 texts per task, and not for lime." in text and "(permuted labels) was not checked" in text
+    assert "**Hardly notice the model:** l2e sees only the text and the predicted label" in text
     checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
     text = said([task("films", methods, sanity=checked)])
-    assert "checked on 4 texts a task." in text and "permuted" not in text
+    assert "checked on 4 texts per task." in text and "permuted" not in text
     assert "No sanity check was run" in said([task("films", methods)])
 
 
@@ -249,17 +268,17 @@ def test_on_another_classifier_too_ties_are_those_of_the_tests():
             "tied": {"aopc_comprehensiveness": ["ivra", "cam"]},
         }
     }
-    (panel,) = own_model_panels(task(own_models=own))
-    assert {row[0]: row[2] for row in panel.rows} == {"ivra": "**0.500**", "cam": "<u>0.450</u>", "rollout": "0.100"}
-    assert panel.sentence.startswith("Trained for comp: epoch 3 of 4 was the best. ")
+    (block,) = own_model_blocks(task(own_models=own))
+    assert {row[0]: row[2] for row in block.rows} == {"ivra": "**0.500**", "cam": "<u>0.450</u>", "rollout": "0.100"}
+    assert block.sentence.startswith("Trained for comp: epoch 3 of 4 was the best. ")
     assert not any("Not trained" in sentence for sentence in caveats(params(), [task(own_models=own)]))
 
 
 def test_an_explainer_that_came_out_untrained_is_named():
     own = {"ivra": {"criteria": ["comp", "suff"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
-    (panel,) = own_model_panels(task(own_models={"ivra": {**own["ivra"], "tied": {}}}))
-    assert panel.sentence.startswith("**Not trained:** it was to be for comp, suff, but of 4 epochs none was better")
-    assert "Trained for" not in panel.sentence and "the untrained module on the task's own classifier" in panel.sentence
+    (block,) = own_model_blocks(task(own_models={"ivra": {**own["ivra"], "tied": {}}}))
+    assert block.sentence.startswith("**Not trained:** it was to be trained for comp, suff, but none of 4 epochs")
+    assert "Trained for" not in block.sentence and "the untrained module on the task's own classifier" in block.sentence
     trained = {"ivra": {**own["ivra"], "best_epoch": 1}}
     said = caveats(params(), [task("films", own_models=own), task("meals", own_models=trained)])
     (found,) = (sentence for sentence in said if sentence.startswith("**Not trained:**"))

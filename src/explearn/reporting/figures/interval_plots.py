@@ -1,14 +1,8 @@
-"""Figures of F1 and AUROC, one panel a task, and the same numbers as CSV for DVC.
-
-The SVG files depend on the numbers alone (no date, fixed ids) and keep their text as text.
-"""
+"""A metric of every method on every task, drawn as points with intervals, one panel per task."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -17,35 +11,12 @@ from typing import Any
 import matplotlib
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
-from explearn.core.storage import atomic_path, write_text
-from explearn.methods.base.registry import get_info
-from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
-
-# Colours of Okabe and Ito, which stay apart for colour-blind readers; the marker tells families apart without colour.
-_STYLES = {
-    "learned": ("#D55E00", "D"),
-    "chance": ("#7F7F7F", "X"),
-    "attention": ("#0072B2", "o"),
-    "gradient": ("#009E73", "^"),
-    "relevance": ("#CC79A7", "s"),
-    "perturbation": ("#E69F00", "v"),
-    "decomposition": ("#56B4E9", "P"),
-}
-_OTHER_STYLE = ("#000000", "*")
-
-SETTINGS: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "explearn",
-    # Names of tasks and methods are no mathematics, even with a dollar sign.
-    "text.parse_math": False,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-"""matplotlib's settings for every figure."""
+from explearn.core.method_names import get_info
+from explearn.reporting.content.task_report import Number, TaskReport
+from explearn.reporting.figures.plot_data import PlotSpec
+from explearn.reporting.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
 
 _COLUMNS = 4
 
@@ -56,44 +27,18 @@ _LABEL_WIDTH = 1.7
 _ROW_HEIGHT = 0.27
 
 
-@dataclass(frozen=True, slots=True)
-class PlotSpec:
-    """A figure: the metric, the names of its bounds (or None), its axis and its chance level (or None)."""
-
-    name: str
-    metric: str
-    low: str | None
-    high: str | None
-    label: str
-    chance: float | None
-
-
-F1_PLOT = PlotSpec("f1", "f1", "f1_low", "f1_high", "F1 (line: {confidence:g} % interval)", None)
-AUROC_PLOT = PlotSpec(
-    "auroc", "auroc", "auroc_low", "auroc_high", "AUROC (line: {confidence:g} % interval, dashed: 0.5, by chance)", 0.5
-)
-FAITHFULNESS_PLOT = PlotSpec(
-    "faithfulness",
-    "aopc_comprehensiveness",
-    "aopc_comprehensiveness_low",
-    "aopc_comprehensiveness_high",
-    "AOPC comprehensiveness (line: {confidence:g} % interval)",
-    None,
-)
-
-
 def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confidence: float) -> None:
-    """Draw `spec` for all tasks and methods as SVG; the format follows the suffix, so that .png works too.
+    """Draw `spec` for all tasks and methods, in the format of the path's suffix (.svg, .png).
 
-    Methods are ordered by their mean over the tasks, best on top; learned ones have a bold name and a shaded row. A
-    method without a value in a task has no point there.
+    Methods are ordered by their mean over the tasks, best on top. Learned ones have a bold name and a shaded row. A
+    method has no point on a task where it has no value.
     """
     methods = _by_mean(spec, tasks)
     families = {method: get_info(method).family for method in methods}
     styles = family_styles(list(families.values()))
     columns = max(1, min(_COLUMNS, len(tasks)))
     rows = max(1, ceil(len(tasks) / columns))
-    # One panel alone still has to leave room for the legend.
+    # One panel alone must still leave room for the legend.
     width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
     # Heading, axis and legend take 1.1 inches besides the rows of methods.
     height = rows * (0.65 + _ROW_HEIGHT * max(3, len(methods))) + 0.55
@@ -116,34 +61,8 @@ def write_plot(path: Path, spec: PlotSpec, tasks: Sequence[TaskReport], confiden
         grid[0, 0].set_xlim(*_limits(spec, tasks))
         grid[0, 0].xaxis.set_major_locator(MultipleLocator(0.2))
         figure.supxlabel(spec.label.format(confidence=100 * confidence), fontsize=9)
-        shown = sorted(set(families.values()), key=list(styles).index)
-        figure.legend(
-            handles=[Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown],
-            loc="outside upper center",
-            ncols=max(1, min(len(shown), 2 * columns + 2)),
-            frameon=False,
-        )
+        draw_legend(figure, list(families.values()), styles, most_columns=2 * columns + 2)
         save_figure(figure, path)
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's suffix, without a date."""
-    with atomic_path(path) as partial:
-        # The partial file's name ends otherwise, so the format is said.
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(partial, format=path.suffix[1:], metadata=metadata, facecolor="white", dpi=110)
-
-
-def write_plot_data(path: Path, spec: PlotSpec, task: str, methods: Mapping[str, Mapping[str, Number]]) -> None:
-    """A panel's numbers as CSV, for DVC's plots: task, method, family, value, low, high; empty where undefined."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["task", "method", "family", "value", "low", "high"])
-    for method in leaderboard_order(methods):
-        metrics = methods[method]
-        bounds = [metrics.get(name) if name else None for name in (spec.low, spec.high)]
-        writer.writerow([task, method, get_info(method).family, metrics.get(spec.metric), *bounds])
-    write_text(path, buffer.getvalue())
 
 
 def _panel(
@@ -152,7 +71,7 @@ def _panel(
     task: TaskReport,
     methods: Sequence[str],
     families: Mapping[str, str],
-    styles: Mapping[str, tuple[str, str]],
+    styles: Styles,
 ) -> None:
     axes.set_title(task.task, fontsize=9, fontweight="bold", loc="left")
     axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
@@ -195,11 +114,6 @@ def _limits(spec: PlotSpec, tasks: Sequence[TaskReport]) -> tuple[float, float]:
     names = [name for name in (spec.metric, spec.low, spec.high) if name]
     values = [v for task in tasks for m in task.methods.values() for name in names if (v := m.get(name)) is not None]
     if spec.chance is None:
-        # A length is read from zero.
+        # Lengths are compared from zero.
         return 0.0, min(1.0, max(values, default=0.95) + 0.05)
     return max(0.0, min([*values, spec.chance]) - 0.05), min(1.0, max([*values, spec.chance]) + 0.05)
-
-
-def family_styles(families: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each family; those not known share one."""
-    return _STYLES | dict.fromkeys(sorted(set(families) - set(_STYLES)), _OTHER_STYLE)

@@ -1,4 +1,4 @@
-"""What the report says of methods that watch a metric."""
+"""What the report says about AML's methods, which watch a metric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-from explearn.reporting.content.aml_training import SHOWN_TRIALS, remarks, study_figure, write_study_plots
+from explearn.reporting.content.aml_notes import SHOWN_TRIALS, aml_blocks, study_figure
+from explearn.reporting.figures.search_plots import write_study_plots
 from task_reports import metrics, task
 
 
@@ -26,21 +27,22 @@ def trained(metric: str = "log_odds", trials: tuple[dict[str, Any], ...] = ()) -
 
 def test_training_names_the_weights_and_the_epoch_that_was_kept() -> None:
     """Of log-odds the smallest is best: epoch 1."""
-    (found,) = remarks(task(notes={"paml": trained()}))
+    (found,) = aml_blocks(task(notes={"paml": trained()}))
     assert "prediction 1.00, size 0.25, inverse 0.50 (given)" in found.sentence
     assert "was -0.500 before training and -1.500 after epoch 1 of 2" in found.sentence
     assert not found.rows and not found.figure
-    (found,) = remarks(task(notes={"paml": trained("comprehensiveness")}))
-    assert found.sentence.startswith("**Not trained:** paml is the model as it was before training. Of 2 epochs")
+    (found,) = aml_blocks(task(notes={"paml": trained("comprehensiveness")}))
+    assert found.sentence.startswith("**Not trained:** paml is the model as it was before training. ")
+    assert "none of 2 epochs was better" in found.sentence
 
 
 def test_a_search_shows_its_best_trials_and_its_figure(tmp_path: Path) -> None:
     trials = (*(trial(i, -float(i % 7)) for i in range(12)), trial(12, -9.0, "pruned"), trial(13, None, "failed"))
     reported = task(notes={"paml": trained(trials=trials)})
-    (found,) = remarks(reported)
+    (found,) = aml_blocks(reported)
     assert "the best of 13 trials" in found.sentence
     few = (trial(0, None, "pruned"), trial(1, 0.5, "pruned"), trial(2, 0.25))
-    (sorted_so,) = remarks(task(notes={"paml": trained(trials=few)}))
+    (sorted_so,) = aml_blocks(task(notes={"paml": trained(trials=few)}))
     assert [row[0] for row in sorted_so.rows] == ["2", "1", "0"]
     assert len(found.rows) == SHOWN_TRIALS
     assert [row[0] for row in found.rows[:3]] == ["6", "5", "4"]
@@ -58,13 +60,13 @@ def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes() -> None:
     }
     notes = {"optimised_for": "comprehensiveness", "steps": 7.5, "best_step": 3.0, "judged": judged}
     methods = {"faml": metrics(forward_passes=123.4, backward_passes=30.2)}
-    (found,) = remarks(task(methods=methods, notes={"faml": notes}))
+    (found,) = aml_blocks(task(methods=methods, notes={"faml": notes}))
     assert "looks at the metric while it explains" in found.sentence
-    assert "It took 7.5 steps a text" in found.sentence
+    assert "It took 7.5 steps per text" in found.sentence
     assert "123 forward and 30 backward passes" in found.sentence
     assert list(found.headings) == ["Map chosen by", "comprehensiveness ↑", "log_odds ↓"]
     assert found.rows == [["comprehensiveness", "0.500", "-1.000"], ["log_odds", "0.250", "-2.000"]]
 
 
 def test_methods_without_notes_get_no_remark() -> None:
-    assert remarks(task()) == []
+    assert aml_blocks(task()) == []

@@ -16,14 +16,16 @@ from markdown_it import MarkdownIt
 
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Example
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
 from explearn.reporting.content.task_report import choose_examples, example_reports, leaderboard_order
-from explearn.reporting.content.task_sections import versions
-from explearn.reporting.content.verdict import headline_sentences
-from explearn.reporting.figures.bars import F1_PLOT, write_plot, write_plot_data
-from explearn.reporting.pages.markdown import fenced, render_report, write_report
+from explearn.reporting.content.verdict import headline_sentences, time_sentences
+from explearn.reporting.content.versions import versions
+from explearn.reporting.figures.interval_plots import write_plot
+from explearn.reporting.figures.plot_data import F1_PLOT, write_plot_data
+from explearn.reporting.files import write_report
+from explearn.reporting.pages.report_markdown import fenced, render_report
 from task_reports import check, comparison, metrics, task
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
@@ -119,8 +121,8 @@ def test_costs_within_the_clock_s_noise_are_all_best_and_nothing_beats_classifyi
         "rollout": ["88.0", "0.88×", "568"],
         "lime": ["3.1", "0.03×", "16,129"],
     }
-    (said,) = [line for line in headline_sentences(params(), [task(methods=rows)]) if "classifying alone" in line]
-    assert said == "Classifying and explaining takes 1.0× as long as classifying alone."
+    (said,) = time_sentences(params(), [task(methods=rows)])
+    assert said == "Classifying and explaining with expnet takes 1.0× as long as classifying alone."
 
 
 def test_a_column_without_values_has_no_best():
@@ -130,8 +132,8 @@ def test_a_column_without_values_has_no_best():
 
 def test_headline_says_who_is_ahead():
     ahead = " ".join(headline_sentences(params(), [task()]))
-    assert "F1 of **0.500**, the mean over 1 task" in ahead
-    assert "rollout, has 0.250: **expnet** is 0.250 above it" in ahead and "on 1 of 1 task." in ahead
+    assert "F1 of **0.500** (mean over 1 task)" in ahead
+    assert "rollout, reaches 0.250: **expnet** is 0.250 above it" in ahead and "on 1 of 1 task." in ahead
     behind = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.2), "rollout": metrics(0.3)})]))
     assert "0.100 below it" in behind and "on 0 of 1 task." in behind
     level = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.3), "rollout": metrics(0.3)})]))
@@ -152,7 +154,7 @@ def test_warning_below_the_margin_over_the_majority(accuracy, warned):
 def test_warning_is_a_block_in_the_report():
     weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
     text = render_report(params(), [weak])
-    assert "> [!WARNING]\n> The classifier answers 0.550" in text
+    assert "> [!WARNING]\n> The classifier's test accuracy is 0.550" in text
     assert "**No evidence about the methods:**" in text and "films (accuracy 0.550" in text
     assert "[!WARNING]" not in render_report(params(), [task()])
 
@@ -204,7 +206,7 @@ def test_report_has_every_part_in_whole_tables():
     text = render_report(params(), [whole_task()])
     for heading in (
         "## On one page",
-        "### Who wins on what",
+        "### Who is best at what",
         "## All tasks at a glance",
         "## What this is",
         "## Methods",
@@ -222,7 +224,7 @@ def test_report_has_every_part_in_whole_tables():
         assert len(table) > 1 and len({len(row) for row in table}) == 1
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<p>|" not in rendered and "<b>" not in rendered
-    assert rendered.count("<img") == 3
+    assert rendered.count("<img") == 2
     for fact in ("bad, good", "train 1,200", "author 1,234", "over 4 texts", "0.750", "2.50", "0.900", "0.700"):
         assert fact in text
 
@@ -315,7 +317,7 @@ def test_files_are_the_same_every_time_and_keep_their_text(tmp_path):
     tasks = [task(name, {"expnet": metrics(0.5, 0.4, 0.6), "rollout": metrics(None)}) for name in ("films", "a$b$<c>")]
     for run in ("first", "second"):
         write_report(tmp_path / run, params("films"), tasks)
-    names = ("report.md", "figures/f1.svg", "figures/auroc.svg", "figures/pareto.svg")
+    names = ("report.md", "figures/f1.svg", "figures/auroc.svg", "machine/pareto.svg", "machine/costs.md")
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
     svg = (tmp_path / "first" / "figures" / "f1.svg").read_text(encoding="utf-8")

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from explearn.core.records import Attribution, Example
-from explearn.pipeline.params import Params
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.markdown import Markdown, emphasise, escape_markdown, inline_html
 from explearn.reporting.content.task_report import example_reports
-from explearn.reporting.pages.html import page_environment, render_html, source_hash, write_html
-from explearn.reporting.pages.markdown import render_report, write_report
+from explearn.reporting.files import write_report
+from explearn.reporting.pages.html_page import page_environment, source_hash
+from explearn.reporting.pages.report_html import render_html, write_html
+from explearn.reporting.pages.report_markdown import render_report
 from task_reports import check, comparison, metrics, task
 
 HOSTILE = "<script>alert(1)</script>"
@@ -191,10 +193,10 @@ def test_figures_are_inside_the_file(tmp_path):
     write_report(tmp_path, params("films"), [films()])
     found = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     images = [a["src"] for t, a in found.elements if t == "img"]
-    # What agreement costs, F1 and AUROC: all that report.md shows.
+    # What agreement costs, F1 and AUROC: all that report.md and machine/costs.md show.
     assert len(images) == 3 and all(image.startswith("data:image/svg+xml;base64,") for image in images)
     again = (tmp_path / "report.html").read_bytes()
-    write_html(tmp_path / "report.html", params("films"), [films()], tmp_path / "figures")
+    write_html(tmp_path / "report.html", params("films"), [films()])
     assert (tmp_path / "report.html").read_bytes() == again
 
 

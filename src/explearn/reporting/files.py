@@ -1,0 +1,82 @@
+"""All files of the report.
+
+Files under reports/machine, report.html and costs.json hold times and memory. All others depend on the results alone:
+the same results give the same bytes under the same package versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from explearn.core.storage import write_json, write_text
+from explearn.metrics.arrays import mean_of_known
+from explearn.metrics.costs import split_costs
+from explearn.metrics.headline import headline
+from explearn.pipeline.base.params import Params
+from explearn.reporting.content.l2e_students import Document
+from explearn.reporting.content.machine_figures import MACHINE_FIGURES
+from explearn.reporting.content.task_report import TaskReport
+from explearn.reporting.content.transfer_tables import transfer_maps
+from explearn.reporting.content.verdict import counted_tasks
+from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
+from explearn.reporting.figures.interval_plots import write_plot
+from explearn.reporting.figures.pareto import write_pareto
+from explearn.reporting.figures.plot_data import AUROC_PLOT, F1_PLOT
+from explearn.reporting.figures.search_plots import write_study_plots
+from explearn.reporting.pages.costs_markdown import render_costs
+from explearn.reporting.pages.report_html import write_html
+from explearn.reporting.pages.report_markdown import render_report
+
+HEADLINE_COSTS = ("relative_throughput",)
+"""Costs of the explainer under study in costs.json's headline."""
+
+
+def write_report(
+    folder: Path,
+    params: Params,
+    tasks: Sequence[TaskReport],
+    students: Sequence[Document] = (),
+    transfers: Sequence[Document] = (),
+) -> None:
+    """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there.
+
+    figures/: f1.svg, auroc.svg, study-TASK-METHOD.svg for every search for loss weights, coefficients.svg for
+    explainers with a classifier of their own, and transfer-NAME.svg for those tried on other tasks. machine/: costs.md
+    and pareto.svg.
+
+    Args:
+        students, transfers: what the stages distil and transfer wrote.
+
+    Raises UnknownNameError for a method that is not registered.
+    """
+    figures, machine = folder / "figures", folder / "machine"
+    for spec in (F1_PLOT, AUROC_PLOT):
+        write_plot(figures / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
+    write_pareto(machine / "pareto.svg", counted_tasks(params, tasks))
+    write_study_plots(figures, tasks)
+    if any(task.own_models for task in tasks):
+        write_coefficients(figures / "coefficients.svg", tasks)
+    write_gain_maps(figures, transfer_maps(transfers))
+    write_html(folder / "report.html", params, tasks, students, transfers)
+    write_text(machine / "costs.md", render_costs(params, tasks, students))
+    write_text(folder / "report.md", render_report(params, tasks, students, transfers))
+
+
+def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+    """Write metrics.json, headline.json and costs.json into `folder`.
+
+    metrics.json: headline, and tasks (task -> method -> metric -> value), without the figures that depend on the
+    machine. headline.json: the same headline, with f1_by_task. costs.json: headline and tasks of those figures.
+    """
+    parts = {task.task: split_costs(task.methods) for task in tasks}
+    metrics = {task: figures for task, (figures, _) in parts.items()}
+    costs = {task: of_machine for task, (_, of_machine) in parts.items()}
+    found = headline(params.explainer, params.baseline_names, metrics)
+    found = {name: value for name, value in found.items() if name not in MACHINE_FIGURES}
+    write_json(folder / "metrics.json", {"headline": found, "tasks": metrics})
+    f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
+    write_json(folder / "headline.json", {**found, "f1_by_task": f1_by_task})
+    own = [methods.get(params.explainer, {}) for methods in costs.values()]
+    means = {name: mean_of_known([found.get(name) for found in own]) for name in HEADLINE_COSTS}
+    write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
