@@ -98,9 +98,9 @@ def refine(
     far by an exchange of two words; see `explearn.methods.aml.candidates`. Then for the map whose tops, at the
     metric's cuts, are the best of all that were measured in any map.
 
-    With scope `full`, one text follows the other. Otherwise they go in batches as large as `CHANGES_BYTES` allows, and a
-    text leaves its batch once `options.patience` steps have not improved its map. But for rounding, a text's result does
-    not depend on the others of the batch.
+    With scope `full`, one text follows the other. Otherwise they go in batches as large as `CHANGES_BYTES` allows, and
+    a text leaves its batch once `options.patience` steps have not improved its map. But for rounding, a text's result
+    does not depend on the others of the batch.
 
     Args:
         predictions: y, (b, C). targets: indices of the classes explained.
