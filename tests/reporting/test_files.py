@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from explearn.pipeline.params import Params
-
+from explearn.pipeline.base.params import Params
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES, join_costs
 from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.files import write_metrics, write_report

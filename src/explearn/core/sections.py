@@ -161,11 +161,15 @@ class AttendParams(Section):
 
 
 class TeachParams(Section):
+    """What teachers explain."""
+
     max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
     """Most texts a split that teachers explain, drawn by seed (default: all)."""
 
 
 class DistilParams(Section):
+    """The comparison of teachers with students of theirs."""
+
     teachers: list[str] = Field(default_factory=list)
     """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
     formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
