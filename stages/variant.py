@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import typer
-from explearn.pipeline.train import train_explainer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
@@ -13,6 +12,7 @@ from explearn.pipeline.attribute import attribute_group
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import train_explainer
 
 VariantOption = Annotated[str, typer.Option(help="A name under `variants`.", envvar="EXPLEARN_VARIANT")]
 

@@ -201,7 +201,7 @@ class Given(Explainer):
         return [TextScores(s, np.log(row), t, 0.0) for s, row, t in zip(self.scores, p, targets, strict=True)]
 
 
-class TestMonitor:
+class TestMapJudge:
     @pytest.mark.parametrize("protocol", ["default", "aml"])
     @pytest.mark.parametrize("removal", ["delete", "mask"])
     @pytest.mark.parametrize("one_by_one", [False, True])

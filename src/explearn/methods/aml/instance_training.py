@@ -31,17 +31,16 @@ from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding, text_seed
 
 MARGIN = 1e-5
-"""A map counts as better where the metric gains more than this: less is rounding."""
+"""A map counts as better where the metric gains more than this; less is rounding."""
 CHANGES_BYTES = 2 << 30
 """Memory that the changes of a batch's texts may take; the batch itself is bounded by the classifier's budget."""
 DRAWS = 4
-"""Exchanges drawn for each that is wanted: most around a good map have been looked at before."""
+"""Exchanges drawn for each that is wanted: most of those around a good map have been judged before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """The map of one text that is best on the first metric, of all those that were looked at: those that its G went
-    through, and the exchanges tried.
+    """The map of one text that is best on the first metric: of those that its G went through, and the exchanges tried.
 
     scores: attributions in [0, 1], (tokens,). step: after which step it came; 0 is pAML's map. steps: those taken.
     judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
@@ -99,9 +98,9 @@ def refine(
     far by an exchange of two words; see `explearn.methods.aml.candidates`. Then for the map whose tops, at the
     metric's cuts, are the best of all that were measured in any map.
 
-    With scope `full` one text after the other; else in batches as large as `CHANGES_BYTES` allows, from which a text
-    goes as soon as `options.patience` steps have not bettered its map. A text's result does not depend on the others of
-    the batch, but for rounding.
+    With scope `full`, one text follows the other. Otherwise they go in batches as large as `CHANGES_BYTES` allows, and
+    a text leaves its batch once `options.patience` steps have not improved its map. But for rounding, a text's result
+    does not depend on the others of the batch.
 
     Args:
         predictions: y, (b, C). targets: indices of the classes explained.
@@ -158,31 +157,31 @@ def _refine_batch(
     for step in range(options.steps + 1):
         scores = tuning.scores()
         maps = scores.detach().sigmoid().float().cpu().numpy()
-        # Rows of `looks`: the text, and a map of it.
-        looks = [(i, maps[row, : len(encodings[i])].copy()) for row, i in enumerate(active)]
+        # Each candidate: the number of the text, and a map of it.
+        candidates = [(i, maps[row, : len(encodings[i])].copy()) for row, i in enumerate(active)]
         # A text whose G has diverged is done: it keeps the best map that it had.
-        looks = [(i, found) for i, found in looks if np.isfinite(found).all()]
-        going_on = {i for i, _ in looks}
-        if not step and len(looks) < len(active):
+        candidates = [(i, found) for i, found in candidates if np.isfinite(found).all()]
+        finite = {i for i, _ in candidates}
+        if not step and len(candidates) < len(active):
             raise DivergedError("pAML's map of a text is not finite; its G diverged in training")
-        for i, found in tuple(looks):
+        for i, found in tuple(candidates):
             seen[i].add(judge.tops(encodings[i], found))
             if step:
                 worth = judge.worth(encodings[i], targets[i], all_tried[i])
                 beside = _exchanges(encodings[i], best[i].scores, judge, worth, options.samples, seen[i], draws[i])
-                looks += [(i, one) for one in beside]
-        _judge_maps(looks, encodings, targets, judge, all_tried, best, step)
+                candidates += [(i, one) for one in beside]
+        _judge_maps(candidates, encodings, targets, judge, all_tried, best, step)
         if step and options.samples:
-            chains = {i: judge.chain(encodings[i], targets[i], all_tried[i]) for i in active if i in going_on}
-            looks = [
+            chains = {i: judge.chain(encodings[i], targets[i], all_tried[i]) for i in active if i in finite}
+            candidates = [
                 (i, one)
                 for i, chain in chains.items()
                 for one in _joined_tops(encodings[i], best[i].scores, judge, chain, seen[i])
             ]
-            _judge_maps(looks, encodings, targets, judge, all_tried, best, step)
+            _judge_maps(candidates, encodings, targets, judge, all_tried, best, step)
         if step == options.steps:
             break
-        going = [row for row, i in enumerate(active) if i in going_on and step - best[i].step < options.patience]
+        going = [row for row, i in enumerate(active) if i in finite and step - best[i].step < options.patience]
         if not going:
             break
         y = predictions[torch.tensor(active, device=predictions.device)]
@@ -200,7 +199,7 @@ def _refine_batch(
 
 
 def _judge_maps(
-    looks: Sequence[tuple[int, NDArray[np.float32]]],
+    candidates: Sequence[tuple[int, NDArray[np.float32]]],
     encodings: Sequence[Encoding],
     targets: Sequence[int],
     judge: MapJudge,
@@ -209,11 +208,14 @@ def _judge_maps(
     step: int,
 ) -> None:
     """Measure maps (text, map) and keep those that are better."""
-    texts = [i for i, _ in looks]
+    texts = [i for i, _ in candidates]
     values = judge.values(
-        [encodings[i] for i in texts], [m for _, m in looks], [targets[i] for i in texts], [all_tried[i] for i in texts]
+        [encodings[i] for i in texts],
+        [m for _, m in candidates],
+        [targets[i] for i in texts],
+        [all_tried[i] for i in texts],
     )
-    for (i, found), value, gain in zip(looks, values, judge.better(values), strict=True):
+    for (i, found), value, gain in zip(candidates, values, judge.better(values), strict=True):
         best[i].see(step, found, value, gain)
 
 

@@ -133,7 +133,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         search_file: Path | None,
         description: str | None,
     ) -> None:
-        """Search for the weights where `trials` asks for it, and train the model that was begun."""
+        """Search for the weights where `trials` asks for it, and train the model that `_start` made."""
         chosen = (
             _draw(texts, self.options.max_texts, self.seed),
             _draw(validation, self.options.validation_texts, self.seed),

@@ -41,7 +41,7 @@ _Pair = tuple[int | None, int | None]
 
 
 class TriedMaps:
-    """What the maps of one text, for one target, led to so far: it belongs to whoever looks for a map of the text.
+    """What the maps of one text, for one target, led to so far; kept by whoever looks for a map of the text.
 
     asked: by row of the predictions, the words (or sub-tokens) that the input left in the text. tops: by size, the tops
     asked about, and the rows that the first metric reads for each.
@@ -124,7 +124,7 @@ class MapJudge:
         Args:
             scores: of every position of each text, (tokens,) or longer by padding.
             targets: indices of the classes explained.
-            all_tried: of each text; what is asked is added to them.
+            all_tried: the maps tried so far of each text; what is asked is added to them.
         """
         kept = [TriedMaps() for _ in encodings] if all_tried is None else all_tried
         rows = [self._request(e, s, tried) for e, s, tried in zip(encodings, scores, kept, strict=True)]
@@ -135,10 +135,8 @@ class MapJudge:
     def worth(self, encoding: Encoding, target: int, tried: TriedMaps) -> NDArray[np.float64]:
         """What each word (or sub-token) adds to the target's probability, (units,).
 
-        Told from the inputs that the maps of the text's tried led to.
-
-        A ridge regression of the probabilities on which units an input leaves in the text; it asks the classifier
-        nothing. Before the first call of `values` all are worth 0.
+        A ridge regression of the probabilities on which units an input leaves in the text, over the inputs that the
+        text's maps led to so far. It asks the classifier nothing. Before the first call of `values` all are worth 0.
         """
         units = self._units(encoding)
         asked = tried.asked
@@ -154,7 +152,7 @@ class MapJudge:
     def chain(self, encoding: Encoding, target: int, tried: TriedMaps) -> list[frozenset[int]]:
         """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
 
-        They are sought among the tops of all maps of the text's tried, by dynamic programming; the classifier is asked
+        They are sought among the tops of all maps of the text so far, by dynamic programming; the classifier is asked
         nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
         """
         cuts = self.cuts(encoding)

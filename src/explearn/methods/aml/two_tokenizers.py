@@ -17,7 +17,7 @@ from explearn.models.encoding import Batch, Encoding
 class Reading:
     """A batch of b texts in the classifier's sub-tokens, (b, n), and in those of G's backbone, (b, n').
 
-    source is target where the two share a tokenizer. links: see `bridge.link_batch`; None where they share one.
+    source is target, and links is None, where the two share a tokenizer; else see `tokenizer_bridge.link_batch`.
     """
 
     target: Batch

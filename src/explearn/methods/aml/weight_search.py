@@ -1,6 +1,6 @@
 """The search for the weights of AML's loss, by Optuna (AML, section 4): TPE over [0, 1] each, validation split.
 
-The study lies in a file to which every trial is added as it ends, so that a search that was broken off goes on. A study
+The study is kept in a file to which every trial is added as it ends, so that an interrupted search can go on. A study
 is found again by what it searches: other data, another classifier or other options start another one in the same file.
 """
 

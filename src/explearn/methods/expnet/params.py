@@ -17,7 +17,7 @@ class ExpNetParams(Section):
     alpha: Fraction = 0.6
     """Focal loss: weight of evidence tokens; the others weigh 1 - alpha."""
     gamma: Annotated[float, Field(ge=0)] = 2.0
-    """Focal loss: how much less a token counts that is already told well."""
+    """Focal loss: how much less tokens count that are already classified well."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     """Of Adam, without a schedule."""
     epochs: PositiveInt = 50

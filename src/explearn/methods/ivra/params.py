@@ -118,7 +118,7 @@ class SMaTParams(Section):
     weights: CriterionWeights = CriterionWeights()
     """Weight of each criterion's loss beside the task's cross-entropy."""
     norm: Literal["softmax", "sparsemax"] = "sparsemax"
-    """What makes explanations of attention logits; sparsemax leaves most tokens at 0."""
+    """Turns logits into explanations; sparsemax leaves most tokens at 0."""
     schedule: AttentionScheduleParams = AttentionScheduleParams()
     """How classifier and attention module are trained."""
     faithfulness: FaithfulnessLossParams = FaithfulnessLossParams()
@@ -165,6 +165,6 @@ class IvRAParams(SMaTParams):
     """What the explanations are trained for, any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
     and cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "softmax"
-    """What makes explanations of attention logits; sparsemax leaves most tokens at 0."""
+    """Turns logits into explanations; sparsemax leaves most tokens at 0."""
     levels: Annotated[list[Literal["feature", "head", "layer"]], Field(min_length=1)] = ["feature", "head", "layer"]
     """Levels whose weights are learned; the others stay at 1."""

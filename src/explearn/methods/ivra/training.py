@@ -36,7 +36,7 @@ UNDEFINED = {
     "comp": "none of them has a word",
     "suff": "none of them has a word",
 }
-"""Why a criterion's metric is so."""
+"""Why a criterion's metric is undefined on some texts."""
 
 ROUNDING = 1e-9
 """Shares of texts that differ by less are equal."""
@@ -155,7 +155,7 @@ class JointTrainer:
             raise self._stopped("the gradient is not finite")
 
     def _stopped(self, why: str) -> ModelError:
-        """The error of a training that ran away at this step."""
+        """The error of a training that diverged at this step."""
         terms, texts = self.last
         return ModelError(f"step {self.step}, losses {', '.join(terms)}: {why}; {objectives.divergence_advice(texts)}")
 
@@ -182,7 +182,7 @@ class JointTrainer:
             with torch.no_grad():
                 accuracy, criteria = self.measure()
         except ExplearnError as error:
-            # Before the first step it is no matter of training.
+            # Before the first step, training is not to blame.
             if not self.step:
                 raise
             raise self._stopped(f"what it left cannot be measured ({error})") from error
