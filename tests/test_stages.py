@@ -322,8 +322,14 @@ class TestOutputs:
         stands_for = json.loads((folder / "first_layer" / "explainer" / "variant.json").read_text())
         assert stands_for == {"of": "raw_attention", "options": {"layer": 0}}
         files = {path.relative_to(folder).as_posix() for path in folder.glob("*/attributions/*.parquet")}
-        on_sparse = {f"ivra_sparse/attributions/{n}.parquet" for n in ("ivra_sparse", "raw_attention", "input_x_gradient")}
-        assert files == {"cls_row/attributions/cls_row.parquet", "first_layer/attributions/first_layer.parquet", *on_sparse}
+        on_sparse = {
+            f"ivra_sparse/attributions/{n}.parquet" for n in ("ivra_sparse", "raw_attention", "input_x_gradient")
+        }
+        assert files == {
+            "cls_row/attributions/cls_row.parquet",
+            "first_layer/attributions/first_layer.parquet",
+            *on_sparse,
+        }
         metrics = finished / "reports" / "metrics"
         figures = json.loads((metrics / "explanations" / "films.json").read_text())
         assert figures["first_layer"]["aopc_sufficiency"] != figures["raw_attention"]["aopc_sufficiency"]

@@ -102,12 +102,16 @@ def train_explainer(
 ) -> None:
     """Train a learned method of the run for a task, and keep it where the workspace says.
 
-    Raises ParamsError for a method without a training of its own, and what its `fit` raises.
+    Raises UnknownNameError for a method that does not exist, ParamsError for one without a training of its own, and what
+    its `fit` raises.
     """
+    info = get_info(name)
+    if not info.learned:
+        raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
+    if info.base is not None:
+        raise ParamsError(f"explainer {name!r} has no training of its own; train {info.base!r}, which it starts from")
     seed_everything(seed)
     method = get_explainer(name, **{**params.options_of(name), "seed": seed})
-    if not isinstance(method, LearnedExplainer):
-        base = get_info(name).base
-        raise ParamsError(f"explainer {name!r} has no training of its own; train {base!r}, which it starts from")
+    assert isinstance(method, LearnedExplainer)
     method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
     method.save_pretrained(workspace.explainer(task, name))

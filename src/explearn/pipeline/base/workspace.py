@@ -78,7 +78,7 @@ class Workspace:
         return self.root / "data" / "attributions" / task / group
 
     def costs(self, task: str, group: str) -> Path:
-        """JSON: method -> `explearn.pipeline.base.runs.Cost`, as measured here. No stage's output: times never repeat."""
+        """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
         return self.root / "data" / "costs" / task / f"{group}.json"
 
     def distillation(self, task: str, teacher: str) -> Path:
