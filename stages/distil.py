@@ -24,8 +24,8 @@ TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", en
 def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Train students of a teacher (formulations x seeds) and compare them with it on test texts, as L2E's tables do.
 
-    Writes reports/metrics/l2e/TASK/TEACHER.json: figures of every metric by formulation, seconds a text of teacher,
-    student and classifier, and how training went.
+    Writes reports/metrics/l2e/TASK/TEACHER.json: figures of every metric by formulation, and how training went. Seconds
+    a text of teacher, student and classifier go to data/costs, beside DVC's files.
     """
     if teacher not in params.distil.teachers:
         raise UnknownNameError("teacher", teacher, params.distil.teachers)
@@ -36,7 +36,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
     examples = workspace.read_examples(task)
     gold = workspace.read_gold(task, params)
     tests = [example for example in examples if example.split == "test"]
-    found = compare_with_students(
+    found, costs = compare_with_students(
         teacher,
         methods,
         lessons,
@@ -50,6 +50,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
         task,
     )
     write_json(workspace.distillation(task, teacher), found)
+    write_json(workspace.costs(task, f"l2e-{teacher}"), costs)
 
 
 if __name__ == "__main__":

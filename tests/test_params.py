@@ -275,5 +275,5 @@ class TestOptionsOf:
         assert params.options_of("rollout") == {}
 
     def test_of_no_method(self, params: Params) -> None:
-        with pytest.raises(ValueError, match="unknown explainer 'expnt'; did you mean expnet"):
+        with pytest.raises(UnknownNameError, match="unknown explainer 'expnt'; did you mean expnet"):
             params.options_of("expnt")

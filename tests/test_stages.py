@@ -292,7 +292,9 @@ class TestOutputs:
             ]
             agreement = found["formulations"]["ranking"]["agreement"]
             assert all(0 <= agreement[side] <= 1 for side in ("teacher", "student", "random", "both"))
-            assert found["seconds"]["teacher"] > found["seconds"]["student"] > 0
+            costs = json.loads((finished / "data" / "costs" / "films" / f"l2e-{name}.json").read_text())
+            assert costs["seconds"]["teacher"] > costs["seconds"]["student"] > 0 and len(costs["training"]) == 4
+            assert "seconds" not in json.dumps(found)
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
         tables = report.partition("\n## Students against their teachers\n")[2].partition("\n## Parameters")[0]
         assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from explearn.pipeline.base.params import Params
-from explearn.reporting.content.machine_figures import MACHINE_FIGURES, join_costs
+from explearn.reporting.content.machine_figures import MACHINE_FIGURES
 from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.files import write_metrics, write_report
 from task_reports import metrics, task
@@ -22,7 +22,7 @@ def params() -> Params:
     names = ("films", "meals", "notes")
     adapters = ("sst2", "cola", "hatexplain")
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(names, adapters, strict=True)}
-    return Params.model_validate({"profile": "test", "tasks": list(names), "sources": sources})
+    return Params.of({"profile": "test", "tasks": list(names), "sources": sources})
 
 
 def tasks(slower: float) -> list[TaskReport]:
@@ -42,8 +42,8 @@ def tasks(slower: float) -> list[TaskReport]:
 
 def students(slower: float) -> list[dict[str, object]]:
     seconds = {name: 0.5 * slower for name in ("teacher", "classifier", "student_classified", "student")}
-    trained = [{"seconds": 10 * slower}]
-    return [{"task": "films", "teacher": "lime", "formulations": {}, "students": trained, "seconds": seconds}]
+    costs = {"seconds": seconds, "training": [10 * slower]}
+    return [{"task": "films", "teacher": "lime", "formulations": {}, "students": [], **costs}]
 
 
 def written(folder: Path, slower: float) -> dict[str, bytes]:
@@ -86,14 +86,6 @@ def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
     }
     assert found["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4
     assert found["headline"]["f1_by_task"] == {"films": 0.5, "meals": 0.5, "notes": 0.5}
-
-
-def test_costs_join_the_figures_method_by_method() -> None:
-    figures = {"expnet": {"f1": 0.5}, "random": {"f1": 0.2}}
-    assert join_costs(figures, {"expnet": {"throughput": 9.0}, "gone": {"throughput": 1.0}}) == {
-        "expnet": {"f1": 0.5, "throughput": 9.0},
-        "random": {"f1": 0.2},
-    }
 
 
 def test_help_of_the_report_waits_for_no_heavy_package() -> None:

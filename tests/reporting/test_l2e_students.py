@@ -23,9 +23,15 @@ def figures(teacher: float, student: float, p_value: float) -> dict[str, Any]:
 def document(task: str, teacher: str, of_metric: dict[str, Any]) -> dict[str, Any]:
     metrics = {name: of_metric for name in COMPARED}
     seconds = {"teacher": 0.5, "classifier": 0.01, "student_classified": 0.02, "student": 0.001}
-    students = [{"seconds": 10.0}, {"seconds": 20.0}]
     formulations = {"labelling": metrics}
-    return {"task": task, "teacher": teacher, "formulations": formulations, "students": students, "seconds": seconds}
+    return {
+        "task": task,
+        "teacher": teacher,
+        "formulations": formulations,
+        "students": [],
+        "seconds": seconds,
+        "training": [10.0, 20.0],
+    }
 
 
 def rows(tables: Any, start: str) -> list[list[str]]:

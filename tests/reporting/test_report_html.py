@@ -29,7 +29,7 @@ BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if 
 def params(*tasks: str) -> Params:
     names = [*tasks, "another"]
     sources = {name: {"kind": "embedded", "adapter": "corpus"} for name in names}
-    return Params.model_validate({"profile": HOSTILE, "tasks": names, "sources": sources})
+    return Params.of({"profile": HOSTILE, "tasks": names, "sources": sources})
 
 
 def attributed(example: Example, scores, method: str, predicted: str) -> Attribution:

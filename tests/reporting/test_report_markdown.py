@@ -34,7 +34,7 @@ SOURCE = {"kind": "embedded", "adapter": "corpus"}
 def params(*tasks: str) -> Params:
     # ExpNet leaves one task out, so there must be another.
     names = [*(tasks or ("films",)), "another"]
-    return Params.model_validate(
+    return Params.of(
         {
             "profile": "test",
             "tasks": names,
@@ -338,8 +338,8 @@ def test_plot_data_is_the_numbers(tmp_path):
 
 
 def test_bars_of_dvc_s_plots_begin_at_zero(repository):
-    stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    plots = [plot for stage in stages.values() for plots in stage.get("plots", ()) for plot in plots.values()]
+    listed = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["plots"]
+    plots = [plot for entry in listed for plot in entry.values()]
     names = {plot["template"] for plot in plots if "template" in plot}
     assert names
     for name in names:

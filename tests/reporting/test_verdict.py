@@ -30,7 +30,7 @@ from task_reports import check, comparison, metrics, similarity, task
 
 def params(tasks=("films", "meals"), adapters=("corpus", "corpus")) -> Params:
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
-    return Params.model_validate({"profile": "test", "tasks": list(tasks), "sources": sources})
+    return Params.of({"profile": "test", "tasks": list(tasks), "sources": sources})
 
 
 NOISE = np.array([0.0, -0.04, 0.03, 0.02, -0.01, 0.05, -0.05, 0.01])

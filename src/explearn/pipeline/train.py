@@ -102,7 +102,7 @@ def train_explainer(
 ) -> None:
     """Train a learned method of the run for a task, and keep it where the workspace says.
 
-    Raises UnknownNameError for a method that does not exist, ParamsError for one without a training of its own, and what
+    Raises UnknownNameError for a method that does not exist, ParamsError for one without a training, and what
     its `fit` raises.
     """
     info = get_info(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from explearn.metrics.significance import holm
@@ -237,7 +238,9 @@ def _certain(cells: Cells, significance: float) -> set[tuple[str, str, str]]:
 
 
 def student_times(documents: Sequence[Document]) -> list[Block]:
-    """How long teacher and student take for a text, and the training of a student; none where there is no document."""
+    """How long teacher and student take for a text, and the training of a student; none without a comparison that ran
+    on this machine."""
+    documents = [document for document in documents if "seconds" in document]
     if not documents:
         return []
     tasks = dict.fromkeys(d["task"] for d in documents)
@@ -260,7 +263,7 @@ def student_times(documents: Sequence[Document]) -> list[Block]:
                     ),
                     Markdown(f"{s['teacher'] / s['student']:,.1f}×"),
                     Markdown(f"{s['teacher'] / s['student_classified']:,.1f}×"),
-                    Markdown(f"{sum(x['seconds'] for x in document['students']) / len(document['students']):.0f}"),
+                    Markdown(f"{fmean(document['training']):.0f}"),
                 ]
             )
     header = [
