@@ -68,10 +68,11 @@ index: install ## write what the methods' classes declare: their index, the docs
 test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 	pytest --numprocesses=auto --dist=loadfile $(ARGS)
 
-lint: install ## check style, format, types, and that params.yaml and the methods' index are up to date
+lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .
 	ruff format --check .
 	mypy
+	lint-imports --no-logo
 	python scripts/make_index.py --check
 	python scripts/make_conf.py --check
 	python scripts/compose_params.py --check
