@@ -21,6 +21,7 @@ from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
+    from explearn.methods.base.listed_task import ListedTask
     from explearn.models.classifier import Classifier
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Explainer",
     "ExplearnError",
     "LearnedExplainer",
+    "ListedTask",
     "MethodInfo",
     "Rationale",
     "get_explainer",
@@ -47,6 +49,7 @@ _LAZY = {
     "Classifier": "explearn.models.classifier",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
+    "ListedTask": "explearn.methods.base.listed_task",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 
