@@ -2,8 +2,6 @@
 
 from dataclasses import asdict
 
-import pandas as pd
-
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json, write_text
 from explearn.models.classifier import Classifier
@@ -23,6 +21,9 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     Training is in mixed precision where the device has it (--precision auto): weights stay in fp32, and the classifier
     is judged and explained in fp32.
     """
+    # pandas takes half a second, which --help need not wait for.
+    import pandas as pd
+
     workspace = Workspace()
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)

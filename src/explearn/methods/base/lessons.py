@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
@@ -255,6 +254,8 @@ def combined(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np.float6
 
 def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
     """Ranks of a text's weights in (0, 1], equal ones sharing their mean; signed: of |w|, with the sign of w."""
+    from scipy.stats import rankdata  # takes half a second to import
+
     if not signed:
         return np.asarray(rankdata(weights) / len(weights))
     return np.asarray(np.sign(weights) * rankdata(np.abs(weights)) / len(weights))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from explearn.core.batching import random_batches
 from explearn.data.alignment import NO_WORD
@@ -197,6 +196,8 @@ def inside(lengths: torch.Tensor, tokens: int) -> torch.Tensor:
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | None:
+    from scipy.stats import rankdata  # takes half a second to import
+
     a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (first, second))
     norm = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / norm if norm > 0 else None
