@@ -14,7 +14,7 @@ import pyarrow as pa
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.memory import peak_from_here
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, known_infos
 from explearn.core.records import Example
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
@@ -29,7 +29,7 @@ from explearn.introspection.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.params import LEARNED, Params
 from explearn.pipeline.base.runs import Cost
 from explearn.pipeline.base.workspace import Workspace
 
@@ -122,6 +122,9 @@ def attribute_group(
     Raises as `group_methods` and `write_attributions` do.
     """
     methods = group_methods(group, task, params, workspace, seed)
+    if not methods:
+        with atomic_folder(workspace.attributions(task, group)):
+            return
     classifier = Classifier.from_pretrained(workspace.explained(task, group), compute)
     marked = workspace.read_gold(task, params)
     examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
@@ -142,9 +145,12 @@ def group_methods(
     learned_ROOM, the explainers of a room as trained; one that refines such a one; on_NAME, explainer NAME and the
     baselines run on the classifier that it trained; a variant, by its name, as its method would be run.
     Methods that draw at random take `seed` where their options name none.
+    A room of which the run trains no explainer is a group without methods.
+
     Raises UnknownNameError for a group that is none of these, ModelError for an explainer that was not trained.
     """
-    groups: dict[str, list[str]] = {name: list(methods) for name, methods in params.baseline_groups.items()}
+    groups: dict[str, list[str]] = {f"{LEARNED}{info.room}": [] for info in known_infos() if info.trained}
+    groups |= {name: list(methods) for name, methods in params.baseline_groups.items()}
     for name in params.learned:
         groups.setdefault(params.group_of(name), []).append(name)
     groups |= {name: [name] for name in params.variants}
