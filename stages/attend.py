@@ -12,7 +12,8 @@ from explearn.pipeline.base.workspace import Workspace
 
 @stage()
 def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
-    """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, head by head.
+    """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, in every
+    layer and head.
 
     Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts.
     """
@@ -24,7 +25,7 @@ def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
                 folder / f"{split}.parquet",
                 classifier,
                 workspace.read_examples(task, split),
-                params.attend.layer,
+                params.attend.layers,
                 params.attend.hidden_states,
                 f"{task}: attend to {split}",
             )

@@ -17,7 +17,7 @@ from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.expnet.explainer import ExpNet, TokenExamples
+from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
 from explearn.models.classifier import Classifier
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -139,9 +139,9 @@ class TestExplain:
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
         data = TokenExamples(torch.rand(6, 8), torch.tensor([1.0, 0, 0, 1, 0, 0]), np.array([0, 6]))
-        ExpNet(epochs=1).fit_tokens([data], encoder).save_pretrained(tmp_path / "expnet")
+        ExpNetPaper(epochs=1).fit_tokens([data], encoder).save_pretrained(tmp_path / "expnet")
         (found,) = records(
-            explain(tiny_folder, "--json", "--method", "expnet", "--explainer", tmp_path / "expnet", "lazy dog")
+            explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )
         assert all(0 < score < 1 for score in found["scores"])
 

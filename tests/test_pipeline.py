@@ -280,8 +280,8 @@ def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole
     task = checkout.params()["tasks"][0]
     features = checkout.root / "data" / "features" / task
     before = {path.name: path.read_bytes() for path in features.iterdir()}
-    assert read_feature_metadata(features / "test.parquet")["layer"] == tiny.LAYERS - 1
-    checkout.compose("attend.layer=0")
+    assert read_feature_metadata(features / "test.parquet")["attended"] == list(range(tiny.LAYERS))
+    checkout.compose("attend.layers=[0]")
     (tmp_path / "sitecustomize.py").write_text(KILLER, encoding="utf-8")
     path = os.pathsep.join([str(tmp_path), checkout.environment["PYTHONPATH"]])
     checkout.run("dvc", "repro", f"attend@{task}", check=False, PYTHONPATH=path)
@@ -291,7 +291,7 @@ def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole
 
     output = checkout.run("dvc", "repro", f"attend@{task}")
     assert stages(output) == {"attend"}
-    assert read_feature_metadata(features / "test.parquet")["layer"] == 0
+    assert read_feature_metadata(features / "test.parquet")["attended"] == [0]
     assert not any(p.name.startswith(f".{task}.partial-") for p in features.parent.iterdir())
     assert stages(checkout.run("dvc", "repro", f"attend@{task}")) == set()
 

@@ -35,7 +35,7 @@ class TestAgainstEagerAttention:
     def test_row_and_column_of_every_layer(self, kind: str, layer: int) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
         expected = tiny.eager_attentions(of, batch)[layer]
-        found = batch_features(of, batch, layer).attention
+        found = batch_features(of, batch, [layer]).attention
         assert found.shape == (len(batch), batch.input_ids.shape[1], 2 * tiny.HEADS)
         row, column = expected[:, :, 0, :], expected[:, :, :, 0]
         wanted = torch.cat([row, column], dim=1).transpose(1, 2)
@@ -67,9 +67,9 @@ class TestAgainstEagerAttention:
 
     def test_small_blocks_change_nothing(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
-        whole = batch_features(of, batch, -1).attention
+        whole = batch_features(of, batch, [-1]).attention
         monkeypatch.setattr(capture, "BLOCK_ELEMENTS", 1)  # one text, one head at a time
-        torch.testing.assert_close(batch_features(of, batch, -1).attention, whole, atol=1e-6, rtol=0)
+        torch.testing.assert_close(batch_features(of, batch, [-1]).attention, whole, atol=1e-6, rtol=0)
 
     def test_the_model_keeps_its_fused_attention_and_its_output(self, kind: str) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
@@ -197,5 +197,5 @@ class TestUnsupported:
         batch = of.batch(of.encode(tiny.TEXTS))
         expected = tiny.eager_attentions(of, batch)
         assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
-        found = batch_features(of, batch, 3).attention[..., : tiny.HEADS]
+        found = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
         torch.testing.assert_close(found, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)

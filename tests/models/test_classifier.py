@@ -19,7 +19,7 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, DeviceError, ModelError, UnknownNameError
 from explearn.core.records import Example
-from explearn.methods.expnet.explainer import ExpNet, TokenExamples
+from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
 from explearn.models.classifier import Classifier, max_length
 from explearn.models.encoder import check_weights, embedded_encoder, file_sha256, resolve_encoder
 
@@ -325,10 +325,12 @@ class TestFreezing:
         of = tiny.make_classifier(kind, 3)
         before = self.state(of)
         batch = of.batch(of.encode(tiny.TEXTS[:1]))
-        features = batch_features(of, batch, -1).attention[0]
+        features = batch_features(of, batch, [-1]).attention[0]
         marks = torch.arange(len(features)).remainder(2).float()
         encoder = {"layer": 2, "layers": 3, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
-        expnet = ExpNet(epochs=2).fit_tokens([TokenExamples(features, marks, np.array([0, len(features)]))], encoder)
+        expnet = ExpNetPaper(epochs=2).fit_tokens(
+            [TokenExamples(features, marks, np.array([0, len(features)]))], encoder
+        )
         assert len(list(expnet.explain(of, TEXTS))) == len(TEXTS)
         assert self.state(of) == before
 

@@ -29,7 +29,7 @@ EXAMPLES = [
 @pytest.mark.parametrize("hidden", [False, True])
 def test_reading_features_off_leaves_the_model_as_it_was(tmp_path: Path, hidden: bool) -> None:
     of = tiny.make_classifier("bert")
-    write_features(tmp_path / "f.parquet", of, EXAMPLES, layer=-1, hidden=hidden)
+    write_features(tmp_path / "f.parquet", of, EXAMPLES, hidden=hidden)
     assert tiny.hooks(of.model) == 0
 
 
@@ -37,7 +37,7 @@ def test_reading_features_off_leaves_the_model_as_it_was(tmp_path: Path, hidden:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidden: bool) -> None:
     of = tiny.classifier(kind, 3)
-    write_features(tmp_path / "f.parquet", of, EXAMPLES, layer=-2, hidden=hidden)
+    write_features(tmp_path / "f.parquet", of, EXAMPLES, layers=[-2], hidden=hidden)
     found = list(read_features(tmp_path / "f.parquet", hidden))
     assert [row.example_id for row in found] == [example.id for example in EXAMPLES]
     for row, example in zip(found, EXAMPLES, strict=True):
@@ -58,10 +58,10 @@ def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidd
 
 def test_the_metadata_say_where_the_features_come_from(tmp_path: Path) -> None:
     of = tiny.classifier("bert")
-    write_features(tmp_path / "f.parquet", of, EXAMPLES, layer=-1)
+    write_features(tmp_path / "f.parquet", of, EXAMPLES)
     assert read_feature_metadata(tmp_path / "f.parquet") == {
         "classifier": of.fingerprint,
-        "layer": 2,
+        "attended": [0, 1, 2],
         "layers": 3,
         "heads": 4,
         "hidden_size": 32,
@@ -104,7 +104,7 @@ def test_no_examples(tmp_path: Path) -> None:
 def test_a_text_without_pieces_has_no_features(tmp_path: Path) -> None:
     examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
     write_features(tmp_path / "f.parquet", tiny.classifier("bert"), examples)
-    assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 8), (4, 8)]
+    assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
 
 
 def test_pieces_of_no_word_are_stored_as_such(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ class TestDamage:
         write_features(path, tiny.classifier("bert"), EXAMPLES)
         before = path.read_bytes()
         with pytest.raises(ParamsError, match="layer 9 does not exist"):
-            write_features(path, tiny.classifier("bert"), EXAMPLES, layer=9)
+            write_features(path, tiny.classifier("bert"), EXAMPLES, layers=[9])
         assert path.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
 
@@ -166,9 +166,9 @@ class TestDamage:
 def test_padding_changes_no_feature(kind: str) -> None:
     of = tiny.classifier(kind)
     encodings = of.encode(tiny.TEXTS)
-    together = batch_features(of, of.batch(encodings), -1, hidden=True)
+    together = batch_features(of, of.batch(encodings), hidden=True)
     for row, encoding in enumerate(encodings):
-        alone = batch_features(of, of.batch([encoding]), -1, hidden=True)
+        alone = batch_features(of, of.batch([encoding]), hidden=True)
         length = len(encoding)
         np.testing.assert_allclose(together.attention[row, :length], alone.attention[0], atol=1e-5)
         assert together.hidden is not None and alone.hidden is not None

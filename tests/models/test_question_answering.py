@@ -169,7 +169,7 @@ def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
 def test_attention_features_are_there_and_aml_says_that_it_cannot() -> None:
     answerer = tiny.make_answerer()
     batch = answerer.batch(answerer.encode(QUESTIONS))
-    found = batch_features(answerer, batch, -1, True)
+    found = batch_features(answerer, batch, [-1], True)
     assert found.hidden is not None and found.hidden.shape[:2] == batch.input_ids.shape
     with pytest.raises(UnsupportedError, match="a model that answers questions"):
         PAML().fit(ListedTask(answerer, examples(), examples("validation")))

@@ -30,11 +30,16 @@ ENTRY_POINTS = "explearn.methods"
 
 
 BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "expnet_few_shot": {
+        "of": "expnet",
+        "protocol": "few_shot",
+        "summary": "ExpNet trained on a few marked texts of the task, and without marks on its others.",
+    },
     "expnet_in_domain": {
         "of": "expnet",
         "protocol": "in_domain",
         "summary": "ExpNet trained on the task's own rationales.",
-    }
+    },
 }
 """Variants that every run knows: name -> `of`, `summary`, and the options it stands for."""
 

@@ -154,10 +154,10 @@ class FinetuneParams(Section):
 
 
 class AttendParams(Section):
-    layer: int = -1
-    """Encoder layer whose attention is taken, counted from 0, or from the end when negative."""
+    layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
+    """Encoder layers whose attention is taken, counted from 0, or from the end when negative."""
     hidden_states: bool = False
-    """Also store the last layer's hidden states, for ExpNet's ablations (Table 4)."""
+    """Also store the last layer's hidden states, for the ablations of ExpNet's paper (Table 4)."""
 
 
 class TeachParams(Section):

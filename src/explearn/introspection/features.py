@@ -4,11 +4,11 @@ Parquet."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
-from explearn.core.errors import DataError, first_line
+from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.records import Example
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
-from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
+from explearn.introspection.capture import layer_count, resolve_layer
+from explearn.introspection.cls_attention import run_with_cls_attention
 from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""
 
+Layers = Literal["all"] | Sequence[int]
+"""Which layers' attention to take: indices from 0, or from the end when negative."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenFeatures:
     """Features of one batch.
 
-    attention: float, (batch, tokens, 2H): [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
+    attention: float, (batch, tokens, layers * 2H): for each layer [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
     hidden: the last layer's hidden states, (batch, tokens, d), or None when not asked for.
     logits: float32, (batch, C).
     """
@@ -44,22 +48,28 @@ class TokenFeatures:
     logits: torch.Tensor
 
 
-@torch.inference_mode()
-def batch_features(classifier: Classifier, batch: Batch, layer: int, hidden: bool = False) -> TokenFeatures:
-    """Features of every position in one forward pass. `layer` counts from the end when negative.
+def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
+    """Layer indices from 0.
 
     Raises UnsupportedError for architectures whose attention cannot be captured, ParamsError for a layer that does not
-    exist.
+    exist, one named twice, or none.
     """
-    index = resolve_layer(classifier.model, layer)
+    if layers == "all":
+        return list(range(layer_count(model)))
+    found = [resolve_layer(model, layer) for layer in layers]
+    if not found or len(set(found)) < len(found):
+        raise ParamsError(f"layers: got {list(layers)}; expected one or more, each once, or all")
+    return found
+
+
+@torch.inference_mode()
+def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all", hidden: bool = False) -> TokenFeatures:
+    """Features of every position in one forward pass. Raises as `resolve_layers` does."""
+    indices = resolve_layers(classifier.model, layers)
     states: list[torch.Tensor] = []
-    with (
-        capture_attention(classifier.model, cls_row_and_column, [index]) as captured,
-        _last_states(classifier.model, states),
-        classifier.autocast(),
-    ):
-        logits = classifier.model(**batch.model_inputs()).logits.float()
-    return TokenFeatures(captured.of(index), states[0].float() if hidden else None, logits)
+    with _last_states(classifier.model, states), classifier.autocast():
+        output, attention = run_with_cls_attention(classifier.model, batch.model_inputs(), indices)
+    return TokenFeatures(attention, states[0].float() if hidden else None, output.logits.float())
 
 
 @contextmanager
@@ -77,8 +87,8 @@ def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
 class ExampleFeatures:
     """Stored features of one example, its special tokens left out.
 
-    attention: float32, (tokens, 2H). hidden: float32, (tokens, d), or None. word_ids: int, (tokens,), NO_WORD for a
-    piece of no word. predicted: name of the predicted class. probabilities: (C,).
+    attention: float32, (tokens, layers * 2H), as in TokenFeatures. hidden: float32, (tokens, d), or None. word_ids:
+    int, (tokens,), NO_WORD for a piece of no word. predicted: name of the predicted class. probabilities: (C,).
     """
 
     example_id: str
@@ -103,22 +113,31 @@ def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.
     return pa.schema(fields)
 
 
-def feature_source(classifier: Classifier, layer: int = -1) -> dict[str, Any]:
-    """What features are taken from: classifier (fingerprint), layer, layers, heads and hidden_size."""
+def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
+    """What features are taken from.
+
+    classifier: its fingerprint. attended: the layers that the attention is of, from 0. layers: how many the encoder
+    has. heads: in each. hidden_size.
+    """
     config: Any = classifier.model.config
     return {
         "classifier": classifier.fingerprint,
-        "layer": resolve_layer(classifier.model, layer),
+        "attended": resolve_layers(classifier.model, layers),
         "layers": layer_count(classifier.model),
         "heads": int(config.num_attention_heads),
         "hidden_size": int(config.hidden_size),
     }
 
 
+def attention_width(source: Mapping[str, Any]) -> int:
+    """Attention features a sub-token has, of those that `source` (see `feature_source`) describes."""
+    return len(source["attended"]) * 2 * int(source["heads"])
+
+
 def compute_features(
     classifier: Classifier,
     examples: Sequence[Example],
-    layer: int = -1,
+    layers: Layers = "all",
     hidden: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> list[ExampleFeatures]:
@@ -126,7 +145,7 @@ def compute_features(
     encodings = classifier.encode(examples)
     rows: dict[int, ExampleFeatures] = {}
     for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
-        features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layer, hidden)
+        features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layers, hidden)
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
         probabilities = features.logits.double().softmax(-1).cpu().numpy()
@@ -149,21 +168,21 @@ def write_features(
     target: str | os.PathLike[str],
     classifier: Classifier,
     examples: Sequence[Example],
-    layer: int = -1,
+    layers: Layers = "all",
     hidden: bool = False,
     description: str | None = None,
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
     config: Any = classifier.model.config
-    schema = feature_schema(2 * int(config.num_attention_heads), int(config.hidden_size) if hidden else None)
-    metadata = {**feature_source(classifier, layer), "texts": len(examples)}
+    metadata = {**feature_source(classifier, layers), "texts": len(examples)}
+    schema = feature_schema(attention_width(metadata), int(config.hidden_size) if hidden else None)
     remaining = iter(examples)
     with (
         parquet_writer(target, schema, metadata) as writer,
         tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
     ):
         while shard := list(islice(remaining, SHARD_TEXTS)):
-            writer.write_table(_table(compute_features(classifier, shard, layer, hidden, bar.update), schema))
+            writer.write_table(_table(compute_features(classifier, shard, layers, hidden, bar.update), schema))
 
 
 def _table(rows: Sequence[ExampleFeatures], schema: pa.Schema) -> pa.Table:
@@ -188,12 +207,12 @@ def _table(rows: Sequence[ExampleFeatures], schema: pa.Schema) -> pa.Table:
 
 
 def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """classifier (fingerprint), layer, layers, heads, hidden_size and texts of a feature file.
+    """What a feature file was taken from (`feature_source`), and `texts`, how many it holds.
 
     Raises DataError when the file is not one, or holds fewer texts than were written.
     """
     metadata = read_metadata(path)
-    if not {"classifier", "layer", "heads", "hidden_size", "texts"} <= metadata.keys():
+    if not {"classifier", "attended", "heads", "hidden_size", "texts"} <= metadata.keys():
         raise DataError(f"{path}: no attention features; expected a file written by the stage attend")
     with open_parquet(path) as file:
         found = file.metadata.num_rows
@@ -209,7 +228,7 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
     """
     metadata = read_feature_metadata(path)
     width = int(metadata["hidden_size"]) if hidden else None
-    schema = feature_schema(2 * int(metadata["heads"]), width)
+    schema = feature_schema(attention_width(metadata), width)
     with open_parquet(path) as file:
         if hidden and "hidden" not in file.schema_arrow.names:
             raise DataError(f"{path}: holds no hidden states; run the stage attend with attend.hidden_states=true")

@@ -11,7 +11,7 @@ import torch
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.core.sections import members
-from explearn.introspection.features import ExampleFeatures, compute_features, feature_source
+from explearn.introspection.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData
 from explearn.models.classifier import Classifier
@@ -43,7 +43,7 @@ class ListedTask:
         encoder, encoder_revision: pretrained encoder that the classifier comes from.
         untrained_encoder: makes that encoder with a new head (default: load `encoder`).
         balanced: whether the classifier was fine-tuned with classes weighed against their frequency.
-        layer: whose attention features are taken; negative counts from the end.
+        layers: whose attention features are taken (default: all); negative counts from the end.
         seed: of teachers that draw at random.
         search_file: where a search for options keeps its trials.
 
@@ -66,7 +66,7 @@ class ListedTask:
         encoder_revision: str | None = None,
         untrained_encoder: Callable[[], torch.nn.Module] | None = None,
         balanced: bool = True,
-        layer: int = -1,
+        layers: Layers = "all",
         seed: int = 13,
         search_file: Path | None = None,
     ) -> None:
@@ -74,9 +74,9 @@ class ListedTask:
         self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
         self._lessons, self._teachers = dict(lessons or {}), dict(teachers or {})
-        self._untrained_encoder, self._layer, self._seed, self._search_file = (
+        self._untrained_encoder, self._layers, self._seed, self._search_file = (
             untrained_encoder,
-            layer,
+            layers,
             seed,
             search_file,
         )
@@ -121,8 +121,8 @@ class ListedTask:
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        source = feature_source(self.classifier, self._layer)
-        return source, compute_features(self.classifier, self.examples(split), self._layer, hidden)
+        source = feature_source(self.classifier, self._layers)
+        return source, compute_features(self.classifier, self.examples(split), self._layers, hidden)
 
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:

@@ -96,7 +96,7 @@ class TaskData(Protocol):
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
         """Attention features of a split's texts, `hidden` states too if asked for.
 
-        The first part says what they were taken from: layer, layers, heads and hidden_size.
+        The first part says what they were taken from (`explearn.introspection.features.feature_source`).
         """
 
     def lessons(self, teacher: str) -> Lessons:

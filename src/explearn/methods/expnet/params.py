@@ -1,4 +1,4 @@
-"""Options of ExpNet."""
+"""Options of ExpNet, and of ExpNet as its paper has it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,49 @@ from pydantic import Field
 
 from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Section
 
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
 
 class ExpNetParams(Section):
+    protocol: Literal["universal", "few_shot", "in_domain"] = "universal"
+    """Learn from a consensus of signals on the task's own texts, itself learned from the other tasks' marks; from that
+    and a few marked texts of the task; or from all of the task's marks and nothing else."""
+    marks: PositiveInt = 10
+    """few_shot: marked texts of the task to learn from, drawn by seed. With as many as there are: in_domain."""
+    pseudo_weight: Annotated[float, Field(gt=0)] = 10.0
+    """few_shot: marked texts that the consensus weighs as much as: n marked texts have n / (n + pseudo_weight) of the
+    weight in training."""
+    max_texts: PositiveInt | None = 500
+    """universal, few_shot: most texts of a task that signals are computed of, drawn by seed; null: all."""
+    sharpness: Annotated[float, Field(gt=0)] = 2.0
+    """universal, few_shot: how steeply a word's target rises from 0 to 1 with the consensus, per standard deviation in
+    the text."""
+    layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
+    """Layers whose attention is read, from 0, or from the end when negative."""
+    attention: Literal["row_and_column", "row", "column"] = "row_and_column"
+    """What is read of a head: what [CLS] attends to (row), what attends to [CLS] (column), or both."""
+    select: PositiveInt | None = None
+    """Most numbers read of a word (one for each layer, head, and row or column): those with the largest weights in a
+    first training; a second one learns with them alone. null: all."""
+    hidden: PositiveInt = 32
+    """Units of the hidden layer."""
+    input_dropout: Rate = 0.1
+    """Share of the inputs that is dropped at random in training."""
+    dropout: Rate = 0.2
+    """Share of the hidden units that is dropped at random in training."""
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-3
+    """Of AdamW, without a schedule."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of AdamW."""
+    epochs: PositiveInt = 60
+    """Passes over the training words."""
+    batch_size: PositiveInt = 512
+    """Words a step."""
+    threshold: OpenFraction = 0.5
+    """Score from which a word counts as evidence."""
+
+
+class ExpNetPaperParams(Section):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
     hidden: PositiveInt = 16

@@ -42,6 +42,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 ON_MODEL = "on_"
 """Prefix of the group of an explainer with a classifier of its own, and the baselines that are run on that."""
 
+FROM_OTHER_TASKS = ("leave_one_task_out", "universal", "few_shot")
+"""Values of an explainer's option `protocol` that take the marks of other tasks."""
+
 LEARNED = "learned_"
 """Prefix of the group of the learned explainers of one room that explain the task's classifier."""
 
@@ -176,7 +179,7 @@ class Params(Section):
                 options = self.options_of(name)
             except ParamsError as error:
                 raise ValueError(f"variants.{name}: {error}") from error
-            if options.get("protocol") == "leave_one_task_out" and len(self.tasks) < 2:
+            if options.get("protocol") in FROM_OTHER_TASKS and len(self.tasks) < 2:
                 raise ValueError(
                     f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
                     "add another, or take one that learns in domain"

@@ -59,7 +59,7 @@ EXPNET_F1 = PaperTable(
     column=Column("f1", "F1", True),
     adapters=_EXPNET_ADAPTERS,
     figures={
-        "expnet": (0.398, 0.468, 0.473),
+        "expnet_paper": (0.398, 0.468, 0.473),
         "random": (0.258, 0.387, 0.293),
         "shap": (0.330, 0.330, 0.276),
         "lime": (0.347, 0.323, 0.290),
@@ -83,7 +83,7 @@ EXPNET_PRECISION = PaperTable(
     column=Column("precision", "Precision", True),
     adapters=_EXPNET_ADAPTERS,
     figures={
-        "expnet": (0.285, 0.349, 0.466),
+        "expnet_paper": (0.285, 0.349, 0.466),
         "random": (0.259, 0.388, 0.178),
         "shap": (0.392, 0.202, 0.384),
         "lime": (0.408, 0.198, 0.376),
@@ -106,7 +106,7 @@ EXPNET_RECALL = PaperTable(
     column=Column("recall", "Recall", True),
     adapters=_EXPNET_ADAPTERS,
     figures={
-        "expnet": (0.660, 0.707, 0.478),
+        "expnet_paper": (0.660, 0.707, 0.478),
         "random": (0.256, 0.385, 0.830),
         "shap": (0.284, 0.902, 0.215),
         "lime": (0.301, 0.878, 0.236),
@@ -130,7 +130,7 @@ EXPNET_THROUGHPUT = PaperTable(
     adapters={},
     needs=("sst2", "cola", "hatexplain"),
     figures={
-        "expnet": (13.889,),
+        "expnet_paper": (13.889,),
         "raw_attention": (19.23,),
         "rollout": (15.38,),
         "attcat": (7.194,),

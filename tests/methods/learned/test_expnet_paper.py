@@ -18,7 +18,7 @@ from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsErr
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import write_examples, write_json, write_rationales
 from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features, write_features
-from explearn.methods.expnet.explainer import ExpNet, TokenExamples, focal_loss
+from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples, focal_loss
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
@@ -71,14 +71,16 @@ def planted(texts: int, seed: int, width: int = 8) -> TokenExamples:
     return TokenExamples(features, labels, np.arange(texts + 1) * 12)
 
 
-def scores(expnet: ExpNet, features: torch.Tensor) -> torch.Tensor:
+def scores(expnet: ExpNetPaper, features: torch.Tensor) -> torch.Tensor:
     return expnet.score(TokenFeatures(features[None], None, torch.zeros(1, 2)))[0]
 
 
 class TestLearning:
     @pytest.mark.parametrize("standardize", [False, True])
     def test_finds_the_column_that_marks_evidence(self, standardize: bool) -> None:
-        expnet = ExpNet(learning_rate=1e-2, standardize=standardize).fit_tokens([planted(150, seed=1)], ENCODER, ["a"])
+        expnet = ExpNetPaper(learning_rate=1e-2, standardize=standardize).fit_tokens(
+            [planted(150, seed=1)], ENCODER, ["a"]
+        )
         unseen = planted(50, seed=2)
         found = scores(expnet, unseen.features)
         assert roc_auc_score(unseen.labels, found) > 0.99
@@ -93,27 +95,27 @@ class TestLearning:
         together = TokenExamples(
             torch.cat([p.features for p in parts]), torch.cat([p.labels for p in parts]), np.arange(81) * 12
         )
-        apart = ExpNet(epochs=2).fit_tokens(parts, ENCODER)
-        pooled = ExpNet(epochs=2).fit_tokens([together], ENCODER)
+        apart = ExpNetPaper(epochs=2).fit_tokens(parts, ENCODER)
+        pooled = ExpNetPaper(epochs=2).fit_tokens([together], ENCODER)
         assert torch.equal(scores(apart, parts[0].features), scores(pooled, parts[0].features))
 
     def test_the_seed_decides(self) -> None:
         data = [planted(20, seed=1)]
-        first, again, other = (ExpNet(epochs=2, seed=seed).fit_tokens(data, ENCODER) for seed in (5, 5, 6))
+        first, again, other = (ExpNetPaper(epochs=2, seed=seed).fit_tokens(data, ENCODER) for seed in (5, 5, 6))
         assert torch.equal(scores(first, data[0].features), scores(again, data[0].features))
         assert not torch.equal(scores(first, data[0].features), scores(other, data[0].features))
 
     def test_the_network_is_that_of_the_paper(self) -> None:
         """Linear(2H, 16) - ReLU - Linear(16, 1): 12 heads make 24 * 16 + 16 + 16 + 1 = 417 parameters."""
         data = planted(4, seed=1, width=24)
-        expnet = ExpNet(epochs=1).fit_tokens([data], {**ENCODER, "heads": 12})
+        expnet = ExpNetPaper(epochs=1).fit_tokens([data], {**ENCODER, "heads": 12})
         assert expnet.network is not None
         assert sum(p.numel() for p in expnet.network.parameters()) == 417
         assert not any(p.requires_grad for p in expnet.network.parameters())
 
     def test_classifiers_of_two_architectures_do_not_mix(self) -> None:
         with pytest.raises(ParamsError, match=r"widths \[8, 24\]; expected classifiers of one architecture"):
-            ExpNet().fit_tokens([planted(4, seed=1), planted(4, seed=1, width=24)], ENCODER)
+            ExpNetPaper().fit_tokens([planted(4, seed=1), planted(4, seed=1, width=24)], ENCODER)
 
     @pytest.mark.parametrize(
         ("option", "value"),
@@ -121,7 +123,7 @@ class TestLearning:
     )
     def test_an_option_s_bad_value(self, option: str, value: Any) -> None:
         with pytest.raises(ParamsError, match=f"{option}: got {value!r}; expected"):
-            ExpNet(**{option: value})
+            ExpNetPaper(**{option: value})
 
 
 def row(example_id: str, word_ids: list[int], predicted: str = "yes", hidden: bool = False) -> ExampleFeatures:
@@ -138,30 +140,32 @@ def row(example_id: str, word_ids: list[int], predicted: str = "yes", hidden: bo
 
 class TestTrainingTokens:
     def test_every_piece_of_a_marked_word_is_evidence(self) -> None:
-        found = ExpNet().token_examples([row("a", [0, 0, 1, -1, 2, 2, 2])], {"a": (True, False, True)}, {"a": "yes"})
+        found = ExpNetPaper().token_examples(
+            [row("a", [0, 0, 1, -1, 2, 2, 2])], {"a": (True, False, True)}, {"a": "yes"}
+        )
         assert found.labels.tolist() == [1, 1, 0, 0, 1, 1, 1]
         assert found.starts.tolist() == [0, 7]
 
     def test_a_marked_word_behind_truncation_is_no_loss(self) -> None:
-        found = ExpNet().token_examples([row("a", [0, 1])], {"a": (False, True, True, True)}, {"a": "yes"})
+        found = ExpNetPaper().token_examples([row("a", [0, 1])], {"a": (False, True, True, True)}, {"a": "yes"})
         assert found.labels.tolist() == [0, 1]
 
     def test_only_right_predictions_and_marked_texts_are_used(self) -> None:
         rows = [row("right", [0, 1]), row("wrong", [0, 1], predicted="no"), row("unmarked", [0, 1])]
         masks = {"right": (True, False), "wrong": (True, True)}
-        found = ExpNet().token_examples(rows, masks, dict.fromkeys(("right", "wrong", "unmarked"), "yes"))
+        found = ExpNetPaper().token_examples(rows, masks, dict.fromkeys(("right", "wrong", "unmarked"), "yes"))
         assert len(found) == 1
         assert found.labels.tolist() == [1, 0]
         assert found.features.tolist() == rows[0].attention.tolist()
 
     def test_nothing_to_learn_from(self) -> None:
         with pytest.raises(DataError, match="no text has both a rationale and a right prediction"):
-            ExpNet().token_examples([row("a", [0], predicted="no")], {"a": (True,)}, {"a": "yes"})
+            ExpNetPaper().token_examples([row("a", [0], predicted="no")], {"a": (True,)}, {"a": "yes"})
 
     def test_a_text_without_pieces_does_not_spoil_the_training(self) -> None:
         rows = [row("a", [0, 1]), row("vanished", [])]
         masks = {"a": (True, False), "vanished": (True,)}
-        expnet = ExpNet(epochs=3, batch_size=1)
+        expnet = ExpNetPaper(epochs=3, batch_size=1)
         expnet.fit_tokens([expnet.token_examples(rows, masks, {"a": "yes", "vanished": "yes"})], ENCODER)
         assert np.isfinite(expnet.losses).all()
 
@@ -169,7 +173,9 @@ class TestTrainingTokens:
     def test_each_variant_takes_its_columns(self, features: Any, width: int) -> None:
         text = row("a", [0, 1, 2], hidden=True)
         found = (
-            ExpNet(features=features).token_examples([text], {"a": (True, False, False)}, {"a": "yes"}).features.numpy()
+            ExpNetPaper(features=features)
+            .token_examples([text], {"a": (True, False, False)}, {"a": "yes"})
+            .features.numpy()
         )
         assert text.hidden is not None
         expected = {
@@ -185,14 +191,14 @@ class TestTrainingTokens:
     @pytest.mark.parametrize("features", ["hidden", "hidden_and_attention"])
     def test_hidden_states_must_be_there(self, features: Any) -> None:
         with pytest.raises(DataError, match=r"need hidden states; run attend with attend\.hidden_states=true"):
-            ExpNet(features=features).token_examples([row("a", [0])], {"a": (True,)}, {"a": "yes"})
+            ExpNetPaper(features=features).token_examples([row("a", [0])], {"a": (True,)}, {"a": "yes"})
 
 
-def trained(of: Classifier, features: Any = "full", **options: Any) -> ExpNet:
+def trained(of: Classifier, features: Any = "full", **options: Any) -> ExpNetPaper:
     """Trained on the classifier's own features, to mark every third token."""
-    expnet = ExpNet(**{"features": features, "epochs": 2, **options})
+    expnet = ExpNetPaper(**{"features": features, "epochs": 2, **options})
     batch = of.batch(of.encode([tiny.TEXTS[3]]))
-    found = batch_features(of, batch, 2, hidden=True)
+    found = batch_features(of, batch, [2], hidden=True)
     assert found.hidden is not None
     x = expnet._select(found.attention[0], found.hidden[0])
     data = TokenExamples(x, (torch.arange(len(x)) % 3 == 0).float(), np.array([0, len(x)]))
@@ -208,7 +214,7 @@ class TestExplaining:
         assert expnet.network is not None and expnet.offset is not None and expnet.scale is not None
         for found, text in zip(expnet.explain(of, [*tiny.TEXTS, *tiny.PAIRS]), [*tiny.TEXTS, *tiny.PAIRS], strict=True):
             (encoding,) = of.encode([text])
-            alone = batch_features(of, of.batch([encoding]), 2, hidden=True)
+            alone = batch_features(of, of.batch([encoding]), [2], hidden=True)
             assert alone.hidden is not None
             x = expnet._select(alone.attention[0], alone.hidden[0])[encoding.positions]
             expected = expnet.network((x - expnet.offset) / expnet.scale).squeeze(-1).sigmoid()
@@ -251,8 +257,8 @@ class TestExplaining:
         assert len(list(trained(tiny.classifier("bert")).explain(other, tiny.TEXTS))) == len(tiny.TEXTS)
 
     def test_untrained(self) -> None:
-        with pytest.raises(ModelError, match="this ExpNet is not trained"):
-            list(explearn.get_explainer("expnet").explain(tiny.classifier("bert"), tiny.TEXTS))
+        with pytest.raises(ModelError, match="this ExpNetPaper is not trained"):
+            list(explearn.get_explainer("expnet_paper").explain(tiny.classifier("bert"), tiny.TEXTS))
 
 
 class TestFiles:
@@ -261,17 +267,17 @@ class TestFiles:
         of = tiny.classifier("bert")
         expnet = trained(of, features, standardize=True, hidden=5, threshold=0.4, protocol="in_domain", seed=2)
         expnet.save_pretrained(tmp_path / "it")
-        loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
-        assert isinstance(loaded, ExpNet)
+        loaded = explearn.get_explainer("expnet_paper", path=str(tmp_path / "it"))
+        assert isinstance(loaded, ExpNetPaper)
         for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
-            assert b.method == "expnet_in_domain"
+            assert b.method == "expnet_paper"
         assert loaded.all_options() == expnet.all_options()
         assert (loaded.encoder, loaded.trained_on, loaded.losses) == (ENCODER, ["made up"], expnet.losses)
 
     def test_every_option_is_kept(self) -> None:
-        assert list(ExpNet().all_options()) == [
-            name for name in explearn.methods.base.registry.accepted_options("expnet")
+        assert list(ExpNetPaper().all_options()) == [
+            name for name in explearn.methods.base.registry.accepted_options("expnet_paper")
         ]
 
     def test_weights_lie_in_safetensors_and_the_rest_in_json(self, tmp_path: Path) -> None:
@@ -280,20 +286,20 @@ class TestFiles:
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="not trained; there is nothing to save"):
-            ExpNet().save_pretrained(tmp_path / "it")
+            ExpNetPaper().save_pretrained(tmp_path / "it")
         assert list(tmp_path.iterdir()) == []
 
     @staticmethod
     def refused(folder: Path) -> str:
         with pytest.raises(ExplearnError) as caught:
-            ExpNet.from_pretrained(folder)
+            ExpNetPaper.from_pretrained(folder)
         assert str(folder) in str(caught.value)
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, ModelError)
         return str(caught.value)
 
     def test_no_folder(self, tmp_path: Path) -> None:
-        assert "not a trained ExpNet" in self.refused(tmp_path / "nothing")
+        assert "not a trained ExpNetPaper" in self.refused(tmp_path / "nothing")
 
     @pytest.mark.parametrize("name", ["config.json", "expnet.safetensors"])
     @pytest.mark.parametrize("keep", [None, 0.0, 0.5])
@@ -326,7 +332,7 @@ class TestFiles:
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         self.refused(tmp_path / "it")
 
-    @pytest.mark.parametrize("config", ["[]", "3", '"ExpNet"'])
+    @pytest.mark.parametrize("config", ["[]", "3", '"ExpNetPaper"'])
     def test_a_configuration_of_another_kind(self, tmp_path: Path, config: str) -> None:
         trained(tiny.classifier("bert")).save_pretrained(tmp_path / "it")
         (tmp_path / "it" / "config.json").write_text(config)
@@ -352,6 +358,8 @@ def make_params(*tasks: str, **sections: Any) -> Params:
 
 def fill(workspace: Workspace, task: str, of: Classifier, marked: bool = True) -> None:
     """What the stages before `train` leave: the first word of each text is marked, every prediction is right."""
+    of.model.save_pretrained(workspace.classifier(task))
+    of.tokenizer.save_pretrained(workspace.classifier(task))
     for split in ("train", "validation", "test"):
         rows = [
             Example(f"{task}-{split}-{i}", tuple(text.split()), of.predict([text])[0], split, task)
@@ -380,32 +388,34 @@ class TestProtocols:
     def test_leaving_a_task_out_reads_none_of_its_files(self, workspace: Workspace) -> None:
         """Nothing of task c exists."""
         params = make_params("a", "b", "c")
-        expnet = ExpNet(epochs=1).fit(WorkspaceTask(workspace, params, "c", CPU))
+        expnet = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, params, "c", CPU))
         assert expnet.trained_on == ["a", "b"]
         assert expnet.encoder == {"layer": 2, "layers": 3, "heads": 4, "hidden_size": 32}
 
     def test_the_held_out_task_changes_nothing(self, workspace: Workspace) -> None:
-        without = ExpNet(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "c"), "c", CPU))
-        held_out = ExpNet(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "b"), "b", CPU))
+        without = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "c"), "c", CPU))
+        held_out = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "b"), "b", CPU))
         features = planted(1, seed=0).features
         assert held_out.trained_on == without.trained_on == ["a"]
         assert torch.equal(scores(held_out, features), scores(without, features))
 
     def test_in_domain_reads_the_task_alone(self, workspace: Workspace) -> None:
-        expnet = ExpNet(epochs=1, protocol="in_domain").fit(WorkspaceTask(workspace, make_params("c", "b"), "b", CPU))
+        expnet = ExpNetPaper(epochs=1, protocol="in_domain").fit(
+            WorkspaceTask(workspace, make_params("c", "b"), "b", CPU)
+        )
         assert expnet.trained_on == ["b"]
 
     def test_a_single_task_cannot_be_left_out(self, workspace: Workspace) -> None:
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNet().fit(WorkspaceTask(workspace, make_params("a", **IN_DOMAIN), "a", CPU))
+            ExpNetPaper().fit(WorkspaceTask(workspace, make_params("a", **IN_DOMAIN), "a", CPU))
 
     def test_a_task_without_marked_words_is_named(self, tmp_path: Path) -> None:
         workspace = Workspace(tmp_path)
         fill(workspace, "bare", tiny.classifier("bert"), marked=False)
         with pytest.raises(DataError, match="task 'bare', split 'train': no text has both a rationale"):
-            ExpNet().fit(WorkspaceTask(workspace, make_params("a", "bare"), "a", CPU))
+            ExpNetPaper().fit(WorkspaceTask(workspace, make_params("a", "bare"), "a", CPU))
 
     def test_the_split_with_the_rationales_is_a_parameter(self, workspace: Workspace) -> None:
         params = make_params("a", "b", rationales={"a": {"train_split": "validation"}})
         with pytest.raises(DataError, match="task 'a', split 'validation': no text has both"):
-            ExpNet().fit(WorkspaceTask(workspace, params, "b", CPU))
+            ExpNetPaper().fit(WorkspaceTask(workspace, params, "b", CPU))
