@@ -8,6 +8,7 @@ Supervised Token Attribution from Transformer Attention Patterns".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +25,7 @@ from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
-from explearn.methods.expnet.targets import Lesson, lessons_for
+from explearn.methods.expnet.targets import Lesson, lessons_for, splits_to_learn_from
 from explearn.methods.expnet.words import Input, check_source, inputs_of, log_attention, pool_words, wanted_inputs
 from explearn.models.encoding import Batch
 
@@ -79,12 +80,16 @@ class ExpNet(LearnedExplainer, BatchExplainer):
                 another classifier than the task's, or without the layers asked for.
         """
         layer_count(task.classifier.model)
-        split = task.rationale_split
-        source, _ = task.features(split)
-        check_source(task, source, split)
+        splits = splits_to_learn_from(task, self.options)
+        found = {split: task.features(split) for split in splits}
+        for split, (source, _) in found.items():
+            check_source(task, source, split)
+        source = found[splits[0]][0]
+        if any(other["attended"] != source["attended"] for other, _ in found.values()):
+            raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
         inputs = wanted_inputs(source, self.options.layers, self.options.attention)
         lessons, trained_on = lessons_for(task, self.options, self.seed)
-        _, features = task.features(split)
+        features = chain.from_iterable(rows for _, rows in found.values())
         words = training_words(features, source, inputs, lessons)
         return self.fit_words(words, inputs, source, trained_on, task.device, description)
 

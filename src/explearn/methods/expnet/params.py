@@ -20,8 +20,6 @@ class ExpNetParams(Section):
     pseudo_weight: Annotated[float, Field(gt=0)] = 10.0
     """few_shot: marked texts that the consensus weighs as much as: n marked texts have n / (n + pseudo_weight) of the
     weight in training."""
-    max_texts: PositiveInt | None = 500
-    """universal, few_shot: most texts of a task that signals are computed of, drawn by seed; null: all."""
     sharpness: Annotated[float, Field(gt=0)] = 2.0
     """universal, few_shot: how steeply a word's target rises from 0 to 1 with the consensus, per standard deviation in
     the text."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ParamsError
 from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.model import MarkedText, fit_model
+from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.params import ExpNetParams
+
+PSEUDO_SPLITS = ("train", "validation")
+"""Splits of the texts that the consensus marks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,19 +49,39 @@ def words_to_choose(words: int, density: float) -> int:
     return max(1, round(density * words))
 
 
-def density(marks: Mapping[str, Sequence[bool]]) -> float:
-    """Share of marked words in the texts that have any."""
-    return float(np.mean(np.concatenate([np.asarray(mask, dtype=bool) for mask in marks.values()])))
+def density(masks: Iterable[Sequence[bool] | NDArray[np.float64]]) -> float:
+    """Share of marked words, those of all texts together."""
+    return float(np.mean(np.concatenate([np.asarray(mask, dtype=bool) for mask in masks])))
+
+
+def splits_to_learn_from(task: TaskData, options: ExpNetParams) -> tuple[str, ...]:
+    """The splits of the texts in `lessons_for`. The consensus needs no marks, and so marks validation texts, too."""
+    return (task.rationale_split,) if options.protocol == "in_domain" else PSEUDO_SPLITS
 
 
 def lessons_for(task: TaskData, options: ExpNetParams, seed: int) -> tuple[dict[str, Lesson], list[str]]:
     """What to learn from, as option `protocol` says: example id -> lesson; and the tasks whose marks play a part.
 
+    few_shot gives n marked texts, drawn by seed, n / (n + pseudo_weight) of the weight, and the consensus on the other
+    texts the rest. With as many marks as there are it is in_domain.
+
     Raises as `ExpNet.fit` does.
     """
     if options.protocol == "in_domain":
         return marked_lessons(task), [task.name]
-    raise NotImplementedError
+    if options.protocol == "universal":
+        return _consensus(task, options, seed, {}, 0.0)
+    marked = marked_lessons(task)
+    if options.marks >= len(marked):
+        return marked, [task.name]
+    drawn = np.random.default_rng(seed).choice(len(marked), options.marks, replace=False)
+    ids = list(marked)
+    chosen = {ids[i]: marked[ids[i]] for i in sorted(drawn)}
+    share = options.marks / (options.marks + options.pseudo_weight)
+    rest, names = _consensus(task, options, seed, chosen, share)
+    lessons = {key: replace(lesson, weight=share / len(chosen)) for key, lesson in chosen.items()}
+    lessons |= {key: replace(lesson, weight=(1 - share) / len(rest)) for key, lesson in rest.items()}
+    return lessons, [*names, task.name]
 
 
 def marked_lessons(task: TaskData) -> dict[str, Lesson]:
@@ -77,3 +103,54 @@ def marked_lessons(task: TaskData) -> dict[str, Lesson]:
             "ExpNet has nothing to learn from"
         )
     return found
+
+
+def _consensus(
+    task: TaskData, options: ExpNetParams, seed: int, marked: Mapping[str, Lesson], share: float
+) -> tuple[dict[str, Lesson], list[str]]:
+    """What the consensus of signals, learned from the other tasks' marks, says of the task's texts.
+
+    Args:
+        marked: texts of the task that are left out, since their marks are known.
+        share: how much these count in how many words a reader marks, beside the other tasks.
+
+    Returns example id -> lesson, and the names of the other tasks. No other mark of the task plays a part.
+    """
+    sources = {other.name: _marked_texts(other) for other in task.others}
+    sources = {name: texts for name, texts in sources.items() if texts}
+    if not sources:
+        raise ParamsError(
+            f"{options.protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
+            "right; add one to tasks, or use in_domain"
+        )
+    for name, texts in sources.items():
+        if not 0 < (found := density(text.mask for text in texts)) < 1:
+            raise DataError(f"task {name!r}: {'every' if found else 'no'} word is marked; expected marked and others")
+    model = fit_model(list(sources.values()), ConsensusParams(bootstrap=0), seed)
+    elsewhere = float(np.mean([density(text.mask for text in texts) for texts in sources.values()]))
+    own = density(lesson.targets for lesson in marked.values()) if marked else 0.0
+    expected = (1 - share) * elsewhere + share * own
+    lessons = {}
+    for signals in chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS):
+        if signals.example_id in marked or not signals.read.any():
+            continue
+        targets = np.zeros(len(signals.words))
+        logits = model.logits(model.features(signals))[signals.read]
+        targets[signals.read] = soft_targets(logits, words_to_choose(len(logits), expected), options.sharpness)
+        lessons[signals.example_id] = Lesson(targets)
+    if not lessons:
+        raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")
+    return lessons, list(sources)
+
+
+def _marked_texts(task: TaskData) -> list[MarkedText]:
+    """A task's marked texts that its classifier gets right, with their signals."""
+    split, gold = task.rationale_split, task.gold
+    labels = {example.id: example.label for example in task.examples(split)}
+    if not any(key in gold for key in labels):
+        return []  # Signals take a forward and two backward passes a text.
+    return [
+        MarkedText(signals, gold[signals.example_id])
+        for signals in task.signals(split)
+        if signals.example_id in gold and signals.predicted == labels[signals.example_id]
+    ]
