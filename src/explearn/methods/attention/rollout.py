@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from explearn.core.method_info import About
@@ -34,13 +36,20 @@ class Rollout(BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with capture_attention(classifier.model, head_mean) as captured, classifier.autocast():
             logits = classifier.model(**batch.model_inputs()).logits.float()
-        row: torch.Tensor | None = None
-        for layer in reversed(range(layer_count(classifier.model))):
-            attention = captured.of(layer)
-            if row is None:
-                row = torch.zeros_like(attention[:, 0])
-                row[:, 0] = 1.0
-            # Rows of A sum to 1, so those of A + I sum to 2.
-            row = (torch.einsum("bq,bqk->bk", row, attention) + row) / 2
-        assert row is not None
+        row = rollout_row([captured.of(layer) for layer in range(layer_count(classifier.model))])
         return BatchScores(row, logits, resolve_targets(logits, targets))
+
+
+def rollout_row(head_means: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Row CLS of the rollout, (batch, tokens).
+
+    Args:
+        head_means: mean over heads of each layer's attention, first layer first, (batch, queries, tokens). The last may
+            hold the row of [CLS] alone.
+    """
+    row = torch.zeros_like(head_means[-1][:, 0])
+    row[:, 0] = 1.0
+    for attention in reversed(head_means):
+        # Rows of A sum to 1, so those of A + I sum to 2.
+        row = (torch.einsum("bq,bqk->bk", row[:, : attention.shape[1]], attention) + row) / 2
+    return row

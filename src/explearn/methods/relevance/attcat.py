@@ -93,4 +93,13 @@ class AttCAT(CAT):
     )
 
     def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))
+        return received_attention(attention, real)
+
+
+def received_attention(attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """Mean over heads and query tokens of the attention to each token, (batch, tokens).
+
+    Args:
+        attention: (batch, heads, queries, keys). real: (batch, tokens), 1, or 0 at padding.
+    """
+    return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

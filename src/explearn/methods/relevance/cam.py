@@ -66,7 +66,7 @@ class CAM(BatchExplainer):
         weight = full_precision(head.classifier.weight)
         if self.centred:
             weight = weight - weight.mean(0)
-        scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
+        scores = class_activation(full_precision(activated), weight[chosen])
         if self.attention:
             scores = scores * full_precision(passed.attention[:, :, 0]).mean(1)
         return BatchScores(scores, full_precision(logits), chosen)
@@ -109,11 +109,35 @@ class GradCAM(BatchExplainer):
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
         tokens = mask.sum(-1)
-        weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
-        maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        maps = grad_cam_map(attention, gradient, padding, tokens)
         scores = maps[:, 0]
         if self.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
             scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
         return BatchScores(scores, found.logits, found.targets)
+
+
+def class_activation(activated: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What each token's state gives to the class, (batch, tokens): sum_k w[c, k] * g(h_j)[k].
+
+    Args:
+        activated: g(h), (batch, tokens, d). weight: w[c] of each text's class, (batch, d).
+    """
+    return torch.einsum("bnd,bd->bn", activated, weight)
+
+
+def grad_cam_map(
+    attention: torch.Tensor, gradient: torch.Tensor, padding: torch.Tensor, tokens: torch.Tensor
+) -> torch.Tensor:
+    """M of GradCAM, (batch, queries, tokens).
+
+    Args:
+        attention: probabilities of the last layer, (batch, heads, queries, tokens). It may hold the row of [CLS] alone:
+            the other rows have no gradient.
+        gradient: that of the target's logit at `attention`.
+        padding: bool, (batch, queries, tokens), True where one of the two is padding.
+        tokens: number of each text's tokens, (batch,).
+    """
+    weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
+    return torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)

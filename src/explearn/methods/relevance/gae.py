@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 import torch
@@ -43,13 +43,11 @@ class GAE(BatchExplainer):
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = differentiate(classifier, batch, targets, attentions=True)
-        row = torch.zeros_like(found.attentions[0][:, 0, 0])
-        row[:, 0] = 1.0
-        for layer in reversed(range(len(found.attentions))):
-            attention = found.attentions[layer]
-            relevance = (attention * found.attention_gradients[layer]).clamp_(min=0)
-            kept = self.kept_heads(layer, attention, relevance, batch)
-            row = row + torch.einsum("bq,bh,bhqk->bk", row, kept.to(row.dtype), relevance) / attention.shape[1]
+        row = gae_row(
+            found.attentions,
+            found.attention_gradients,
+            lambda layer, attention, relevance: self.kept_heads(layer, attention, relevance, batch),
+        )
         return BatchScores(row, found.logits, found.targets)
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -142,6 +140,34 @@ class MaskedGAE(GAE):
             total = relevance.sum((-1, -2))
             return total >= self.fraction * total.amax(-1, keepdim=True)
         return ~specialised(attention, batch, self.share)
+
+
+def gae_row(
+    attentions: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor],
+    kept_heads: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """Row CLS of R, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
+
+    Args:
+        attentions: probabilities of each layer, first layer first, (batch, heads, queries, tokens). The last may hold
+            the row of [CLS] alone: the other rows have no gradient there.
+        gradients: those of the target's logit at `attentions`.
+        kept_heads: (layer, attention, relevance) -> heads that count, bool, (batch, heads); None: all.
+    """
+    row = torch.zeros_like(attentions[0][:, 0, 0])
+    row[:, 0] = 1.0
+    for layer in reversed(range(len(attentions))):
+        attention = attentions[layer]
+        relevance = (attention * gradients[layer]).clamp_(min=0)
+        from_query = row[:, : attention.shape[2]]
+        if kept_heads is None:
+            passed = torch.einsum("bq,bqk->bk", from_query, relevance.sum(1))
+        else:
+            kept = kept_heads(layer, attention, relevance)
+            passed = torch.einsum("bq,bh,bhqk->bk", from_query, kept.to(row.dtype), relevance)
+        row = row + passed / attention.shape[1]
+    return row
 
 
 def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Tensor:
