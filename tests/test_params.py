@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_names import get_info, set_variants
-from explearn.methods.expnet.params import ExpNetParams
+from explearn.methods.expnet.params import ExpNetPaperParams, ExpNetParams
 from explearn.pipeline.base.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
@@ -37,7 +37,7 @@ def complaint(tmp_path: Path, content: Any) -> str:
 class TestDefaults:
     def test_are_those_of_the_papers(self) -> None:
         """ExpNet section 3.4."""
-        found = ExpNetParams()
+        found = ExpNetPaperParams()
         assert (found.hidden, found.alpha, found.gamma, found.learning_rate) == (16, 0.6, 2.0, 1e-3)
         assert (found.epochs, found.batch_size, found.threshold, found.features) == (50, 32, 0.5, "full")
 
@@ -113,9 +113,9 @@ class TestBadInput:
         assert words in complaint(tmp_path, {**LEAST, **change})
 
     def test_all_problems_are_told_at_once(self, tmp_path: Path) -> None:
-        message = complaint(tmp_path, {**LEAST, "seed": "x", "expnet": {"gamma": "y"}})
+        message = complaint(tmp_path, {**LEAST, "seed": "x", "expnet_paper": {"gamma": "y"}})
         assert "seed: got 'x'" in message
-        assert "expnet.gamma: got 'y'" in message
+        assert "expnet_paper.gamma: got 'y'" in message
 
     @pytest.mark.parametrize("content", ["a: [1", "a: b: c", "\x00"])
     def test_no_yaml(self, tmp_path: Path, content: str) -> None:
@@ -173,7 +173,7 @@ class TestParams:
 
 class TestVariants:
     def test_are_methods_of_the_run(self, tmp_path: Path) -> None:
-        variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "features": "hidden"}}
+        variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "attention": "row"}}
         baselines = {"quick": {"random": {}}, "costly": {"lime": {"samples": 5, "seed": 2}}}
         found = load(tmp_path, {**LEAST, "explainer": "cls_row", "variants": variants, "baselines": baselines})
         assert found.methods == ["expnet", "expnet_in_domain", "cls_row", "random", "lime", "lime_1000"]
@@ -186,11 +186,11 @@ class TestVariants:
             "small": {"of": "expnet", "hidden": 4},
             "short": {"of": "ivra", "schedule": {"epochs": 1}},
         }
-        given = {"expnet": {"gamma": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
+        given = {"expnet": {"sharpness": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
         found = load(tmp_path, {**LEAST, "variants": variants, **given})
         assert found.options_of("lime_1000") == {"samples": 1000, "seed": 2}
         assert found.options_of("small") == {**found.options_of("expnet"), "hidden": 4}
-        assert found.options_of("small")["gamma"] == 1.0
+        assert found.options_of("small")["sharpness"] == 1.0
         base = found.options_of("ivra")
         assert found.options_of("short") == {**base, "schedule": {**base["schedule"], "epochs": 1}}
         assert found.own_model == ["short"]

@@ -15,6 +15,7 @@ import pytest
 import torch
 import typer
 import yaml
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import tiny
@@ -47,11 +48,11 @@ BASELINES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
     "costly": {"occlusion": {}},
 }
-TRAINED = ("expnet", "expnet_in_domain", "l2e", "paml", "ivra")
+TRAINED = ("expnet", "expnet_in_domain", "expnet_paper", "l2e", "paml", "ivra")
 REFINERS = ("faml",)
 LEARNED = (*TRAINED, *REFINERS)
 VARIANTS: dict[str, dict[str, Any]] = {
-    "cls_row": {"of": "expnet", "features": "task_to_token"},
+    "cls_row": {"of": "expnet_paper", "features": "task_to_token"},
     "ivra_sparse": {"of": "ivra", "norm": "sparsemax", "schedule": {"epochs": 1}},
     "first_layer": {"of": "raw_attention", "layer": 0},
 }
@@ -132,6 +133,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "transfer": ["ivra"],
         "expnet": {"epochs": 3},
+        "expnet_paper": {"epochs": 3},
         "explainers": list(TRAINED),
         "refiners": list(REFINERS),
         "variants": VARIANTS,
@@ -267,6 +269,7 @@ class TestOutputs:
             ("films", "expnet", ["meals"]),
             ("films", "expnet_in_domain", ["films"]),
             ("meals", "expnet", ["films"]),
+            ("films", "expnet_paper", ["meals"]),
         ],
     )
     def test_train_keeps_to_its_protocol(self, finished: Path, task: str, name: str, trained_on: list[str]) -> None:
@@ -307,7 +310,7 @@ class TestOutputs:
             found[path.parent.name].append(path.stem)
         alone = {name: [name] for name in (*REFINERS, *BASELINES["costly"])}
         learned = {
-            "learned_expnet": ["expnet", "expnet_in_domain"],
+            "learned_expnet": ["expnet", "expnet_in_domain", "expnet_paper"],
             "learned_l2e": ["l2e"],
             "learned_aml": ["paml"],
             "on_ivra": ["input_x_gradient", "ivra", "raw_attention"],
@@ -528,7 +531,11 @@ class TestBadInput:
             ("data/examples/films/train.parquet", "finetune", []),
             ("data/examples/films/test.parquet", "attend", []),
             ("data/classifiers/films/model.safetensors", "attend", []),
-            ("data/features/meals/train.parquet", "train", ["--explainer", "expnet"]),
+            ("data/features/films/train.parquet", "train", ["--explainer", "expnet"]),
+            ("data/features/meals/train.parquet", "train", ["--explainer", "expnet_paper"]),
+            ("data/signals/meals/train.parquet", "train", ["--explainer", "expnet"]),
+            ("data/signals/films/validation.parquet", "train", ["--explainer", "expnet"]),
+            ("data/classifiers/films/model.safetensors", "train", ["--explainer", "expnet"]),
             ("data/teachers/films/occlusion/teacher.json", "train", ["--explainer", "l2e"]),
             ("data/teachers/films/occlusion/train-00000.parquet", "train", ["--explainer", "l2e"]),
             ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
@@ -628,10 +635,19 @@ class TestBadInput:
         assert "encoder 'encoder' cannot be loaded" in complaint(project, "finetune", "--task", "films")
 
     def test_hidden_states_that_were_not_stored(self, project: Path) -> None:
-        change_params(project, expnet={"features": "hidden"})
+        change_params(project, expnet_paper={"features": "hidden"})
         assert "run the stage attend with attend.hidden_states=true" in complaint(
-            project, "train", "--task", "films", "--explainer", "expnet"
+            project, "train", "--task", "films", "--explainer", "expnet_paper"
         )
+
+    def test_features_of_another_classifier(self, project: Path) -> None:
+        for task in ("films", "meals"):
+            weights = project / "data" / "classifiers" / task / "model.safetensors"
+            tensors = load_file(weights)
+            save_file({name: tensor + 0.5 for name, tensor in tensors.items()}, weights, {"format": "pt"})
+        for name, task in (("expnet", "films"), ("expnet_in_domain", "films"), ("expnet_paper", "meals")):
+            message = complaint(project, "train", "--task", "films", "--explainer", name)
+            assert f"task {task!r}, split 'train': its features are of another classifier than the task's own" in message
 
     def test_a_missing_option_is_named(self, project: Path) -> None:
         result = run(project, "prepare")

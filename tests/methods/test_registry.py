@@ -52,7 +52,7 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 class TestOwnMethods:
     def test_the_issue_s_methods_are_there(self) -> None:
         expected = (
-            "expnet random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
+            "expnet expnet_paper random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
             "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
             "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
         )
@@ -166,9 +166,10 @@ class TestRegister:
 
 
 class TestVariants:
-    def test_the_built_in_one_is_always_there(self) -> None:
+    def test_the_built_in_ones_are_always_there(self) -> None:
         names = explearn.list_explainers()
-        assert names[names.index("expnet") + 1] == "expnet_in_domain"
+        start = names.index("expnet")
+        assert names[start : start + 4] == ["expnet", "expnet_few_shot", "expnet_in_domain", "expnet_paper"]
         info = explearn.get_info("expnet_in_domain")
         assert (info.of, dict(info.defaults)) == ("expnet", {"protocol": "in_domain"})
         assert info.summary == "ExpNet trained on the task's own rationales."

@@ -17,12 +17,14 @@ from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 METHODS: dict[str, LearnedExplainer] = {
     "expnet": ExpNet(epochs=2, protocol="in_domain"),
+    "expnet_paper": ExpNetPaper(epochs=2, protocol="in_domain"),
     "l2e": L2E(teacher="occlusion", layers=1, width=16, heads=2, feedforward=16, epochs=2),
     "ivra": IvRA(criteria=["comp"], schedule=QUICK),
     "smat": SMaT(criteria=["cons"], schedule=QUICK),
@@ -56,11 +58,17 @@ def test_each_method_learns_from_texts_and_is_kept(name: str, tmp_path: Path) ->
         np.testing.assert_array_equal(a.scores, b.scores)
 
 
-def test_expnet_learns_from_other_tasks() -> None:
+@pytest.mark.parametrize(
+    ("method", "protocol"), [(ExpNet, "universal"), (ExpNet, "few_shot"), (ExpNetPaper, "leave_one_task_out")]
+)
+def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
     one, other = task(name="one"), task(12, name="other")
-    assert ExpNet(epochs=1).fit(task(others=[one, other])).trained_on == ["one", "other"]
-    with pytest.raises(ParamsError, match="leave_one_task_out needs another task than 'alone'"):
-        ExpNet().fit(task(name="alone"))
+    few = {"marks": 2} if protocol == "few_shot" else {}
+    own = ["texts"] if few else []
+    found = method(epochs=1, protocol=protocol, **few).fit(task(others=[one, other]))
+    assert found.trained_on == ["one", "other", *own]
+    with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
+        method(protocol=protocol, **few).fit(task(name="alone"))
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
@@ -86,7 +94,7 @@ def test_a_text_without_its_label(text: Any) -> None:
         ListedTask(tiny.classifier("bert"), [("a dog", "no"), text])
 
 
-@pytest.mark.parametrize("method", [ExpNet, L2E, IvRA, SMaT, PAML, FAML])
+@pytest.mark.parametrize("method", [ExpNet, ExpNetPaper, L2E, IvRA, SMaT, PAML, FAML])
 def test_options_are_those_of_the_section(method: Any) -> None:
     found = inspect.signature(method).parameters
     assert list(found) == [*method.section.model_fields, "seed"]

@@ -123,10 +123,7 @@ def _consensus(
             f"{options.protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
             "right; add one to tasks, or use in_domain"
         )
-    for name, texts in sources.items():
-        if not 0 < (found := density(text.mask for text in texts)) < 1:
-            raise DataError(f"task {name!r}: {'every' if found else 'no'} word is marked; expected marked and others")
-    model = fit_model(list(sources.values()), ConsensusParams(bootstrap=0), seed)
+    model = fit_model(sources, ConsensusParams(bootstrap=0), seed)
     elsewhere = float(np.mean([density(text.mask for text in texts) for texts in sources.values()]))
     own = density(lesson.targets for lesson in marked.values()) if marked else 0.0
     expected = (1 - share) * elsewhere + share * own
