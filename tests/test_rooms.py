@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 STAGES: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 INDEX: list[dict[str, Any]] = json.loads((SOURCE / "explearn/methods/index.json").read_text(encoding="utf-8"))
-ROOMS = ("expnet", "l2e", "ivra", "aml")
+ROOMS = ("expnet", "consensus", "l2e", "ivra", "aml")
 MOST_ROOMS = 16
 """Rooms, and modules of the pipeline, that a stage may name."""
 
@@ -72,11 +72,13 @@ COSTLY = sorted({e["target"].split(".")[2] for e in INDEX if e.get("costly") and
 BY_NAME: dict[str, set[Path]] = {
     "teach": of_methods(FAMILIES),
     "train-expnet": of_methods(rooms=["expnet"]),
+    "train-consensus": of_methods(rooms=["consensus"]),
     "train-l2e": of_methods(rooms=["l2e"]),
     "train-ivra": of_methods(rooms=["ivra"]),
     "train-aml": of_methods(rooms=["aml"]),
     "attribute": of_methods(FAMILIES),
     "attribute-costly": of_methods(COSTLY),
+    "attribute-consensus": of_methods(rooms=["consensus"]),
     "attribute-refined": of_methods(rooms=["aml"]),
     "attribute-own-model": of_methods(FAMILIES, ["ivra"]),
     "variant": of_methods(FAMILIES, ROOMS),

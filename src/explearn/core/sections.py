@@ -234,6 +234,13 @@ class SanityParams(Section):
     """Also fine-tune a classifier on permuted labels and compare; as costly as the stage finetune."""
 
 
+class SignalsParams(Section):
+    """Word scores of many methods, for the consensus to learn from."""
+
+    max_texts: PositiveInt | None = 400
+    """Most texts a split; those with a rationale come first, then others by seed."""
+
+
 class BaselineParams(Section):
     """Baselines to compare: method -> its options."""
 

@@ -16,6 +16,7 @@ from explearn.core.records import Example
 from explearn.core.sections import members
 from explearn.core.seeds import seed_everything
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
+from explearn.introspection.word_signals import WordSignals, read_signals
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.task_data import Lessons
@@ -85,6 +86,9 @@ class WorkspaceTask:
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
         path = self.workspace.features(self.name) / f"{split}.parquet"
         return read_feature_metadata(path), read_features(path, hidden)
+
+    def signals(self, split: str) -> Iterable[WordSignals]:
+        return read_signals(self.workspace.signals(self.name) / f"{split}.parquet")
 
     def lessons(self, teacher: str) -> Lessons:
         # What reads them imports scipy's statistics, which takes its time and few methods need.

@@ -12,8 +12,10 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.core.sections import members
 from explearn.introspection.features import ExampleFeatures, Layers, compute_features, feature_source
+from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData
+from explearn.methods.consensus.signals import compute_signals
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import load_encoder
 
@@ -123,6 +125,9 @@ class ListedTask:
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
         source = feature_source(self.classifier, self._layers)
         return source, compute_features(self.classifier, self.examples(split), self._layers, hidden)
+
+    def signals(self, split: str) -> Iterable[WordSignals]:
+        return compute_signals(self.classifier, self.examples(split))
 
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from explearn.core.records import Example
 from explearn.introspection.features import ExampleFeatures
+from explearn.introspection.word_signals import WordSignals
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
@@ -98,6 +99,9 @@ class TaskData(Protocol):
 
         The first part says what they were taken from (`explearn.introspection.features.feature_source`).
         """
+
+    def signals(self, split: str) -> Iterable[WordSignals]:
+        """Word scores of many methods, side by side, of texts of the train or validation split: with marks first."""
 
     def lessons(self, teacher: str) -> Lessons:
         """What a method, or an ensemble of them (`ensemble:NAME,NAME`), says of the training and validation texts."""

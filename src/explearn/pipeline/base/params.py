@@ -31,6 +31,7 @@ from explearn.core.sections import (
     RationaleParams,
     ReportParams,
     SanityParams,
+    SignalsParams,
     SourceParams,
     TeachParams,
     members,
@@ -65,6 +66,7 @@ class Params(Section):
     """A word is evidence when at least this share of its annotators mark it."""
     finetune: FinetuneParams = FinetuneParams()
     attend: AttendParams = AttendParams()
+    signals: SignalsParams = SignalsParams()
     explainer: str = "expnet"
     """The explainer under study; its metrics are the headline."""
     explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]

@@ -43,6 +43,10 @@ class Workspace:
         """Folder: one Parquet file a split."""
         return self.root / "data" / "features" / task
 
+    def signals(self, task: str) -> Path:
+        """Folder: train.parquet and validation.parquet; see `explearn.introspection.word_signals`."""
+        return self.root / "data" / "signals" / task
+
     def teacher(self, task: str, name: str) -> Path:
         """Folder of what a method says of training and validation texts; see `explearn.methods.base.lessons`."""
         return self.root / "data" / "teachers" / task / name

@@ -1,0 +1,197 @@
+"""The consensus: what many signals say of a word together, learned from the marks of other tasks."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.method_info import About
+from explearn.data.alignment import NO_WORD
+from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
+from explearn.methods.base.files import State, read_trained, told_as_model_error
+from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
+from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
+from explearn.models.encoding import Batch
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
+
+WEIGHTS_FILE = "consensus.safetensors"
+
+SHIPPED = Path(__file__).parent / "weights"
+"""Weights that come with the package: in with_words, and, without the features of the word itself, in signals_alone.
+scripts/make_consensus.py writes them."""
+
+
+class Consensus(LearnedExplainer, BatchExplainer):
+    """Many methods' scores of a word, weighed as marks of other tasks have taught.
+
+    p = sigmoid(a z + b), z = w . x + w0, with x the features of a word: of each signal its z-score and its rank within
+    the text, the mean of the ranks, and the word itself (`word_features.feature_names`).
+
+    w, w0: logistic regression over the marked texts of the other tasks that their classifiers get right, tasks and
+    classes weighing the same; copies of the texts with signals missing teach it to do without. a, b: calibration (Platt
+    1999) on tasks left out of the training. Every piece of a word gets the word's probability. Signals that a
+    classifier's architecture lacks drop out.
+
+    Without training it uses weights that come with the package, learned from this project's own corpus.
+
+    Options: `ConsensusParams`. The seed decides which signals the copies miss, and the draws of the bootstrap.
+    """
+
+    about = About(
+        name="consensus",
+        family="learned",
+        cost="one forward and two backward passes",
+        needs=frozenset({"gradients", "training_rationales"}),
+    )
+    aggregation = "max"
+    signed = False
+    section = ConsensusParams
+    options: ConsensusParams
+    weights_file = WEIGHTS_FILE
+    passes = PASSES
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._model: WordModel | None = None
+        self._record: dict[str, Any] = {}
+
+    @property
+    def model(self) -> WordModel:
+        """What was learned, or what comes with the package. Raises ModelError where that is damaged."""
+        if self._model is None:
+            self._model, self._record = shipped(self.options.word_features)
+        return self._model
+
+    @property
+    def trained_on(self) -> list[str]:
+        """Names of the tasks whose marks it learned from."""
+        assert self.model
+        return list(self._record["trained_on"])
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Learn from the marks of the other tasks, of texts that their classifiers get right.
+
+        Raises ParamsError where there is no other task, DataError where none of them has marks that can be learned
+        from, the marks of one are all of one class, or there is no signal at all.
+        """
+        if not task.others:
+            raise ParamsError(
+                f"consensus learns from the marks of other tasks than {task.name!r}, and there is none; "
+                "add one to tasks"
+            )
+        found = {one.name: marked for one in task.others if (marked := marked_texts(one))}
+        if not found:
+            raise DataError(
+                f"none of the tasks {', '.join(one.name for one in task.others)} has a text with both marks and a "
+                "right prediction; consensus has nothing to learn from"
+            )
+        return self.fit_tasks(found, description)
+
+    def fit_tasks(self, tasks: dict[str, list[MarkedText]], description: str | None = None) -> Self:
+        """Learn from the marked texts of some tasks, by name.
+
+        Raises DataError where the marks of a task are all of one class, or there is no signal at all.
+        """
+        columns = [SIGNALS.index(name) for name in self.options.signals]
+        if all(np.isnan(text.signals.scores[:, columns]).all() for texts in tasks.values() for text in texts):
+            raise DataError(
+                f"tasks {', '.join(tasks)}: their texts have none of the signals {', '.join(self.options.signals)}; "
+                "expected at least one"
+            )
+        self._model = fit_model(tasks, self.options, self.seed, description)
+        self._record = {
+            "trained_on": list(tasks),
+            "texts": {name: len(texts) for name, texts in tasks.items()},
+            "signals": list(self._model.signals),
+            "features": list(self._model.names),
+        }
+        return self
+
+    # ---- explaining ----------------------------------------------------------------------------------------------
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that are computed: of those learned, the ones in the options."""
+        return tuple(name for name in self.model.signals if name in self.options.signals)
+
+    def check(self, classifier: Classifier) -> None:
+        if not self.signals:
+            raise ParamsError(
+                f"signals: got {', '.join(self.options.signals)}; this consensus has learned "
+                f"{', '.join(self.model.signals)} alone"
+            )
+        available_signals(classifier, self.signals)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        found, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
+        tokens = {name: values.float().cpu().numpy() for name, values in found.items()}
+        probabilities = logits.double().softmax(-1).cpu()
+        scores = np.zeros(tuple(batch.input_ids.shape), dtype=np.float32)
+        for row, (encoding, target) in enumerate(zip(batch.encodings, chosen.tolist(), strict=True)):
+            text = WordSignals(
+                example_id=encoding.example_id,
+                words=encoding.words,
+                predicted=classifier.labels[int(probabilities[row].argmax())],
+                probability=float(probabilities[row, target]),
+                scores=word_scores(encoding, {name: values[row] for name, values in tokens.items()}),
+                target=classifier.labels[target],
+            )
+            owner = np.asarray(encoding.word_ids)
+            real = owner != NO_WORD
+            word = self.word_probabilities(text)
+            scores[row, : len(owner)][real] = word[owner[real]]
+        return BatchScores(torch.from_numpy(scores).to(logits.device), logits, chosen)
+
+    def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Probability that each word of a text is evidence, float64, (words,)."""
+        return self.model.probabilities(self.model.features(text))
+
+    # ---- files ---------------------------------------------------------------------------------------------------
+
+    def _state(self) -> State:
+        return State(self.model.tensors(), self._record)
+
+    def _restore(self, state: State, folder: Path) -> None:
+        self._model, self._record = _model_of(state, self.options.word_features)
+
+
+def marked_texts(task: TaskData) -> list[MarkedText]:
+    """The texts of a task's training rationales that have marks and a right prediction, with their signals."""
+    gold, split = task.gold, task.rationale_split
+    labels = {example.id: example.label for example in task.examples(split) if example.id in gold}
+    if not labels:
+        return []
+    return [
+        MarkedText(text, gold[text.example_id])
+        for text in task.signals(split)
+        if text.example_id in labels and text.predicted == labels[text.example_id] and text.read.any()
+    ]
+
+
+@cache
+def shipped(word_features: bool) -> tuple[WordModel, dict[str, Any]]:
+    """The weights that come with the package, and their record. Raises ModelError where they are missing or damaged."""
+    folder = SHIPPED / ("with_words" if word_features else "signals_alone")
+    with told_as_model_error(folder, Consensus.title):
+        _, state = read_trained(folder, WEIGHTS_FILE, Consensus.__name__)
+        return _model_of(state, word_features)
+
+
+def _model_of(state: State, word_features: bool) -> tuple[WordModel, dict[str, Any]]:
+    record = dict(state.record)
+    model = WordModel.of_tensors(dict(state.tensors), record["signals"], word_features)
+    if list(model.names) != record["features"]:
+        raise ValueError("its features are not those of this version; train it again")
+    return model, record

@@ -1,0 +1,288 @@
+"""The consensus's model: a logistic regression over the features of a word, calibrated to the density of marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import DataError
+from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.word_features import feature_names, word_matrix
+
+Array = NDArray[np.float64]
+
+INTERVAL = (2.5, 97.5)
+"""Percentiles of the bootstrap draws that bound a coefficient."""
+
+LEAST_SLOPE = 0.01
+"""Smallest slope of the calibration. A model that does not carry over to a task left out says little of it, but what it
+says keeps its order."""
+
+MOST_ITERATIONS = 200
+
+
+class MarkedText(NamedTuple):
+    """A text with its marks: mask[i] is True where word i is evidence."""
+
+    signals: WordSignals
+    mask: Sequence[bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordModel:
+    """Scores words by F features: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
+
+    Attributes:
+        signals, word_features: which columns it takes; see `word_features.feature_names`.
+        mean, scale, weights: float64, (F,). intercept: of the logit.
+        calibration: slope a and offset b of p = sigmoid(a logit + b).
+        intervals: low and high end of each weight's 95 % interval, (2, F); None without a bootstrap.
+    """
+
+    signals: tuple[str, ...]
+    word_features: bool
+    mean: Array
+    scale: Array
+    weights: Array
+    intercept: float
+    calibration: tuple[float, float] = (1.0, 0.0)
+    intervals: Array | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features."""
+        return feature_names(self.signals, self.word_features)
+
+    def features(self, text: WordSignals) -> Array:
+        """What the model takes of a text, (words, F)."""
+        return word_matrix(text, self.signals, self.word_features)
+
+    def logits(self, features: Array) -> Array:
+        """(words, F) -> (words,). Classes weigh the same in training: 0 lies where marked and other words balance."""
+        found: Array = ((features - self.mean) / self.scale) @ self.weights + self.intercept
+        return found
+
+    def probabilities(self, features: Array) -> Array:
+        """Probability that each word is marked, calibrated to the density of the tasks learned from, (words,)."""
+        slope, offset = self.calibration
+        return _sigmoid(slope * self.logits(features) + offset)
+
+    def coefficients(self) -> dict[str, float]:
+        """Feature -> change of the logit for one standard deviation of it."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
+    def coefficient_intervals(self) -> dict[str, tuple[float, float]]:
+        """Feature -> 95 % interval of its coefficient, over texts drawn anew; empty without a bootstrap."""
+        if self.intervals is None:
+            return {}
+        low, high = self.intervals.tolist()
+        return {name: (a, b) for name, a, b in zip(self.names, low, high, strict=True)}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        found = {
+            "mean": self.mean,
+            "scale": self.scale,
+            "coefficients": self.weights,
+            "intercept": np.array([self.intercept]),
+            "calibration": np.array(self.calibration),
+        }
+        if self.intervals is not None:
+            found["intervals"] = self.intervals
+        return {name: torch.from_numpy(np.asarray(value, dtype=np.float64)) for name, value in found.items()}
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, torch.Tensor], signals: Sequence[str], word_features: bool) -> WordModel:
+        """Raises ValueError for tensors of other shapes than the columns ask for."""
+        values = {name: tensor.double().numpy() for name, tensor in tensors.items()}
+        count = len(feature_names(signals, word_features))
+        shapes = {"mean": (count,), "scale": (count,), "coefficients": (count,), "intercept": (1,), "calibration": (2,)}
+        for name, shape in {**shapes, **({"intervals": (2, count)} if "intervals" in values else {})}.items():
+            if values[name].shape != shape:
+                raise ValueError(f"tensor {name} has shape {values[name].shape}; expected {shape}")
+        slope, offset = values["calibration"].tolist()
+        return cls(
+            tuple(signals),
+            word_features,
+            values["mean"],
+            values["scale"],
+            values["coefficients"],
+            float(values["intercept"][0]),
+            (slope, offset),
+            values.get("intervals"),
+        )
+
+
+def _sigmoid(x: Array) -> Array:
+    found: Array = 1 / (1 + np.exp(-np.clip(x, -500, 500)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Training words of one task.
+
+    x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: (words,). copied: bool,
+    (words,), True for words of copies.
+    """
+
+    x: Array
+    y: NDArray[np.bool_]
+    text: NDArray[np.int64]
+    weight: Array
+    copied: NDArray[np.bool_]
+    texts: int
+
+
+def fit_model(
+    tasks: Mapping[str, Sequence[MarkedText]],
+    options: ConsensusParams,
+    seed: int,
+    description: str | None = None,
+) -> WordModel:
+    """Learn from the marks of one or more tasks.
+
+    Tasks weigh the same, and so do marked and other words within each. Words that the classifier did not read are left
+    out.
+
+    Args:
+        tasks: the marked texts of each task, by its name.
+        seed: of the signals left out in copies, and of the bootstrap.
+        description: what a progress bar over the bootstrap should say (default: no bar).
+
+    Raises DataError where a task's words are all marked, or none is.
+    """
+    generator = np.random.default_rng(seed)
+    rows = [_task_rows(name, texts, options, generator) for name, texts in tasks.items()]
+    model = _fit(rows, options)
+    return replace(
+        model,
+        calibration=_calibrate(rows, model, options),
+        intervals=_bootstrap(rows, model, options, generator, description),
+    )
+
+
+def _task_rows(
+    name: str, task: Sequence[MarkedText], options: ConsensusParams, generator: np.random.Generator
+) -> _Rows:
+    """Features of a task's words, then those of its copies."""
+    x, y, text, copied = [], [], [], []
+    for copy in range(options.copies + 1):
+        for number, (signals, mask) in enumerate(task):
+            read = signals.read
+            seen = signals if copy == 0 else _with_missing(signals, options.signals, generator)
+            x.append(word_matrix(seen, options.signals, options.word_features)[read])
+            y.append(np.asarray(mask, dtype=bool)[read])
+            text.append(np.full(int(read.sum()), number))
+            copied.append(np.full(int(read.sum()), copy > 0))
+    marks, copies = np.concatenate(y), np.concatenate(copied)
+    share = float(marks.mean()) if len(marks) else 0.0
+    if not 0 < share < 1:
+        which = "every word is marked" if share else "no word is marked"
+        raise DataError(f"task {name!r}: {which} in its {len(task)} texts; expected marked words and others")
+    weight = np.where(marks, 0.5 / share, 0.5 / (1 - share))
+    if options.copies:
+        weight *= np.where(copies, options.copies_share / options.copies, 1 - options.copies_share)
+    weight *= options.words_per_task / weight.sum()
+    return _Rows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task))
+
+
+def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
+    """A copy without some signals: how many is drawn evenly from 1 to all but one, then which."""
+    scores = text.scores.copy()
+    if len(signals) > 1:
+        count = generator.integers(1, len(signals))
+        chosen = generator.permutation(len(signals))[:count]
+        columns = [SIGNALS.index(signals[i]) for i in chosen]
+        scores[:, columns] = np.nan
+    return replace(text, scores=scores)
+
+
+def _fit(rows: Sequence[_Rows], options: ConsensusParams) -> WordModel:
+    plain = np.concatenate([row.x[~row.copied] for row in rows])
+    mean, scale = plain.mean(0), plain.std(0)
+    scale = np.where(scale > 1e-9, scale, 1.0)
+    regression = _regression(options)
+    regression.fit(*_pooled(rows, mean, scale), np.concatenate([row.weight for row in rows]))
+    weights = regression.coef_[0].astype(np.float64)
+    return WordModel(
+        tuple(options.signals), options.word_features, mean, scale, weights, float(regression.intercept_[0])
+    )
+
+
+def _pooled(rows: Sequence[_Rows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
+    return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
+
+
+def _regression(options: ConsensusParams) -> Any:
+    # It takes a second to import.
+    from sklearn.linear_model import LogisticRegression
+
+    # Few columns and many rows: Newton's steps with a small Hessian are the fastest.
+    return LogisticRegression(C=options.c, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True)
+
+
+def _calibrate(rows: Sequence[_Rows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
+    """Slope and offset that make probabilities of logits (Platt, 1999), tasks weighing the same.
+
+    The logits of a task are those of a model that has not seen it, where there are two tasks or more.
+    """
+    logits, marks, weights = [], [], []
+    for left_out, row in enumerate(rows):
+        others = [other for number, other in enumerate(rows) if number != left_out]
+        judge = _fit(others, options) if others else model
+        plain = ~row.copied
+        logits.append(judge.logits(row.x[plain]))
+        marks.append(row.y[plain])
+        weights.append(np.full(int(plain.sum()), 1 / plain.sum()))
+    return _platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weights))
+
+
+def _platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
+    """Slope and offset of sigmoid(slope logit + offset), by maximum likelihood, the slope at LEAST_SLOPE or above."""
+    from scipy.optimize import brentq
+    from sklearn.linear_model import LogisticRegression
+
+    weights = weights / weights.sum()
+    centre, spread = float(weights @ logits), float(logits.std()) or 1.0
+    # So little a penalty keeps the slope finite where logits part the marks without an error, and changes nothing else.
+    regression = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10, max_iter=MOST_ITERATIONS)
+    regression.fit(((logits - centre) / spread)[:, None], marks, weights * len(logits))
+    slope = float(regression.coef_[0, 0]) / spread
+    if slope >= LEAST_SLOPE:
+        return slope, float(regression.intercept_[0]) - slope * centre
+    density = float(weights @ marks)
+
+    def excess(offset: float) -> float:
+        return float(weights @ _sigmoid(LEAST_SLOPE * (logits - centre) + offset)) - density
+
+    return LEAST_SLOPE, float(brentq(excess, -50, 50)) - LEAST_SLOPE * centre
+
+
+def _bootstrap(
+    rows: Sequence[_Rows],
+    model: WordModel,
+    options: ConsensusParams,
+    generator: np.random.Generator,
+    description: str | None,
+) -> Array | None:
+    """Low and high ends of the weights over texts drawn anew within each task, (2, F); means and scales stay."""
+    if not options.bootstrap:
+        return None
+    x, y = _pooled(rows, model.mean, model.scale)
+    regression = _regression(options)
+    draws = []
+    for _ in tqdm(range(options.bootstrap), desc=description, unit="draw", disable=None if description else True):
+        counts = [np.bincount(generator.integers(row.texts, size=row.texts), minlength=row.texts) for row in rows]
+        weight = np.concatenate([row.weight * count[row.text] for row, count in zip(rows, counts, strict=True)])
+        # Each draw starts from the one before, which is close.
+        regression.fit(x, y, weight)
+        draws.append(regression.coef_[0].astype(np.float64))
+    found: Array = np.percentile(np.stack(draws), INTERVAL, axis=0)
+    return found

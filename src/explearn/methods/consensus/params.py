@@ -1,0 +1,42 @@
+"""Options of the consensus."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from explearn.core.settings import Fraction, PositiveInt, Section
+
+# The names of `explearn.introspection.word_signals`, here once more so that reading parameters needs nothing else.
+Signal = Literal[
+    "raw_attention",
+    "attention_mean",
+    "rollout",
+    "cam",
+    "gae",
+    "grad_cam",
+    "attcat",
+    "cat",
+    "input_x_gradient",
+    "gradient",
+    "attn_lrp",
+]
+
+
+class ConsensusParams(Section):
+    signals: Annotated[list[Signal], Field(min_length=1)] = list(get_args(Signal))
+    """Methods whose word scores are combined; fewer take less time."""
+    word_features: bool = True
+    """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
+    the classifier is."""
+    c: Annotated[float, Field(gt=0)] = 0.3
+    """Inverse strength of the L2 penalty of the logistic regression; each task counts as 5,000 words."""
+    copies: Annotated[int, Field(ge=0, le=20)] = 2
+    """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
+    copies_share: Fraction = 0.25
+    """Share of a task's weight that its copies have together."""
+    bootstrap: Annotated[int, Field(ge=0)] = 100
+    """Draws of the training texts for the intervals of the coefficients; 0: no intervals."""
+    words_per_task: PositiveInt = 5000
+    """Words that each task counts as against the penalty, however many it has."""

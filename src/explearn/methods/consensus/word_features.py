@@ -1,0 +1,115 @@
+"""What the consensus knows of each word of a text: its signals, compared within the text, and the word itself.
+
+To add a column, add its function to WORD_COLUMNS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.introspection.word_signals import SIGNALS, WordSignals
+
+Columns = NDArray[np.float64]
+
+_EDGES = re.compile(r"^\W+|\W+$")
+_LETTER = re.compile(r"\w")
+
+ROUNDING = 1e-6
+"""A signal whose standard deviation is below this share of its largest score is constant: what is left is rounding."""
+
+MEAN_RANK = "mean_rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A text as the columns of WORD_COLUMNS see it.
+
+    bare: the words without punctuation at their edges, or as they are where nothing would be left. probability: of the
+    explained class.
+    """
+
+    words: Sequence[str]
+    bare: Sequence[str]
+    probability: float
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """scikit-learn's list of English stop words."""
+    # It takes a second to import.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS)
+
+
+WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
+    "length": lambda text: [len(word) for word in text.bare],
+    "stop_word": lambda text: [word.lower() in stop_words() for word in text.bare],
+    "punctuation": lambda text: [not _LETTER.search(word) for word in text.words],
+    "position": lambda text: np.arange(len(text)) / len(text),
+    "log_words": lambda text: np.full(len(text), np.log(len(text))),
+    "capital": lambda text: [word[:1].isupper() for word in text.bare],
+    "probability": lambda text: np.full(len(text), text.probability),
+}
+"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1."""
+
+
+def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:
+    """Names of the columns that `word_matrix` gives."""
+    parts = [f"{signal}_{kind}" for signal in signals for kind in ("z", "rank")]
+    return (*parts, MEAN_RANK, *(WORD_COLUMNS if word_features else ()))
+
+
+def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Columns:
+    """Features of a text's words, float64, (words, F); the columns are `feature_names(signals, word_features)`.
+
+    Of each signal the z-score and the rank within the text, (place + 0.5) / words, ties sharing theirs evenly; the mean
+    of the ranks; and WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5) and left out of the mean, and so is
+    every signal of a word that the classifier did not read.
+    """
+    chosen = [SIGNALS.index(signal) for signal in signals]
+    scores = text.scores[:, chosen].astype(np.float64)
+    read = ~np.isnan(scores).all(-1)
+    z, rank, mean = np.zeros_like(scores), np.full_like(scores, 0.5), np.full(len(scores), 0.5)
+    if read.any():
+        there = ~np.isnan(scores[read]).any(0)
+        values = scores[np.ix_(read, there)]
+        z[np.ix_(read, there)], ranks = _compare(values)
+        rank[np.ix_(read, there)] = ranks
+        mean[read] = ranks.mean(-1) if there.any() else 0.5
+    parts = [np.stack([z, rank], -1).reshape(len(scores), 2 * len(chosen)), mean[:, None]]
+    if word_features:
+        parts.append(word_columns(text))
+    return np.concatenate(parts, 1)
+
+
+def _compare(values: Columns) -> tuple[Columns, Columns]:
+    """z-scores and ranks of each column, (words, signals) both."""
+    spread = values.std(0)
+    constant = spread <= ROUNDING * np.abs(values).max(0)
+    values = np.where(constant, 0.0, values)
+    z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, 0)
+    # Place of the first and behind the last of each group of equals.
+    first = np.stack([np.searchsorted(column, column, "left") for column in ordered.T], 1)
+    last = np.stack([np.searchsorted(column, column, "right") for column in ordered.T], 1)
+    ranks = np.empty_like(values)
+    np.put_along_axis(ranks, order, (first + last) / 2 / len(values), 0)
+    return z, ranks
+
+
+def word_columns(text: WordSignals) -> Columns:
+    """WORD_COLUMNS of a text's words, float64, (words, columns)."""
+    bare = [_EDGES.sub("", word) or word for word in text.words]
+    words = Words(text.words, bare, text.probability)
+    return np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1)

@@ -1,0 +1,30 @@
+"""Stage signals: word scores of many methods, for learned explainers to learn from."""
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import atomic_folder
+from explearn.data.choice import texts_to_explain
+from explearn.methods.consensus.signals import write_signals
+from explearn.models.classifier import Classifier
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import TaskOption, stage
+from explearn.pipeline.base.workspace import Workspace
+
+
+@stage()
+def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Explain the predicted class of a task's training and validation texts by many methods at once.
+
+    Texts with marks come first, then others, drawn by seed. Writes data/signals/TASK/train.parquet and
+    validation.parquet.
+    """
+    workspace = Workspace()
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    gold = workspace.read_gold(task, params)
+    with atomic_folder(workspace.signals(task)) as folder:
+        for split in ("train", "validation"):
+            chosen = texts_to_explain(workspace.read_examples(task, split), gold, params.signals.max_texts, seed)
+            write_signals(folder / f"{split}.parquet", classifier, chosen, description=f"{task}: signals of {split}")
+
+
+if __name__ == "__main__":
+    run()
