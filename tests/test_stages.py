@@ -647,7 +647,9 @@ class TestBadInput:
             save_file({name: tensor + 0.5 for name, tensor in tensors.items()}, weights, {"format": "pt"})
         for name, task in (("expnet", "films"), ("expnet_in_domain", "films"), ("expnet_paper", "meals")):
             message = complaint(project, "train", "--task", "films", "--explainer", name)
-            assert f"task {task!r}, split 'train': its features are of another classifier than the task's own" in message
+            assert (
+                f"task {task!r}, split 'train': its features are of another classifier than the task's own" in message
+            )
 
     def test_a_missing_option_is_named(self, project: Path) -> None:
         result = run(project, "prepare")
