@@ -176,8 +176,8 @@ class TestVariants:
         variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "attention": "row"}}
         baselines = {"quick": {"random": {}}, "costly": {"lime": {"samples": 5, "seed": 2}}}
         found = load(tmp_path, {**LEAST, "explainer": "cls_row", "variants": variants, "baselines": baselines})
-        assert found.methods == ["expnet", "expnet_in_domain", "cls_row", "random", "lime", "lime_1000"]
-        assert found.trained == ["expnet", "expnet_in_domain", "cls_row"]
+        assert found.methods == ["expnet", "expnet_in_domain", "expnet_paper", "cls_row", "random", "lime", "lime_1000"]
+        assert found.trained == ["expnet", "expnet_in_domain", "expnet_paper", "cls_row"]
         assert [found.group_of(name) for name in ("cls_row", "lime_1000")] == ["cls_row", "lime_1000"]
 
     def test_take_over_the_options_of_their_method_in_the_run(self, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 class TestOwnMethods:
     def test_the_issue_s_methods_are_there(self) -> None:
         expected = (
-            "expnet expnet_paper random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
+            "expnet expnet_paper "
+            "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
             "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
             "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
         )

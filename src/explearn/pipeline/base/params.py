@@ -69,7 +69,7 @@ class Params(Section):
     signals: SignalsParams = SignalsParams()
     explainer: str = "expnet"
     """The explainer under study; its metrics are the headline."""
-    explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
+    explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain", "expnet_paper"]
     """Learned explainers that are trained and compared. In params.yaml they stand by room, the folder of
     src/explearn/methods that holds them, since a stage depends on its room: {expnet: [expnet], ivra: [ivra]}."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
