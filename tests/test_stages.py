@@ -32,6 +32,7 @@ STAGES = (
     "rationalise",
     "finetune",
     "attend",
+    "signals",
     "teach",
     "train",
     "attribute",

@@ -12,7 +12,7 @@ from explearn.core.errors import ParamsError
 from explearn.core.records import Binarisation
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition"]
-Need = Literal["gradients", "attentions", "training_rationales", "teacher"]
+Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

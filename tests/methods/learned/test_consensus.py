@@ -118,9 +118,7 @@ class TestLearning:
     def test_texts_with_a_wrong_prediction_teach_nothing(self) -> None:
         other: Any = SignalTask("other", task_texts(1), label="no")
         task: Any = SignalTask("target", [], (other,))
-        with pytest.raises(
-            DataError, match=r"none of the tasks other has a text with both marks and a right pred"
-        ):
+        with pytest.raises(DataError, match=r"none of the tasks other has a text with both marks and a right pred"):
             Consensus(**NO_DRAWS).fit(task)
 
     def test_the_bootstrap_bounds_the_coefficients(self) -> None:

@@ -51,7 +51,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         name="consensus",
         family="learned",
         cost="one forward and two backward passes",
-        needs=frozenset({"gradients", "training_rationales"}),
+        needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
     )
     aggregation = "max"
     signed = False
