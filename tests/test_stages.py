@@ -33,6 +33,7 @@ STAGES = (
     "rationalise",
     "finetune",
     "attend",
+    "signals",
     "teach",
     "train",
     "attribute",

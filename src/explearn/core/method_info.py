@@ -12,7 +12,7 @@ from explearn.core.errors import ParamsError
 from explearn.core.records import Binarisation
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition"]
-Need = Literal["gradients", "attentions", "training_rationales", "teacher"]
+Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -27,7 +27,7 @@ class About:
         cost: model passes for one text, in words.
         needs: what it needs beyond the classifier's predictions.
         binarisation: its own way to choose words: a threshold on the score, a chance of being chosen equal to the
-            training rationales' positive rate, or the top K.
+            training rationales' positive rate, the top K, or the largest expected F1.
         costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
         uncounted: does notable work that is no pass through the classifier, so that counted passes say too little.
         own_model: trains the classifier that it explains, and keeps it beside its own weights.

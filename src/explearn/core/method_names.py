@@ -29,15 +29,22 @@ ENTRY_POINTS = "explearn.methods"
 """The group in which a package names its methods: `name = "module:Class"`."""
 
 
+WITH_MARKS: Mapping[str, Any] = {"context": 1, "input_dropout": 0.3, "dropout": 0.5}
+"""How ExpNet learns from marks of the task: people mark phrases, so that the words around tell something, and marked
+texts are few."""
+
+
 BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "expnet_few_shot": {
         "of": "expnet",
         "protocol": "few_shot",
+        **WITH_MARKS,
         "summary": "ExpNet trained on a few marked texts of the task, and without marks on its others.",
     },
     "expnet_in_domain": {
         "of": "expnet",
         "protocol": "in_domain",
+        **WITH_MARKS,
         "summary": "ExpNet trained on the task's own rationales.",
     },
 }

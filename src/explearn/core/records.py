@@ -20,9 +20,9 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 RationaleKind = Literal["human", "llm", "author"]
 RATIONALE_KINDS: tuple[RationaleKind, ...] = get_args(RationaleKind)
 
-Binarisation = Literal["threshold", "positive_rate", "top_k"]
+Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
 """How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
-rationales' positive rate, or the top K."""
+rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
 
 Aggregation = Literal["max", "sum"]
 

@@ -71,7 +71,7 @@ class WordSignals:
 
 def signals_table(rows: Sequence[WordSignals]) -> pa.Table:
     """A table of SCHEMA."""
-    starts = np.cumsum([0, *(len(row.words) for row in rows)]).astype(np.int32)
+    starts = np.cumsum([0, *(len(row.scores) for row in rows)]).astype(np.int32)
     values = np.concatenate([row.scores for row in rows]).astype(np.float32).reshape(-1)
     columns = {
         "example_id": pa.array([row.example_id for row in rows]),

@@ -82,8 +82,28 @@ def select_positive_rate(scores: ArrayLike, positive_rate: float) -> Mask:
     return check_scores(scores) >= 1.0 - positive_rate
 
 
+def select_expected_f1(probabilities: ArrayLike) -> Mask:
+    """The k most probable words with the largest 2 sum_i p_i / (k + sum p), the F1 expected for them; at least one.
+
+    The quotient of the expectations stands for the expectation of the quotient (Lewis 1995, "Evaluating and optimizing
+    autonomous text classification systems"). `sum_i` runs over the k words, `sum` over all. Equals: the first.
+
+    Args:
+        probabilities: (n,), that each word is marked.
+
+    Raises DataError for numbers that are no probabilities.
+    """
+    p = check_scores(probabilities)
+    if p.min() < 0 or p.max() > 1:
+        raise DataError(f"scores run from {p.min():.3g} to {p.max():.3g}; expected probabilities, 0 to 1")
+    order = np.argsort(-p, kind="stable")
+    hits = np.cumsum(p[order])
+    expected = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])
+    return select_top_k(p, int(expected.argmax()) + 1)
+
+
 def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
-    """Choose words by a method's own rule: `top_k`, `threshold` or `positive_rate` (MethodInfo.binarisation).
+    """Choose words by a method's own rule: one of `explearn.core.records.Binarisation`.
 
     Raises ValueError for another rule, and as the rule's own function does.
     """
@@ -95,7 +115,9 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
         return select_threshold(scores, threshold)
     if rule == "positive_rate":
         return select_positive_rate(scores, positive_rate)
-    raise ValueError(f"binarisation rule {rule!r}; expected top_k, threshold or positive_rate")
+    if rule == "expected_f1":
+        return select_expected_f1(scores)
+    raise ValueError(f"binarisation rule {rule!r}; expected top_k, threshold, positive_rate or expected_f1")
 
 
 @dataclass(frozen=True, slots=True)

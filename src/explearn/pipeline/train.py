@@ -15,6 +15,7 @@ from explearn.core.method_names import get_info
 from explearn.core.records import Example
 from explearn.core.sections import members
 from explearn.core.seeds import seed_everything
+from explearn.core.storage import read_json
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
 from explearn.introspection.word_signals import WordSignals, read_signals
 from explearn.methods.base.explainer import LearnedExplainer
@@ -66,6 +67,11 @@ class WorkspaceTask:
             return model
 
         return load
+
+    @cached_property
+    def skill(self) -> float | None:
+        judged = read_json(self.workspace.metrics("classifier", self.name)).get("validation")
+        return None if judged is None else float(judged["mcc"])
 
     @cached_property
     def gold(self) -> dict[str, tuple[bool, ...]]:

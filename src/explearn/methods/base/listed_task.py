@@ -45,6 +45,8 @@ class ListedTask:
         encoder, encoder_revision: pretrained encoder that the classifier comes from.
         untrained_encoder: makes that encoder with a new head (default: load `encoder`).
         balanced: whether the classifier was fine-tuned with classes weighed against their frequency.
+        skill: Matthews correlation of the classifier's predictions with the labels of texts that it was not trained on;
+            consensus weighs the other tasks by it (default: all the same).
         layers: whose attention features are taken (default: all); negative counts from the end.
         seed: of teachers that draw at random.
         search_file: where a search for options keeps its trials.
@@ -68,6 +70,7 @@ class ListedTask:
         encoder_revision: str | None = None,
         untrained_encoder: Callable[[], torch.nn.Module] | None = None,
         balanced: bool = True,
+        skill: float | None = None,
         layers: Layers = "all",
         seed: int = 13,
         search_file: Path | None = None,
@@ -75,6 +78,7 @@ class ListedTask:
         self.classifier, self.name = classifier, name
         self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
+        self.skill = skill
         self._lessons, self._teachers = dict(lessons or {}), dict(teachers or {})
         self._untrained_encoder, self._layers, self._seed, self._search_file = (
             untrained_encoder,

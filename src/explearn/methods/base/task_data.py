@@ -80,6 +80,10 @@ class TaskData(Protocol):
         """Makes the classifier's encoder as it was before fine-tuning, with a new head; None where it is not known."""
 
     @property
+    def skill(self) -> float | None:
+        """Matthews correlation of the classifier's predictions with the validation texts' labels; None: unknown."""
+
+    @property
     def gold(self) -> Mapping[str, Sequence[bool]]:
         """Example id -> which of its words are evidence."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +17,7 @@ from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, weight_of_skill
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
 from explearn.models.encoding import Batch
@@ -34,13 +35,14 @@ scripts/make_consensus.py writes them."""
 class Consensus(LearnedExplainer, BatchExplainer):
     """Many methods' scores of a word, weighed as marks of other tasks have taught.
 
-    p = sigmoid(a z + b), z = w . x + w0, with x the features of a word: of each signal its z-score and its rank within
-    the text, the mean of the ranks, and the word itself (`word_features.feature_names`).
+    p = sigmoid(a z + b), z = w . x + w0, with x the features of a word: of each signal its z-score, rank and share
+    within the text, the mean of the ranks, the same at the words around, and the word itself
+    (`word_features.word_matrix`).
 
-    w, w0: logistic regression over the marked texts of the other tasks that their classifiers get right, tasks and
-    classes weighing the same; copies of the texts with signals missing teach it to do without. a, b: calibration (Platt
-    1999) on tasks left out of the training. Every piece of a word gets the word's probability. Signals that a
-    classifier's architecture lacks drop out.
+    w, w0: logistic regression over the marked texts of the other tasks that their classifiers get right; a task weighs
+    by its classifier's skill (`model.weight_of_skill`), marked and other words of it the same; copies of the texts with
+    signals missing teach it to do without. a, b: calibration (Platt 1999) on tasks left out of the training. Every
+    piece of a word gets the word's probability. Signals that a classifier's architecture lacks drop out.
 
     Without training it uses weights that come with the package, learned from this project's own corpus.
 
@@ -51,7 +53,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         name="consensus",
         family="learned",
         cost="one forward and two backward passes",
-        needs=frozenset({"gradients", "training_rationales"}),
+        needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
+        binarisation="expected_f1",
     )
     aggregation = "max"
     signed = False
@@ -97,10 +100,15 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 f"none of the tasks {', '.join(one.name for one in task.others)} has a text with both marks and a "
                 "right prediction; consensus has nothing to learn from"
             )
-        return self.fit_tasks(found, description)
+        return self.fit_tasks(found, description, source_weights(task, found))
 
-    def fit_tasks(self, tasks: dict[str, list[MarkedText]], description: str | None = None) -> Self:
-        """Learn from the marked texts of some tasks, by name.
+    def fit_tasks(
+        self,
+        tasks: dict[str, list[MarkedText]],
+        description: str | None = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> Self:
+        """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
 
         Raises DataError where the marks of a task are all of one class, or there is no signal at all.
         """
@@ -110,10 +118,11 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 f"tasks {', '.join(tasks)}: their texts have none of the signals {', '.join(self.options.signals)}; "
                 "expected at least one"
             )
-        self._model = fit_model(tasks, self.options, self.seed, description)
+        self._model = fit_model(tasks, self.options, self.seed, description, weights)
         self._record = {
             "trained_on": list(tasks),
             "texts": {name: len(texts) for name, texts in tasks.items()},
+            "weights": {name: 1.0 if weights is None else weights[name] for name in tasks},
             "signals": list(self._model.signals),
             "features": list(self._model.names),
         }
@@ -178,6 +187,12 @@ def marked_texts(task: TaskData) -> list[MarkedText]:
         for text in task.signals(split)
         if text.example_id in labels and text.predicted == labels[text.example_id] and text.read.any()
     ]
+
+
+def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
+    """How much each of the other tasks named counts, by its classifier's skill."""
+    skills = {one.name: one.skill for one in task.others}
+    return {name: weight_of_skill(skills[name]) for name in names}
 
 
 @cache

@@ -35,6 +35,18 @@ class MarkedText(NamedTuple):
     mask: Sequence[bool]
 
 
+LEAST_SKILL = 0.1
+"""A classifier near chance, or below, still counts this much: what its texts' marks say of the words stays true."""
+
+
+def weight_of_skill(mcc: float | None) -> float:
+    """How much a task counts: the square of its classifier's MCC on validation texts, from LEAST_SKILL up.
+
+    The signals of a classifier that has not learned its task say little about what people mark. None: not known, as 1.
+    """
+    return 1.0 if mcc is None else max(mcc, LEAST_SKILL) ** 2
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WordModel:
     """Scores words by F features: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
@@ -129,7 +141,7 @@ class _Rows:
     """Training words of one task.
 
     x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: (words,). copied: bool,
-    (words,), True for words of copies.
+    (words,), True for words of copies. share: how much the task counts.
     """
 
     x: Array
@@ -138,6 +150,7 @@ class _Rows:
     weight: Array
     copied: NDArray[np.bool_]
     texts: int
+    share: float
 
 
 def fit_model(
@@ -145,21 +158,23 @@ def fit_model(
     options: ConsensusParams,
     seed: int,
     description: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> WordModel:
     """Learn from the marks of one or more tasks.
 
-    Tasks weigh the same, and so do marked and other words within each. Words that the classifier did not read are left
-    out.
+    Marked and other words weigh the same within a task. Words that the classifier did not read are left out.
 
     Args:
         tasks: the marked texts of each task, by its name.
+        weights: how much each task counts (default: all the same).
         seed: of the signals left out in copies, and of the bootstrap.
         description: what a progress bar over the bootstrap should say (default: no bar).
 
     Raises DataError where a task's words are all marked, or none is.
     """
     generator = np.random.default_rng(seed)
-    rows = [_task_rows(name, texts, options, generator) for name, texts in tasks.items()]
+    shares = weights or dict.fromkeys(tasks, 1.0)
+    rows = [_task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
     return replace(
         model,
@@ -169,7 +184,7 @@ def fit_model(
 
 
 def _task_rows(
-    name: str, task: Sequence[MarkedText], options: ConsensusParams, generator: np.random.Generator
+    name: str, task: Sequence[MarkedText], options: ConsensusParams, share: float, generator: np.random.Generator
 ) -> _Rows:
     """Features of a task's words, then those of its copies."""
     x, y, text, copied = [], [], [], []
@@ -182,15 +197,15 @@ def _task_rows(
             text.append(np.full(int(read.sum()), number))
             copied.append(np.full(int(read.sum()), copy > 0))
     marks, copies = np.concatenate(y), np.concatenate(copied)
-    share = float(marks.mean()) if len(marks) else 0.0
-    if not 0 < share < 1:
-        which = "every word is marked" if share else "no word is marked"
+    density = float(marks.mean()) if len(marks) else 0.0
+    if not 0 < density < 1:
+        which = "every word is marked" if density else "no word is marked"
         raise DataError(f"task {name!r}: {which} in its {len(task)} texts; expected marked words and others")
-    weight = np.where(marks, 0.5 / share, 0.5 / (1 - share))
+    weight = np.where(marks, 0.5 / density, 0.5 / (1 - density))
     if options.copies:
         weight *= np.where(copies, options.copies_share / options.copies, 1 - options.copies_share)
-    weight *= options.words_per_task / weight.sum()
-    return _Rows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task))
+    weight *= share * options.words_per_task / weight.sum()
+    return _Rows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
 
 
 def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
@@ -206,7 +221,9 @@ def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.rando
 
 def _fit(rows: Sequence[_Rows], options: ConsensusParams) -> WordModel:
     plain = np.concatenate([row.x[~row.copied] for row in rows])
-    mean, scale = plain.mean(0), plain.std(0)
+    weight = np.concatenate([row.weight[~row.copied] for row in rows])
+    mean = np.average(plain, axis=0, weights=weight)
+    scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
     regression = _regression(options)
     regression.fit(*_pooled(rows, mean, scale), np.concatenate([row.weight for row in rows]))
@@ -229,7 +246,7 @@ def _regression(options: ConsensusParams) -> Any:
 
 
 def _calibrate(rows: Sequence[_Rows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
-    """Slope and offset that make probabilities of logits (Platt, 1999), tasks weighing the same.
+    """Slope and offset that make probabilities of logits (Platt, 1999), tasks weighing as in training.
 
     The logits of a task are those of a model that has not seen it, where there are two tasks or more.
     """
@@ -240,7 +257,7 @@ def _calibrate(rows: Sequence[_Rows], model: WordModel, options: ConsensusParams
         plain = ~row.copied
         logits.append(judge.logits(row.x[plain]))
         marks.append(row.y[plain])
-        weights.append(np.full(int(plain.sum()), 1 / plain.sum()))
+        weights.append(np.full(int(plain.sum()), row.share / plain.sum()))
     return _platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weights))
 
 

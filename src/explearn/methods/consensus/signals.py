@@ -77,7 +77,7 @@ ATTENTION = ("raw_attention", "attention_mean", "rollout")
 GRADIENT = ("input_x_gradient", "gradient")
 """Signals that any encoder has."""
 
-PASSES = 6
+PASSES = 4
 """Batches are smaller than the budget by this factor: the graph of both backward passes, with its attention matrices
 and their gradients, takes that much more memory than classifying."""
 

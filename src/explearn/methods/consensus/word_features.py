@@ -23,7 +23,13 @@ _LETTER = re.compile(r"\w")
 ROUNDING = 1e-6
 """A signal whose standard deviation is below this share of its largest score is constant: what is left is rounding."""
 
+LEAST_SHARE = 0.01
+"""Added to a share before the logarithm: a word without any of a signal is no more than a word with little of it."""
+
 MEAN_RANK = "mean_rank"
+
+NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
+"""Words whose mean rank and mean z-score a word sees beside its own, since people mark phrases: how far before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +71,57 @@ WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:
     """Names of the columns that `word_matrix` gives."""
-    parts = [f"{signal}_{kind}" for signal in signals for kind in ("z", "rank")]
-    return (*parts, MEAN_RANK, *(WORD_COLUMNS if word_features else ()))
+    parts = [f"{signal}_{kind}" for signal in signals for kind in ("z", "rank", "share")]
+    around = [f"{kind}_{place}" for place in NEIGHBOURS for kind in ("rank", "z")]
+    return (*parts, MEAN_RANK, *around, *(WORD_COLUMNS if word_features else ()))
 
 
 def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Columns:
     """Features of a text's words, float64, (words, F); the columns are `feature_names(signals, word_features)`.
 
-    Of each signal the z-score and the rank within the text, (place + 0.5) / words, ties sharing theirs evenly; the mean
-    of the ranks; and WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5) and left out of the mean, and so is
-    every signal of a word that the classifier did not read.
+    Of each signal s over the n words that the classifier read, those of the text alone: the z-score; the rank, (place +
+    0.5) / n, ties sharing theirs evenly; and log(n |s| / sum |s| + 0.01), by which texts differ in how much of them is
+    evidence at all. Then the mean of the ranks, the same mean and that of the z-scores at the words around, and
+    WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5, share 1) and left out of the means, and so is every signal
+    of a word that the classifier did not read.
     """
     chosen = [SIGNALS.index(signal) for signal in signals]
     scores = text.scores[:, chosen].astype(np.float64)
     read = ~np.isnan(scores).all(-1)
-    z, rank, mean = np.zeros_like(scores), np.full_like(scores, 0.5), np.full(len(scores), 0.5)
+    z, rank, share = np.zeros_like(scores), np.full_like(scores, 0.5), np.zeros_like(scores)
+    mean_rank, mean_z = np.full(len(scores), 0.5), np.zeros(len(scores))
     if read.any():
         there = ~np.isnan(scores[read]).any(0)
-        values = scores[np.ix_(read, there)]
-        z[np.ix_(read, there)], ranks = _compare(values)
-        rank[np.ix_(read, there)] = ranks
-        mean[read] = ranks.mean(-1) if there.any() else 0.5
-    parts = [np.stack([z, rank], -1).reshape(len(scores), 2 * len(chosen)), mean[:, None]]
+        place = np.ix_(read, there)
+        values = scores[place]
+        z[place], rank[place] = _compare(values)
+        share[place] = _log_share(values)
+        if there.any():
+            mean_rank[read], mean_z[read] = rank[place].mean(-1), z[place].mean(-1)
+    around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
+    parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
     if word_features:
         parts.append(word_columns(text))
     return np.concatenate(parts, 1)
+
+
+def _log_share(values: Columns) -> Columns:
+    """log(n |s| / sum |s| + 0.01) of each column, (words, signals); 0 for a column of zeros."""
+    sizes = np.abs(values)
+    total = sizes.sum(0)
+    relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
+    found: Columns = np.log(relative + LEAST_SHARE)
+    return found
+
+
+def _shifted(values: Columns, by: int) -> Columns:
+    """The value `by` words before each word, 0 beyond the ends, (words,)."""
+    moved = np.zeros_like(values)
+    if by > 0:
+        moved[by:] = values[:-by]
+    else:
+        moved[:by] = values[-by:]
+    return moved
 
 
 def _compare(values: Columns) -> tuple[Columns, Columns]:

@@ -25,19 +25,32 @@ from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
-from explearn.methods.expnet.targets import Lesson, lessons_for, splits_to_learn_from
-from explearn.methods.expnet.words import Input, check_source, inputs_of, log_attention, pool_words, wanted_inputs
+from explearn.methods.expnet.targets import Lesson, curriculum_for, splits_to_learn_from
+from explearn.methods.expnet.words import (
+    Input,
+    Pooled,
+    check_source,
+    inputs_of,
+    log_attention,
+    pool_words,
+    wanted_inputs,
+)
 from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
 
 
+TEXT = 2**32
+"""What parts the words of one text of a batch from those of the next."""
+
+
 class ExpNet(LearnedExplainer, BatchExplainer):
     """A small network from the attention of all layers to rationales, which needs no marked text of the task.
 
     For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
-    from the word to [CLS]; standardised; Linear - ReLU - Linear - sigmoid. All pieces of a word have the word's score.
+    from the word to [CLS]; standardised; Linear - ReLU - Linear; calibrated to the probability that a reader would mark
+    the word. All pieces of a word have the word's score.
     The class explained plays no part: scores say what a reader would mark as the evidence for the predicted label.
 
     A trained one belongs to the classifier whose attention it has learned to read.
@@ -50,7 +63,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass",
         needs=frozenset({"attentions", "training_rationales"}),
-        binarisation="threshold",
+        binarisation="expected_f1",
     )
     aggregation = "max"
     signed = False
@@ -60,12 +73,12 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.threshold = self.options.threshold
         self.student: Student | None = None
         self.encoder: dict[str, int] = {}
         self.inputs: list[Input] = []
         self.classifier = ""
         self.trained_on: list[str] = []
+        self.calibration = (1.0, 0.0)
         self.losses: list[float] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -88,10 +101,11 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         if any(other["attended"] != source["attended"] for other, _ in found.values()):
             raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
         inputs = wanted_inputs(source, self.options.layers, self.options.attention)
-        lessons, trained_on = lessons_for(task, self.options, self.seed)
+        taught = curriculum_for(task, self.options, self.seed)
         features = chain.from_iterable(rows for _, rows in found.values())
-        words = training_words(features, source, inputs, lessons)
-        return self.fit_words(words, inputs, source, trained_on, task.device, description)
+        words = training_words(features, source, inputs, taught.lessons)
+        self.calibration = taught.calibration
+        return self.fit_words(words, inputs, source, taught.trained_on, task.device, description)
 
     def fit_words(
         self,
@@ -154,11 +168,13 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         owners = np.full((texts, tokens), NO_WORD, dtype=np.int64)
         for row, encoding in enumerate(batch.encodings):
             ids = np.asarray(encoding.word_ids, dtype=np.int64)
-            owners[row, : len(ids)] = np.where(ids == NO_WORD, NO_WORD, ids + row * 2**32)
+            owners[row, : len(ids)] = np.where(ids == NO_WORD, NO_WORD, ids + row * TEXT)
         pooled = pool_words(features.attention.flatten(0, 1), owners.reshape(-1))
         columns = columns_of(self.inputs, layers, self.encoder["heads"])
         self.student = self.student.to(pooled.values.device)
-        found = self.student(log_attention(_take(pooled.values, columns).float())).sigmoid()
+        inputs = log_attention(_take(pooled.values, columns).float())
+        slope, offset = self.calibration
+        found = (slope * self.student(inputs, _texts(pooled, inputs.device)) + offset).sigmoid()
         # One more entry, which -1 reads: what is of no word has score 0.
         scores = torch.cat([found, found.new_zeros(1)])[torch.from_numpy(pooled.of).to(found.device)]
         return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
@@ -175,6 +191,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
                 "encoder": self.encoder,
                 "inputs": [[one.layer, one.kind, one.head] for one in self.inputs],
                 "trained_on": self.trained_on,
+                "calibration": list(self.calibration),
                 "losses": self.losses,
             },
         )
@@ -187,10 +204,17 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         if unknown := sorted(set(self.inputs) - known):
             raise ValueError(f"inputs: {unknown[0]} is none that the encoder has")
         self.trained_on = list(state.record["trained_on"])
+        slope, offset = state.record["calibration"]
+        self.calibration = (float(slope), float(offset))
         self.losses = list(state.record["losses"])
         self.student = Student(len(self.inputs), self.options)
         self.student.load_state_dict(dict(state.tensors))
         self.student.freeze()
+
+
+def _texts(pooled: Pooled, device: torch.device) -> torch.Tensor:
+    """The number of each pooled word's text in its batch, (words,)."""
+    return torch.from_numpy(pooled.owners // TEXT).to(device)
 
 
 def columns_of(inputs: Sequence[Input], layers: Sequence[int], heads: int) -> list[int]:
@@ -223,16 +247,18 @@ def training_words(
     Raises DataError where no text remains.
     """
     columns = columns_of(inputs, source["attended"], source["heads"])
-    parts, targets, weights = [], [], []
+    parts: list[torch.Tensor] = []
+    texts, targets, weights = [], [], []
     for row in features:
         lesson = lessons.get(row.example_id)
         if lesson is None or not len(row.word_ids):
             continue
         pooled = pool_words(torch.from_numpy(row.attention), row.word_ids.astype(np.int64))
+        texts.append(torch.full((len(pooled.owners),), len(parts)))
         parts.append(log_attention(_take(pooled.values, columns)))
         targets.append(torch.from_numpy(lesson.targets[pooled.owners]).float())
         weights.append(torch.full((len(pooled.owners),), lesson.weight))
     if not parts:
         raise DataError("none of the texts to learn from has features; expected one at least")
     together = torch.cat(weights)
-    return Words(torch.cat(parts), torch.cat(targets), together / together.mean())
+    return Words(torch.cat(parts), torch.cat(texts), torch.cat(targets), together / together.mean())

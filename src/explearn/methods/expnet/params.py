@@ -17,12 +17,12 @@ class ExpNetParams(Section):
     and a few marked texts of the task; or from all of the task's marks and nothing else."""
     marks: PositiveInt = 10
     """few_shot: marked texts of the task to learn from, drawn by seed. With as many as there are: in_domain."""
-    pseudo_weight: Annotated[float, Field(gt=0)] = 10.0
+    pseudo_weight: Annotated[float, Field(gt=0)] = 60.0
     """few_shot: marked texts that the consensus weighs as much as: n marked texts have n / (n + pseudo_weight) of the
     weight in training."""
-    sharpness: Annotated[float, Field(gt=0)] = 2.0
-    """universal, few_shot: how steeply a word's target rises from 0 to 1 with the consensus, per standard deviation in
-    the text."""
+    marks_of_a_task: Annotated[float, Field(gt=0)] = 20.0
+    """few_shot: marked texts of the task that weigh as much in the consensus's own training as a task whose classifier
+    makes no mistake."""
     layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
     """Layers whose attention is read, from 0, or from the end when negative."""
     attention: Literal["row_and_column", "row", "column"] = "row_and_column"
@@ -30,6 +30,8 @@ class ExpNetParams(Section):
     select: PositiveInt | None = None
     """Most numbers read of a word (one for each layer, head, and row or column): those with the largest weights in a
     first training; a second one learns with them alone. null: all."""
+    context: Annotated[int, Field(ge=0, le=5)] = 0
+    """Words before and after a word whose inputs are read with its own."""
     hidden: PositiveInt = 32
     """Units of the hidden layer."""
     input_dropout: Rate = 0.1
@@ -44,8 +46,6 @@ class ExpNetParams(Section):
     """Passes over the training words."""
     batch_size: PositiveInt = 512
     """Words a step."""
-    threshold: OpenFraction = 0.5
-    """Score from which a word counts as evidence."""
 
 
 class ExpNetPaperParams(Section):

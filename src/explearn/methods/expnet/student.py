@@ -17,40 +17,64 @@ from explearn.methods.expnet.params import ExpNetParams
 class Words:
     """Training words, those of several texts end to end.
 
-    inputs: float32, (words, width). targets: float32, (words,), how far each is evidence, 0 to 1. weights: float32,
-    (words,), 1 on average.
+    inputs: float32, (words, width). texts: int64, (words,), the number of each word's text. targets: float32, (words,),
+    how far each is evidence, 0 to 1. weights: float32, (words,), 1 on average.
     """
 
     inputs: torch.Tensor
+    texts: torch.Tensor
     targets: torch.Tensor
     weights: torch.Tensor
 
     def only(self, columns: Sequence[int]) -> Words:
         """The same words with some of the inputs."""
-        return Words(self.inputs[:, list(columns)], self.targets, self.weights)
+        return Words(self.inputs[:, list(columns)], self.texts, self.targets, self.weights)
+
+
+def with_context(inputs: torch.Tensor, texts: torch.Tensor, context: int) -> torch.Tensor:
+    """Inputs of each word and of the words around it in its text, 0 beyond the ends: (words, (2 context + 1) width).
+
+    Args:
+        inputs: (words, width), the words of each text together, in order. texts: (words,), the number of each's text.
+    """
+    if not context:
+        return inputs
+    places = torch.arange(len(inputs), device=inputs.device)
+    parts = []
+    for by in range(-context, context + 1):
+        place = (places + by).clamp(0, len(inputs) - 1)
+        inside = (place == places + by) & (texts[place] == texts)
+        parts.append(inputs[place] * inside[:, None])
+    return torch.cat(parts, 1)
 
 
 class Student(nn.Module):
-    """Standardise - dropout - Linear(width, hidden) - ReLU - dropout - Linear(hidden, 1)."""
+    """Standardise - join the words around - dropout - Linear - ReLU - dropout - Linear(hidden, 1)."""
 
     offset: torch.Tensor
     scale: torch.Tensor
 
     def __init__(self, width: int, options: ExpNetParams) -> None:
         super().__init__()
+        self.context = options.context
         self.register_buffer("offset", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
         self.network = nn.Sequential(
             nn.Dropout(options.input_dropout),
-            nn.Linear(width, options.hidden),
+            nn.Linear((2 * options.context + 1) * width, options.hidden),
             nn.ReLU(),
             nn.Dropout(options.dropout),
             nn.Linear(options.hidden, 1),
         )
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Logits, (words,), from (words, width)."""
-        found: torch.Tensor = self.network((inputs - self.offset) / self.scale)
+    def read(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+        """What the network takes of each word, (words, (2 context + 1) width), from (words, width) and (words,)."""
+        standardised: torch.Tensor = (inputs - self.offset) / self.scale
+        return with_context(standardised, texts, self.context)
+
+    def forward(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+        """Logits, (words,), from (words, width) and the number of each word's text, (words,)."""
+        found: torch.Tensor = self.network(self.read(inputs, texts))
         return found.squeeze(-1)
 
     def freeze(self) -> Self:
@@ -59,10 +83,11 @@ class Student(nn.Module):
 
     @property
     def importance(self) -> torch.Tensor:
-        """How much each input weighs: the length of its weights in the hidden layer, (width,)."""
+        """How much each input weighs: the length of its weights in the hidden layer, at all places, (width,)."""
         first = self.network[1]
         assert isinstance(first, nn.Linear)
-        return first.weight.detach().norm(dim=0)
+        weights = first.weight.detach()
+        return weights.view(len(weights), 2 * self.context + 1, -1).norm(dim=(0, 1))
 
 
 def train_student(
@@ -78,13 +103,16 @@ def train_student(
         student.offset.copy_(words.inputs.mean(0))
         student.scale.copy_(words.inputs.std(0, correction=0).clamp_min(1e-6))
         student.to(device)
-        x, y, w = (part.to(device) for part in (words.inputs, words.targets, words.weights))
+        y, w = words.targets.to(device), words.weights.to(device)
+        x = student.read(words.inputs.to(device), words.texts.to(device))
         optimizer = torch.optim.AdamW(student.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
         epochs = epoch_bar(options.epochs, description)
         for _ in epochs:
             total = 0.0
             for chosen in torch.randperm(len(x)).to(device).split(options.batch_size):
-                loss = nn.functional.binary_cross_entropy_with_logits(student(x[chosen]), y[chosen], w[chosen])
+                loss = nn.functional.binary_cross_entropy_with_logits(
+                    student.network(x[chosen]).squeeze(-1), y[chosen], w[chosen]
+                )
                 descend(loss, optimizer)
                 total += loss.item() * len(chosen)
             losses.append(total / len(x))

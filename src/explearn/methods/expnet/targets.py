@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.model import MarkedText, fit_model
+from explearn.methods.consensus.explainer import marked_texts, source_weights
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.params import ExpNetParams
 
@@ -30,28 +31,14 @@ class Lesson:
     weight: float = 1.0
 
 
-def soft_targets(logits: NDArray[np.float64], chosen: int, sharpness: float) -> NDArray[np.float64]:
-    """sigmoid(sharpness (z - z_K)), with z the logits standardised in their text, z_K the largest but K of them.
+def soft_targets(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """sigmoid(z) of the consensus's logits, (words,).
 
-    Args:
-        logits: (words,), the consensus's. chosen: K, the number of words that a reader would mark.
-
-    The K best words have targets above 0.5, however sure the consensus is of the text as a whole.
+    Marked and other words weigh the same in the consensus's training, so that 0.5 lies where they balance, and a
+    student has as much to learn of the one as of the other. No number of words to choose plays a part: how much of a
+    text is evidence at all is for the consensus to say.
     """
-    spread = logits.std()
-    z = (logits - logits.mean()) / (spread if spread > 0 else 1.0)
-    border = np.sort(z)[::-1][min(chosen, len(z) - 1)]
-    return np.asarray(1 / (1 + np.exp(-sharpness * (z - border))))
-
-
-def words_to_choose(words: int, density: float) -> int:
-    """K of a text: the share of words that people mark elsewhere times its length, rounded, at least 1."""
-    return max(1, round(density * words))
-
-
-def density(masks: Iterable[Sequence[bool] | NDArray[np.float64]]) -> float:
-    """Share of marked words, those of all texts together."""
-    return float(np.mean(np.concatenate([np.asarray(mask, dtype=bool) for mask in masks])))
+    return np.asarray(1 / (1 + np.exp(-logits)))
 
 
 def splits_to_learn_from(task: TaskData, options: ExpNetParams) -> tuple[str, ...]:
@@ -59,29 +46,47 @@ def splits_to_learn_from(task: TaskData, options: ExpNetParams) -> tuple[str, ..
     return (task.rationale_split,) if options.protocol == "in_domain" else PSEUDO_SPLITS
 
 
-def lessons_for(task: TaskData, options: ExpNetParams, seed: int) -> tuple[dict[str, Lesson], list[str]]:
-    """What to learn from, as option `protocol` says: example id -> lesson; and the tasks whose marks play a part.
+@dataclass(frozen=True, slots=True, eq=False)
+class Curriculum:
+    """All that ExpNet learns from.
 
-    few_shot gives n marked texts, drawn by seed, n / (n + pseudo_weight) of the weight, and the consensus on the other
-    texts the rest. With as many marks as there are it is in_domain.
+    lessons: example id -> lesson. trained_on: the tasks whose marks play a part. calibration: slope a and offset b that
+    make probabilities of the network's logits, sigmoid(a logit + b).
+    """
+
+    lessons: Mapping[str, Lesson]
+    trained_on: Sequence[str]
+    calibration: tuple[float, float] = (1.0, 0.0)
+
+
+def curriculum_for(task: TaskData, options: ExpNetParams, seed: int) -> Curriculum:
+    """What to learn from, as option `protocol` says.
+
+    few_shot gives n marked texts, drawn by seed, s = n / (n + pseudo_weight) of the weight, and the consensus on the
+    other texts the rest. With as many marks as there are it is in_domain.
+
+    Targets of people are as rare as marks are, so that the logits need no calibration. Those of the consensus are not:
+    calibration is the consensus's, and of few_shot as far between the two as the weight s.
 
     Raises as `ExpNet.fit` does.
     """
     if options.protocol == "in_domain":
-        return marked_lessons(task), [task.name]
+        return Curriculum(marked_lessons(task), [task.name])
     if options.protocol == "universal":
-        return _consensus(task, options, seed, {}, 0.0)
+        rest, model, names = _consensus(task, options, seed, {})
+        return Curriculum(rest, names, model.calibration)
     marked = marked_lessons(task)
     if options.marks >= len(marked):
-        return marked, [task.name]
+        return Curriculum(marked, [task.name])
     drawn = np.random.default_rng(seed).choice(len(marked), options.marks, replace=False)
     ids = list(marked)
     chosen = {ids[i]: marked[ids[i]] for i in sorted(drawn)}
     share = options.marks / (options.marks + options.pseudo_weight)
-    rest, names = _consensus(task, options, seed, chosen, share)
+    rest, model, names = _consensus(task, options, seed, chosen)
     lessons = {key: replace(lesson, weight=share / len(chosen)) for key, lesson in chosen.items()}
     lessons |= {key: replace(lesson, weight=(1 - share) / len(rest)) for key, lesson in rest.items()}
-    return lessons, [*names, task.name]
+    slope, offset = model.calibration
+    return Curriculum(lessons, [*names, task.name], ((1 - share) * slope + share, (1 - share) * offset))
 
 
 def marked_lessons(task: TaskData) -> dict[str, Lesson]:
@@ -106,48 +111,37 @@ def marked_lessons(task: TaskData) -> dict[str, Lesson]:
 
 
 def _consensus(
-    task: TaskData, options: ExpNetParams, seed: int, marked: Mapping[str, Lesson], share: float
-) -> tuple[dict[str, Lesson], list[str]]:
+    task: TaskData, options: ExpNetParams, seed: int, marked: Mapping[str, Lesson]
+) -> tuple[dict[str, Lesson], WordModel, list[str]]:
     """What the consensus of signals, learned from the other tasks' marks, says of the task's texts.
 
     Args:
-        marked: texts of the task that are left out, since their marks are known.
-        share: how much these count in how many words a reader marks, beside the other tasks.
+        marked: texts of the task whose marks are known. The consensus learns from them, too, as from one more task that
+            weighs n / marks_of_a_task, and they get no lesson here.
 
-    Returns example id -> lesson, and the names of the other tasks. No other mark of the task plays a part.
+    Returns example id -> lesson, the consensus, and the names of the other tasks. No other mark of the task plays a
+    part.
     """
-    sources = {other.name: _marked_texts(other) for other in task.others}
-    sources = {name: texts for name, texts in sources.items() if texts}
+    sources = {other.name: texts for other in task.others if (texts := marked_texts(other))}
     if not sources:
         raise ParamsError(
             f"{options.protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
             "right; add one to tasks, or use in_domain"
         )
-    model = fit_model(sources, ConsensusParams(bootstrap=0), seed)
-    elsewhere = float(np.mean([density(text.mask for text in texts) for texts in sources.values()]))
-    own = density(lesson.targets for lesson in marked.values()) if marked else 0.0
-    expected = (1 - share) * elsewhere + share * own
+    others, weights = list(sources), source_weights(task, sources)
+    rows = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
+    own = [MarkedText(one, task.gold[one.example_id]) for one in rows if one.example_id in marked]
+    # Texts that are marked whole have nothing to tell words apart by.
+    if {mark for text in own for mark in text.mask} == {False, True}:
+        sources[task.name], weights[task.name] = own, len(own) / options.marks_of_a_task
+    model = fit_model(sources, ConsensusParams(bootstrap=0), seed, weights=weights)
     lessons = {}
-    for signals in chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS):
+    for signals in rows:
         if signals.example_id in marked or not signals.read.any():
             continue
         targets = np.zeros(len(signals.words))
-        logits = model.logits(model.features(signals))[signals.read]
-        targets[signals.read] = soft_targets(logits, words_to_choose(len(logits), expected), options.sharpness)
+        targets[signals.read] = soft_targets(model.logits(model.features(signals)))[signals.read]
         lessons[signals.example_id] = Lesson(targets)
     if not lessons:
         raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")
-    return lessons, list(sources)
-
-
-def _marked_texts(task: TaskData) -> list[MarkedText]:
-    """A task's marked texts that its classifier gets right, with their signals."""
-    split, gold = task.rationale_split, task.gold
-    labels = {example.id: example.label for example in task.examples(split)}
-    if not any(key in gold for key in labels):
-        return []  # Signals take a forward and two backward passes a text.
-    return [
-        MarkedText(signals, gold[signals.example_id])
-        for signals in task.signals(split)
-        if signals.example_id in gold and signals.predicted == labels[signals.example_id]
-    ]
+    return lessons, model, others

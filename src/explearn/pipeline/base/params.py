@@ -181,7 +181,8 @@ class Params(Section):
                 options = self.options_of(name)
             except ParamsError as error:
                 raise ValueError(f"variants.{name}: {error}") from error
-            if options.get("protocol") in FROM_OTHER_TASKS and len(self.tasks) < 2:
+            needs_others = "other_tasks" in _known(name).needs or options.get("protocol") in FROM_OTHER_TASKS
+            if needs_others and len(self.tasks) < 2:
                 raise ValueError(
                     f"explainer {name!r} learns from the other tasks' rationales, but there is one task; "
                     "add another, or take one that learns in domain"

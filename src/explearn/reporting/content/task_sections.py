@@ -40,6 +40,7 @@ _RULES = {
     "top_k": "the K highest-scoring words",
     "threshold": "words that score {threshold} or more, at least one",
     "positive_rate": "each word at random, as often as training texts are marked",
+    "expected_f1": "the words whose probabilities promise the largest F1",
 }
 
 
