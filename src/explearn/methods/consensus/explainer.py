@@ -52,6 +52,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         family="learned",
         cost="one forward and two backward passes",
         needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
+        ready=True,
     )
     aggregation = "max"
     signed = False
