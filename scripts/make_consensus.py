@@ -3,8 +3,8 @@
     python scripts/make_consensus.py                          # the workspace here
     python scripts/make_consensus.py --workspace FOLDER --signals FOLDER
 
-The workspace must have data/examples, data/rationales and data/classifiers of all tasks that data/corpus has, as the
-stages prepare, rationalise and finetune write them. Signals are read from data/signals there (stage signals); with
+The workspace must have data/examples, data/rationales, data/classifiers and reports/metrics/classifier of all tasks that
+data/corpus has, as the stages prepare, rationalise and finetune write them. Signals are read from data/signals there (stage signals); with
 --signals they are computed where that folder does not hold them yet, and kept there.
 
 Learns from the marks of all these tasks and of nothing else, so that the weights carry no third party's data. Writes
@@ -26,6 +26,7 @@ from explearn.core.errors import ExplearnError  # noqa: E402
 from explearn.data.choice import texts_to_explain  # noqa: E402
 from explearn.introspection.word_signals import WordSignals, read_signals  # noqa: E402
 from explearn.methods.consensus.explainer import SHIPPED, Consensus, marked_texts  # noqa: E402
+from explearn.methods.consensus.model import weight_of_skill  # noqa: E402
 from explearn.methods.consensus.signals import write_signals  # noqa: E402
 from explearn.pipeline.base.params import Params, load_params  # noqa: E402
 from explearn.pipeline.base.workspace import Workspace  # noqa: E402
@@ -62,8 +63,9 @@ def main() -> None:
         workspace = Workspace(options.workspace)
         sources = [Source(workspace, params, name, options.signals) for name in params.tasks]
         texts = {source.name: found for source in sources if (found := marked_texts(source))}
+        weights = {source.name: weight_of_skill(source.skill) for source in sources if source.name in texts}
         for folder, word_features in (("with_words", True), ("signals_alone", False)):
-            made = Consensus(seed=params.seed, word_features=word_features).fit_tasks(texts, folder)
+            made = Consensus(seed=params.seed, word_features=word_features).fit_tasks(texts, folder, weights)
             made.save_pretrained(SHIPPED / folder)
             for name, value in made.model.coefficients().items():
                 low, high = made.model.coefficient_intervals()[name]

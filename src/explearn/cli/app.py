@@ -135,7 +135,7 @@ def explain(
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
         info = get_info(method)
-        if info.learned and explainer is None:
+        if info.learned and not info.ready and explainer is None:
             raise ParamsError(f"--explainer: got none; {method!r} is trained, expected the folder of a trained one")
         if not classifier and explainer is not None and info.own_model:
             classifier = str(explainer / "classifier")

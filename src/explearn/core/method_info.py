@@ -32,6 +32,7 @@ class About:
         uncounted: does notable work that is no pass through the classifier, so that counted passes say too little.
         own_model: trains the classifier that it explains, and keeps it beside its own weights.
         watches_metric: chooses what it says of a text by a metric of faithfulness on that text.
+        ready: is trained, but explains without a training of its own, too, with weights that come with the package.
         base: the trained explainer that a method without a training of its own starts from on every text.
 
     Raises ParamsError for a name of another form, and for a family, need or binarisation that does not exist.
@@ -46,6 +47,7 @@ class About:
     uncounted: bool = False
     own_model: bool = False
     watches_metric: bool = False
+    ready: bool = False
     base: str | None = None
 
     def __post_init__(self) -> None:

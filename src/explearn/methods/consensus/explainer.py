@@ -55,6 +55,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         cost="one forward and two backward passes",
         needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
         binarisation="expected_f1",
+        ready=True,
     )
     aggregation = "max"
     signed = False
