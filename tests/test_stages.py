@@ -153,7 +153,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sanity": {"texts": 4, "noise_samples": 1},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-    for stage in ("prepare", "rationalise", "finetune", "attend"):
+    for stage in ("prepare", "rationalise", "finetune", "attend", "signals"):
         for task in ("films", "meals"):
             succeed(folder, stage, "--task", task)
     for task in ("films", "meals"):
