@@ -47,6 +47,7 @@ class SignalTask:
     """A task of which only what the consensus asks for is there."""
 
     rationale_split = "train"
+    skill: float | None = None
 
     def __init__(self, name: str, texts: list[MarkedText], others: tuple[Any, ...] = (), label: str = "yes") -> None:
         self.name, self.texts, self.others, self.label = name, texts, others, label

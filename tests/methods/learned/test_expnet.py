@@ -23,8 +23,8 @@ from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.explainer import ExpNet, columns_of, training_words
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.student import Words, train_student
-from explearn.methods.expnet.targets import Lesson, lessons_for, soft_targets, words_to_choose
+from explearn.methods.expnet.student import Words, train_student, with_context
+from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, soft_targets
 from explearn.methods.expnet.words import (
     Input,
     Pooled,
@@ -117,25 +117,30 @@ class TestWords:
 
 
 class TestTargets:
-    def test_the_k_best_words_are_above_a_half(self) -> None:
-        found = soft_targets(np.array([-9.0, -1.0, -3.0, -4.0]), 2, 2.0)
-        assert (found > 0.5).tolist() == [False, True, True, False] and found[3] == 0.5
-
     def test_by_hand(self) -> None:
-        """Logits 0 and 2 are z -1 and 1; K = 1 puts the border at the second, -1."""
-        np.testing.assert_allclose(soft_targets(np.array([0.0, 2.0]), 1, 0.5), [0.5, 1 / (1 + np.exp(-1))])
+        np.testing.assert_allclose(soft_targets(np.array([0.0, np.log(3.0), -np.log(4.0)])), [0.5, 0.75, 0.2])
 
-    def test_neither_the_level_nor_the_spread_of_a_text_s_logits_counts(self) -> None:
-        logits = np.array([0.1, -0.5, 2.0, 0.3])
-        np.testing.assert_allclose(soft_targets(logits, 2, 2.0), soft_targets(7 * logits - 40, 2, 2.0), rtol=1e-9)
 
-    def test_words_that_are_all_alike_or_fewer_than_k(self) -> None:
-        assert soft_targets(np.zeros(3), 1, 2.0).tolist() == [0.5] * 3
-        assert soft_targets(np.array([1.0, 0.0]), 5, 2.0)[1] == 0.5
+class TestContext:
+    def test_words_around_in_the_same_text(self) -> None:
+        x, texts = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([0, 0, 0, 7])
+        assert with_context(x, texts, 1).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
 
-    @pytest.mark.parametrize(("words", "density", "k"), [(20, 0.1, 2), (20, 0.13, 3), (3, 0.1, 1)])
-    def test_how_many_words_a_reader_would_mark(self, words: int, density: float, k: int) -> None:
-        assert words_to_choose(words, density) == k
+    def test_without_any(self) -> None:
+        x = torch.randn(3, 2)
+        assert with_context(x, torch.zeros(3), 0) is x
+
+    def test_a_word_is_told_by_the_one_before_it(self) -> None:
+        x = torch.randn(1000, 2, generator=torch.Generator().manual_seed(1))
+        y = torch.cat([torch.zeros(1), (x[:-1, 0] > 0).float()])
+        options = {"epochs": 40, "dropout": 0.0, "input_dropout": 0.0}
+        words = Words(x, torch.zeros(1000, dtype=torch.long), y, torch.ones(1000))
+        for context, least, most in ((0, 0.3, 0.7), (1, 0.9, 1.0)):
+            student, _ = train_student(words, ExpNetParams(context=context, **options), 13, torch.device("cpu"))
+            with torch.inference_mode():
+                right = ((student(x, words.texts) > 0) == y.bool()).float().mean()
+            assert least <= right <= most
+            assert student.importance.shape == (2,)
 
 
 def features(example_id: str, word_ids: list[int]) -> ExampleFeatures:
@@ -170,7 +175,7 @@ class TestTrainingWords:
 def planted(count: int, seed: int, width: int = 6) -> Words:
     """Words that are evidence where input 2 is large."""
     x = torch.randn(count, width, generator=torch.Generator().manual_seed(seed)) * 3 - 5
-    return Words(x, (x[:, 2] > -4).float(), torch.ones(count))
+    return Words(x, torch.zeros(count, dtype=torch.long), (x[:, 2] > -4).float(), torch.ones(count))
 
 
 class TestStudent:
@@ -178,7 +183,7 @@ class TestStudent:
         student, losses = train_student(planted(2000, 1), ExpNetParams(epochs=40), 13, torch.device("cpu"))
         unseen = planted(500, 2)
         with torch.inference_mode():
-            found = student(unseen.inputs) > 0
+            found = student(unseen.inputs, unseen.texts) > 0
         assert (found == unseen.targets.bool()).float().mean() > 0.95
         assert int(student.importance.argmax()) == 2
         assert losses[-1] < losses[0] / 2
@@ -189,9 +194,10 @@ class TestStudent:
             torch.cat([torch.ones(100), torch.zeros(100)]),
             torch.cat([torch.full((100,), 1.8), torch.full((100,), 0.2)]),
         )
-        student, _ = train_student(Words(x, y, w), ExpNetParams(epochs=60, batch_size=20), 13, torch.device("cpu"))
+        words = Words(x, torch.zeros(200, dtype=torch.long), y, w)
+        student, _ = train_student(words, ExpNetParams(epochs=60, batch_size=20), 13, torch.device("cpu"))
         with torch.inference_mode():
-            assert student(x[:1]).sigmoid().item() == pytest.approx(0.9, abs=0.03)
+            assert student(x[:1], words.texts[:1]).sigmoid().item() == pytest.approx(0.9, abs=0.03)
 
     def test_the_seed_decides_and_the_global_generator_stays(self) -> None:
         before = torch.get_rng_state()
@@ -272,19 +278,22 @@ class TestUniversal:
     def test_targets_are_the_consensus_on_the_task_s_texts(self) -> None:
         other = task(name="other")
         mine = task(gold={}, name="mine", others=[other])
-        lessons, names = lessons_for(mine, ExpNetParams(), 13)
-        assert names == ["other"] and sorted(lessons) == sorted(example.id for example in mine.examples("train"))
+        taught = curriculum_for(mine, ExpNetParams(), 13)
+        lessons = taught.lessons
+        assert taught.trained_on == ["other"] and sorted(lessons) == sorted(
+            example.id for example in mine.examples("train")
+        )
         texts = [MarkedText(row, other.gold[row.example_id]) for row in other.signals("train")]
         model = fit_model({"other": texts}, ConsensusParams(bootstrap=0), 13)
         for row in mine.signals("train"):
-            # One word of five is marked elsewhere, and the texts have five words: K is 1.
-            expected = soft_targets(model.logits(model.features(row)), 1, 2.0)
+            expected = soft_targets(model.logits(model.features(row)))
             np.testing.assert_allclose(lessons[row.example_id].targets, expected, atol=1e-6)
+        assert taught.calibration == pytest.approx(model.calibration, abs=1e-4)
 
     def test_validation_texts_are_learned_from_too(self) -> None:
         pair = ("the fox", tiny.classifier("bert").predict(["the fox"])[0])
         mine = ListedTask(tiny.classifier("bert"), [pair], [pair], others=[task(name="other")])
-        lessons, _ = lessons_for(mine, ExpNetParams(), 13)
+        lessons = curriculum_for(mine, ExpNetParams(), 13).lessons
         assert sorted(lessons) == ["train-1", "validation-1"]
 
     @pytest.mark.parametrize("protocol", ["universal", "few_shot"])
@@ -307,12 +316,12 @@ class TestUniversal:
 
 
 class TestFewShot:
-    def lessons(self, **options: Any) -> dict[str, Lesson]:
+    def taught(self, **options: Any) -> Curriculum:
         mine = task(marked=8, name="mine", others=[task(name="other")])
-        return lessons_for(mine, ExpNetParams(protocol="few_shot", **options), 13)[0]
+        return curriculum_for(mine, ExpNetParams(protocol="few_shot", **options), 13)
 
     def test_marks_of_some_texts_and_the_consensus_on_the_others(self) -> None:
-        found = self.lessons(marks=3, pseudo_weight=1.0)
+        found = self.taught(marks=3, pseudo_weight=1.0).lessons
         hard = [key for key, lesson in found.items() if set(lesson.targets.tolist()) == {0.0, 1.0}]
         assert len(found) == 12 and len(hard) == 3
         assert {int(key.split("-")[1]) for key in hard} <= set(range(1, 9))
@@ -320,11 +329,22 @@ class TestFewShot:
         assert sum(found[key].weight for key in hard) == pytest.approx(0.75)
         assert sum(lesson.weight for lesson in found.values()) == pytest.approx(1.0)
 
+    def test_the_marked_texts_teach_the_consensus_too(self) -> None:
+        little, much = (self.taught(marks=3, marks_of_a_task=weight).lessons for weight in (1e9, 1.0))
+        soft = [key for key, lesson in little.items() if not set(lesson.targets.tolist()) <= {0.0, 1.0}]
+        assert any(not np.allclose(little[key].targets, much[key].targets) for key in soft)
+
+    def test_calibration_lies_between_the_consensus_s_and_none(self) -> None:
+        slope, offset = self.taught(marks=3, pseudo_weight=1e-9).calibration
+        assert (slope, offset) == pytest.approx((1.0, 0.0), abs=1e-6)
+        all_marks = self.taught(marks=8).calibration
+        assert all_marks == (1.0, 0.0)
+
     def test_the_seed_draws_the_texts(self) -> None:
         mine = task(marked=8, name="mine", others=[task(name="other")])
         drawn = set()
         for seed in range(5):
-            found, _ = lessons_for(mine, ExpNetParams(protocol="few_shot", marks=3), seed)
+            found = curriculum_for(mine, ExpNetParams(protocol="few_shot", marks=3), seed).lessons
             drawn.add(frozenset(key for key, lesson in found.items() if set(lesson.targets.tolist()) == {0.0, 1.0}))
         assert len(drawn) > 1
 
@@ -343,7 +363,9 @@ class TestFewShot:
 
 
 class TestExplaining:
-    @pytest.mark.parametrize("options", [{}, {"select": 5}, {"layers": [1], "attention": "column"}], ids=str)
+    @pytest.mark.parametrize(
+        "options", [{}, {"select": 5}, {"context": 1}, {"layers": [1], "attention": "column"}], ids=str
+    )
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_scores_are_the_network_s_output_on_the_word(self, kind: str, options: dict[str, Any]) -> None:
         of = tiny.classifier(kind)
@@ -355,10 +377,10 @@ class TestExplaining:
             attention = batch_features(of, of.batch([encoding])).attention[0]
             attention = attention[:, columns_of(expnet.inputs, range(tiny.LAYERS), tiny.HEADS)]
             owners = np.array(encoding.word_ids)
-            for word in set(owners[owners >= 0].tolist()):
-                x = (attention[owners == word].amax(0) + 1e-5).log()
-                expected = expnet.student(x[None]).sigmoid().item()
-                assert found.scores[word] == pytest.approx(expected, abs=1e-5)
+            words = sorted(set(owners[owners >= 0].tolist()))
+            x = torch.stack([(attention[owners == word].amax(0) + 1e-5).log() for word in words])
+            expected = expnet.student(x, torch.zeros(len(x))).sigmoid()
+            np.testing.assert_allclose(found.scores[words], expected, atol=1e-5)
             shown = owners[encoding.positions]
             for word in set(shown[shown >= 0].tolist()):
                 np.testing.assert_array_equal(found.token_scores[shown == word], found.scores[word])
@@ -402,7 +424,7 @@ class TestExplaining:
 class TestFiles:
     def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
-        expnet = trained(select=7, hidden=5, threshold=0.4, seed=2)
+        expnet = trained(select=7, hidden=5, context=1, seed=2)
         expnet.save_pretrained(tmp_path / "it")
         loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
         assert isinstance(loaded, ExpNet)
@@ -411,7 +433,7 @@ class TestFiles:
             assert b.method == "expnet_in_domain"
         assert loaded.all_options() == expnet.all_options()
         assert (loaded.inputs, loaded.trained_on, loaded.losses) == (expnet.inputs, expnet.trained_on, expnet.losses)
-        assert loaded.classifier == of.fingerprint and loaded.threshold == 0.4
+        assert loaded.classifier == of.fingerprint and loaded.calibration == expnet.calibration
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="not trained; there is nothing to save"):
