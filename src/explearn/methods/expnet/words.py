@@ -15,6 +15,11 @@ from explearn.data.alignment import NO_WORD
 from explearn.introspection.features import Layers
 from explearn.methods.base.task_data import TaskData
 
+Kind = Literal["row", "column"]
+
+KINDS: tuple[Kind, ...] = ("row", "column")
+"""What is read of a head, in the order in which `explearn.introspection.features.TokenFeatures` lays it out."""
+
 FLOOR = 1e-5
 """Added to an attention weight before the logarithm: a weight of zero is no more than a small one."""
 
@@ -66,18 +71,13 @@ class Input:
     """One number that is read of a word: attention of a head of a layer, from [CLS] (row) or to it (column)."""
 
     layer: int
-    kind: Literal["row", "column"]
+    kind: Kind
     head: int
 
 
 def inputs_of(layers: Sequence[int], heads: int) -> list[Input]:
     """The inputs that attention features of some layers hold, in the features' order."""
-    return [
-        Input(layer, kind, head)
-        for layer in layers
-        for kind in ("row", "column")  # as `explearn.introspection.features.TokenFeatures` lays them out
-        for head in range(heads)
-    ]
+    return [Input(layer, kind, head) for layer in layers for kind in KINDS for head in range(heads)]
 
 
 def wanted_inputs(source: Mapping[str, Any], layers: Layers, attention: str) -> list[Input]:
@@ -95,7 +95,7 @@ def wanted_inputs(source: Mapping[str, Any], layers: Layers, attention: str) -> 
             f"the features hold no attention of layers {', '.join(map(str, missing))}; expected it; "
             "run the stage attend with attend.layers=all"
         )
-    kinds = ("row", "column") if attention == "row_and_column" else (attention,)
+    kinds = KINDS if attention == "row_and_column" else (attention,)
     return [one for one in inputs_of(source["attended"], source["heads"]) if one.layer in wanted and one.kind in kinds]
 
 
