@@ -15,9 +15,9 @@ expnet n          few_shot with n marked texts, a new draw for each seed
 expnet in domain  all of the task's marks
 and the baselines of a roster.
 
-Prints F1 with the top K, AUROC, and F1 by a method's own rule, a column a task, means over the seeds; then, for consensus
-and expnet against each baseline, the difference of the mean F1 over the tasks and its p-value: texts drawn anew within
-each task (paired, two-sided, 10,000 draws), Holm over the baselines. `--out` keeps all of it as JSON.
+Prints F1 with the top K, AUROC, and F1 by a method's own rule, a column a task, means over the seeds; then, for
+consensus and expnet against each baseline, the difference of the mean F1 over the tasks and its p-value: texts drawn
+anew within each task (paired, two-sided, 10,000 draws), Holm over the baselines. `--out` keeps all of it as JSON.
 """
 
 from __future__ import annotations
