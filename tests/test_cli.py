@@ -148,7 +148,7 @@ class TestExplain:
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
-        assert result.stdout.startswith("rollout: ")
+        assert result.stdout.startswith("attcat: ")
         assert "(p = 0." in result.stdout
         assert "lazy dog" in result.stdout
 
@@ -185,7 +185,7 @@ class TestBadInput:
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
             (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
-            (["--explainer", "nowhere", "a"], "method 'rollout' is not trained; it has nothing to load"),
+            (["--explainer", "nowhere", "a"], "method 'attcat' is not trained; it has nothing to load"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
             (["--pair", "", "a"], "text 1: field 'text' is empty"),
             (["--device", "gpu", "a"], "device 'gpu' is not known; expected auto, cpu, cuda, cuda:N or mps"),

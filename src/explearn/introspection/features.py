@@ -129,7 +129,7 @@ def compute_features(
         features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layer, hidden)
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
-        probabilities = features.logits.double().softmax(-1).cpu().numpy()
+        probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
         for row, index in enumerate(indices):
             positions = encodings[index].positions
             rows[index] = ExampleFeatures(
