@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -51,6 +51,9 @@ class Classifier(Answers):
         problem: how logits become probabilities. A model with one logit has been given a second class, whose logit is
             minus the first (`explearn.models.problems`).
     """
+
+    has_model: ClassVar[bool] = True
+    """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.models.callable`)."""
 
     def __init__(
         self,
@@ -121,6 +124,11 @@ class Classifier(Answers):
                 return int(token_id)
         raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
 
+    @property
+    def pad_token_id(self) -> int:
+        """Id that fills up the shorter texts of a batch."""
+        return int(self.tokenizer.pad_token_id)
+
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
@@ -131,7 +139,7 @@ class Classifier(Answers):
         Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """
         limit = None if whole else self.max_length
-        segments = [_as_segments(text, number) for number, text in enumerate(texts, start=first)]
+        segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
         for has_pair in (False, True):
             chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
@@ -155,7 +163,7 @@ class Classifier(Answers):
     # ---- prediction ----------------------------------------------------------------------------------------------
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        return collate(encodings, int(self.tokenizer.pad_token_id), self.device)
+        return collate(encodings, self.pad_token_id, self.device)
 
     def autocast(self) -> Any:
         return autocast(self.device, self.dtype)
@@ -347,7 +355,8 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     return min(limits, default=512)
 
 
-def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
+def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
+    """A text, its second segment and its id; raises DataError, naming `number`, for a word that cannot be used."""
     if isinstance(text, Example):
         return text.text, text.pair_text, text.id
     first, second = text if isinstance(text, tuple) else (text, None)

@@ -2,7 +2,8 @@
 
 A window is the text's special tokens around a stretch of its sub-tokens; of a pair the longer segment is cut into
 stretches and the other one is in every window whole. Windows begin and end between words. The next one begins `stride`
-sub-tokens after the one before, less where that is inside a word; the last one ends with the text and is as long as the
+sub-tokens after the one before, or at the start of the word that this is in (of the next word, where it began with that
+one); the last one ends with the text and is as long as the
 others.
 
 A sub-token's score is the mean of its scores in the windows that read it, each weighted by its distance, in sub-tokens,
@@ -110,7 +111,10 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
     while start + room < count:
         end = back(start + room, start)
         found.append((start, end))
-        start = back(min(start + stride, end), start)
+        begin = back(min(start + stride, end), start)
+        # Within the word at which this one began: the next word, if it is not beyond the end.
+        after = int(free[np.searchsorted(free, begin)])
+        start = after if after <= end else begin
     # The last one is as long as the others, if it can be without beginning inside a word.
     first = int(free[np.searchsorted(free, max(0, count - room))])
     return [*found, (min(first, start), count)]

@@ -101,6 +101,8 @@ class Explainer(ABC):
     """Registry name; set by `explearn.methods.base.registry.get_explainer`."""
     threshold: float | None = None
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
+    needs_model: ClassVar[bool] = True
+    """Whether the method looks inside the model; without, it explains any function of texts."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method is defined for."""
     any_classifier: bool = False
@@ -123,9 +125,15 @@ class Explainer(ABC):
         return {}
 
     def check_problem(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError where a classifier's outputs are of a kind that the method is not defined for."""
+        """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
+        name = self.name or self.about.name
+        if self.needs_model and not classifier.has_model:
+            raise UnsupportedError(
+                f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
+                "asks for predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
+            )
         if classifier.problem not in self.problems:
-            raise UnsupportedError(f"{self.name or self.about.name}: {classifier.why_not(self.problems)}")
+            raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
 
     def explain(
         self,

@@ -45,6 +45,7 @@ class PerturbationExplainer(Explainer):
     Subclasses say how to score one text; the questions of many texts are answered together.
     """
 
+    needs_model = False
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
     seed: int = 0
@@ -90,7 +91,7 @@ def stand_in(classifier: Classifier) -> int:
     try:
         return classifier.mask_token_id
     except ModelError:
-        return int(classifier.tokenizer.pad_token_id)
+        return classifier.pad_token_id
 
 
 def check_removal(removal: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -74,7 +74,7 @@ class Predictor:
         lengths = [int(requests[number].lengths[row]) for number, row in places]
         batches = list(budget_batches(lengths, self._classifier.max_tokens))
         # Results stay on the device until all batches are queued: one wait, not one a batch.
-        with first_token_alone(self._classifier.model):
+        with first_token_alone(self._classifier.model) if self._classifier.has_model else nullcontext():
             parts = [
                 self._classifier.logits(self._batch(requests, [places[i] for i in indices], lengths[indices[0]]))
                 for indices in batches
@@ -88,7 +88,7 @@ class Predictor:
 
     def _batch(self, requests: Sequence[Inputs], places: Sequence[tuple[int, int]], longest: int) -> Batch:
         shape = len(places), longest
-        ids = np.full(shape, int(self._classifier.tokenizer.pad_token_id), dtype=np.int64)
+        ids = np.full(shape, self._classifier.pad_token_id, dtype=np.int64)
         types = np.zeros(shape, dtype=np.int64)
         lengths = np.empty(len(places), dtype=np.int64)
         segments = requests[places[0][0]].token_type_ids is not None

@@ -108,7 +108,7 @@ class Shap(PerturbationExplainer):
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
         of its tokens within `max_evals` and `algorithm` is `permutation`."""
-        found = None if self.level == "word" else token_masker(classifier, text.encoding)
+        found = None if self.level == "word" or not classifier.has_model else token_masker(classifier, text.encoding)
         if found is not None:
             self._check_budget(len(text.encoding.positions))
             read = Reader(classifier)
@@ -118,7 +118,7 @@ class Shap(PerturbationExplainer):
         elif self.level == "token":
             raise UnsupportedError(
                 f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
-                "it is written out and tokenised anew; use level=auto or level=word"
+                "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
             )
         else:
             self._check_budget(len(text))
