@@ -21,6 +21,7 @@ from explearn.core.errors import DataError, first_line
 from explearn.core.records import Example
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count, resolve_layer
+from explearn.introspection.threads import here_only
 from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def batch_features(classifier: Classifier, batch: Batch, layer: int, hidden: boo
 def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
     """Append the encoder's output of each pass to `found`. (output_hidden_states would leave hooks on the model.)"""
     encoder = model.base_model
-    handle = encoder.register_forward_hook(lambda _module, _args, output: found.append(output[0]))
+    handle = encoder.register_forward_hook(here_only(lambda _module, _args, output: found.append(output[0])))
     try:
         yield
     finally:

@@ -3,8 +3,7 @@
 A window is the text's special tokens around a stretch of its sub-tokens; of a pair the longer segment is cut into
 stretches and the other one is in every window whole. Windows begin and end between words. The next one begins `stride`
 sub-tokens after the one before, or at the start of the word that this is in (of the next word, where it began with that
-one); the last one ends with the text and is as long as the
-others.
+one); the last one ends with the text and is as long as the others.
 
 A sub-token's score is the mean of its scores in the windows that read it, each weighted by its distance, in sub-tokens,
 from the nearest edge at which that window was cut: what stands beside a cut was read without its context.

@@ -14,6 +14,7 @@ from torch import nn
 from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.introspection.anatomy import dissect
+from explearn.introspection.threads import here_only
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -119,6 +120,8 @@ class Predictor:
 def first_token_alone(model: nn.Module) -> Iterator[None]:
     """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
 
+    Passes of other threads stay whole.
+
     The logits stay what they are; of a block's matrix products two thirds go. Models that cannot be taken apart
     (`anatomy.dissect`) run as they are.
     """
@@ -137,7 +140,7 @@ def first_token_alone(model: nn.Module) -> Iterator[None]:
         calls += 1
         return output[:, :1] if calls % runs == 0 else None
 
-    handle = norm.register_forward_hook(on_norm)
+    handle = norm.register_forward_hook(here_only(on_norm))
     try:
         yield
     finally:
