@@ -152,6 +152,24 @@ class TestExplain:
         assert "(p = 0." in result.stdout
         assert "lazy dog" in result.stdout
 
+    def test_words_that_are_not_read_have_no_score_and_windows_read_them(self, tiny_folder: Path) -> None:
+        long = "lazy dog " * 40
+        (cut,) = records(explain(tiny_folder, "--json", long))
+        assert cut["unaligned"] == 36 and cut["scores"][-36:] == [None] * 36
+        assert None not in cut["scores"][:-36]
+        assert "36 of 80 words were not read" in explain(tiny_folder, long).stdout
+        (read,) = records(explain(tiny_folder, "--json", "--windows", "20", long))
+        assert read["windows"] > 1 and None not in read["scores"]
+
+    def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
+        found = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
+        assert [(record["words"][0], record["target"]) for record in found] == [
+            ("lazy", "good"),
+            ("lazy", "bad"),
+            ("fox", "good"),
+            ("fox", "bad"),
+        ]
+
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
         assert len(records(result)) == 1
