@@ -148,9 +148,27 @@ class TestExplain:
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
-        assert result.stdout.startswith("rollout: ")
+        assert result.stdout.startswith("attcat: ")
         assert "(p = 0." in result.stdout
         assert "lazy dog" in result.stdout
+
+    def test_words_that_are_not_read_have_no_score_and_windows_read_them(self, tiny_folder: Path) -> None:
+        long = "lazy dog " * 40
+        (cut,) = records(explain(tiny_folder, "--json", long))
+        assert cut["unaligned"] == 36 and cut["scores"][-36:] == [None] * 36
+        assert None not in cut["scores"][:-36]
+        assert "36 of 80 words were not read" in explain(tiny_folder, long).stdout
+        (read,) = records(explain(tiny_folder, "--json", "--windows", "20", long))
+        assert read["windows"] > 1 and None not in read["scores"]
+
+    def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
+        found = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
+        assert [(record["words"][0], record["target"]) for record in found] == [
+            ("lazy", "good"),
+            ("lazy", "bad"),
+            ("fox", "good"),
+            ("fox", "bad"),
+        ]
 
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
@@ -185,7 +203,7 @@ class TestBadInput:
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
             (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
-            (["--explainer", "nowhere", "a"], "method 'rollout' is not trained; it has nothing to load"),
+            (["--explainer", "nowhere", "a"], "method 'attcat' is not trained; it has nothing to load"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
             (["--pair", "", "a"], "text 1: field 'text' is empty"),
             (["--device", "gpu", "a"], "device 'gpu' is not known; expected auto, cpu, cuda, cuda:N or mps"),

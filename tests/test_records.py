@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +93,84 @@ def test_an_attribution_becomes_json() -> None:
         "unaligned": 0,
         "seconds": 0.0,
         "completeness_error": None,
+        "value": None,
+        "windows": 1,
     }
+
+
+def unread(**changes: Any) -> Attribution:
+    """Three words, the last of which was not read."""
+    made = Attribution(
+        words=("a", "fine", "film"),
+        scores=np.array([-0.5, 0.25, np.nan], np.float32),
+        tokens=("a", "fine"),
+        token_scores=np.array([-0.5, 0.25], np.float32),
+        target="yes",
+        method="m",
+        probability=0.75,
+        predicted="yes",
+        aggregation="sum",
+        signed=True,
+        unaligned=1,
+        seconds=0.5,
+        completeness_error=0.125,
+        example_id="e1",
+    )
+    return replace(made, **changes)
+
+
+class TestWordsWithoutAScore:
+    def test_are_null_in_json(self) -> None:
+        assert unread().to_record()["scores"] == [-0.5, 0.25, None]
+        assert "NaN" not in json.dumps(unread().to_record())
+
+    def test_come_last_when_a_number_is_needed(self) -> None:
+        filled = unread().filled()
+        assert filled[:2].tolist() == [-0.5, 0.25]
+        assert filled[2] < -0.5 and filled[2] == pytest.approx(-0.5)
+        assert unread().filled(0.0).tolist() == [-0.5, 0.25, 0.0]
+        assert unread(scores=np.full(3, np.nan, np.float32)).filled().tolist() == [0, 0, 0]
+        assert unread().read.tolist() == [True, True, False]
+
+    def test_are_no_part_of_what_is_printed(self) -> None:
+        assert str(unread()) == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
+
+
+class TestFromRecord:
+    @pytest.mark.parametrize(
+        "changes", [{}, {"probability": np.nan, "value": 1.5}, {"windows": 3, "completeness_error": None}], ids=str
+    )
+    def test_reads_back_what_was_written(self, changes: dict[str, Any]) -> None:
+        written = json.dumps(unread(**changes).to_record())
+        again = Attribution.from_record(json.loads(written))
+        assert json.dumps(again.to_record()) == written
+        assert again.scores.dtype == again.token_scores.dtype == np.float32
+        np.testing.assert_array_equal(again.scores, unread().scores)
+
+    def test_someone_else_s_scores_need_words_target_and_method_alone(self) -> None:
+        found = Attribution.from_record({"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"})
+        assert found.scores.tolist() == [1, -2.5]
+        assert found.signed and found.tokens == () and found.predicted == "yes" and np.isnan(found.probability)
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"words": None}, "field 'words': got none; expected a list of strings"),
+            ({"words": ["a", "b c", "d"]}, "word 1: got 'b c'; expected a word without white space"),
+            ({"scores": [1.0]}, "field 'scores' has 1 entries; expected 3, one a word"),
+            ({"scores": [1.0, "x", 2.0]}, "field 'scores', word 1: got 'x'; expected a finite number"),
+            ({"scores": [1.0, float("inf"), 2.0]}, "field 'scores', word 1: got inf; expected a finite number"),
+            ({"token_scores": [1.0, None]}, "field 'token_scores', sub-token 1: got None; expected a finite number"),
+            ({"target": 3}, "field 'target': got 3; expected a string"),
+            ({"method": None}, "field 'method' is missing; expected a string"),
+            ({"aggregation": "mean"}, "field 'aggregation': got 'mean'; expected max or sum"),
+            ({"signed": 1}, "field 'signed': got 1; expected true or false"),
+        ],
+        ids=str,
+    )
+    def test_bad_fields_are_named(self, change: dict[str, Any], words: str) -> None:
+        with pytest.raises(DataError, match=re.escape(words)):
+            Attribution.from_record(unread().to_record() | change)
 
 
 class TestNearNames:

@@ -22,6 +22,7 @@ from explearn.methods.base.registry import get_explainer
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
+    from explearn.models.callable import CallableClassifier
     from explearn.models.classifier import Classifier
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Attribution",
     "BatchExplainer",
     "BatchScores",
+    "CallableClassifier",
     "Classifier",
     "Example",
     "Explainer",
@@ -46,6 +48,7 @@ __all__ = [
 _LAZY = {
     "BatchExplainer": "explearn.methods.base.explainer",
     "BatchScores": "explearn.methods.base.explainer",
+    "CallableClassifier": "explearn.models.callable",
     "Classifier": "explearn.models.classifier",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",

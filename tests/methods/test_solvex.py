@@ -40,7 +40,7 @@ def search(of: explearn.Classifier, text: str, target: int, method: Solvex) -> t
     (encoding,) = of.encode([text])
     predict = Predictor(of)
     order, value = method.search(
-        PerturbedText(encoding, of.mask_token_id), target, lambda question: predict([question])[0]
+        of, PerturbedText(encoding, of.mask_token_id), target, lambda question: predict([question])[0]
     )
     return order.tolist(), value
 

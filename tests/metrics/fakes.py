@@ -52,6 +52,7 @@ class FakeClassifier:
     """Probabilities from `probability(encoding) -> array (C,)`; notes every input it is asked about."""
 
     mask_token_id = MASK
+    problem = "single_label"
 
     def __init__(self, probability, labels=("no", "yes")):
         self.labels = list(labels)

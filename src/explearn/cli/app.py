@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from itertools import groupby
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -109,7 +109,7 @@ def explain(
             envvar="EXPLEARN_CLASSIFIER",
         ),
     ] = "",
-    method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "rollout",
+    method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "attcat",
     explainer: Annotated[
         Path | None,
         typer.Option(help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME)."),
@@ -117,7 +117,22 @@ def explain(
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="An option of the method, NAME=VALUE; may be repeated.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Class to explain (default: the predicted class).")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Class to explain, may be repeated (default: the predicted class; each label that holds, of a "
+            "multi-label classifier; each value, of a regression).",
+            show_default=False,
+        ),
+    ] = None,
+    windows: Annotated[
+        int | None,
+        typer.Option(
+            help="Read texts longer than the classifier takes through windows, this many sub-tokens apart "
+            "(default: they are cut).",
+            show_default=False,
+        ),
+    ] = None,
     pair: Annotated[
         str | None,
         typer.Option(
@@ -154,12 +169,13 @@ def explain(
             seed_everything(seed)
         loaded = Classifier.from_pretrained(classifier, compute)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
-        targets = None if target is None else [target] * len(inputs)
+        targets = [target] * len(inputs) if target else None
         console = Console()
-        explained = found.explain(loaded, inputs, targets, description=None if texts else "explain")
-        for text, attribution in zip(inputs, explained, strict=True):
-            # Of a question, the answer is what is explained.
-            answer = loaded.answer(text) if isinstance(loaded, QuestionAnswerer) else None
+        said = None if texts else "explain"
+        explained = found.explain(loaded, inputs, targets, description=said, windows=windows)
+        # Of a question, the answer is what is explained.
+        answers = (loaded.answer(text) for text in inputs) if isinstance(loaded, QuestionAnswerer) else repeat(None)
+        for attribution, answer in zip(explained, answers, strict=False):
             if as_json:
                 record = attribution.to_record() | ({} if answer is None else {"answer": answer})
                 print(json.dumps(record, ensure_ascii=False))
@@ -269,19 +285,29 @@ def _options(pairs: list[str]) -> dict[str, Any]:
 
 
 def _rendered(attribution: Attribution) -> Text:
-    """The text with its words on a background: green for the target, red against, stronger for larger scores."""
-    head = f"{attribution.predicted} (p = {attribution.probability:.3f})"
+    """The text with its words on a background: green for the target, red against, stronger for larger scores.
+
+    Words without a score are dim, and how many were not read is said.
+    """
+    head = f"{attribution.target} ({attribution.answer()})"
     if attribution.target != attribution.predicted:
-        head = f"{attribution.target} (p = {attribution.probability:.3f}; predicted: {attribution.predicted})"
+        head = f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
     text = Text(f"{attribution.method}: {head}\n", style="bold")
-    largest = max(abs(float(score)) for score in attribution.scores) or 1.0
-    for word, score in zip(attribution.words, attribution.scores, strict=True):
-        strength = int(160 * abs(float(score)) / largest)
-        shade = f"rgb(0,{strength},0)" if score >= 0 else f"rgb({strength},0,0)"
-        text.append(word, style=f"default on {shade}" if strength > 24 else "")
+    largest = max(abs(float(score)) for score in attribution.filled(0.0)) or 1.0
+    scored = []
+    for word, score, read in zip(attribution.words, attribution.scores, attribution.read, strict=True):
+        if not read:
+            text.append(word, style="dim")
+        else:
+            scored.append((word, score))
+            strength = int(160 * abs(float(score)) / largest)
+            shade = f"rgb(0,{strength},0)" if score >= 0 else f"rgb({strength},0,0)"
+            text.append(word, style=f"default on {shade}" if strength > 24 else "")
         text.append(" ")
-    ranked = sorted(zip(attribution.words, attribution.scores, strict=True), key=lambda item: -item[1])
+    ranked = sorted(scored, key=lambda item: -item[1])
     text.append("\n" + "  ".join(f"{word} {score:+.4f}" for word, score in ranked[:8]) + "\n", style="dim")
+    if attribution.unaligned:
+        text.append(f"{attribution.unaligned:,} of {len(attribution.words):,} words were not read\n", style="dim")
     return text
 
 

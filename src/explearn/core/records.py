@@ -6,8 +6,10 @@ All three are about words: a rationale marks words and an attribution scores the
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,14 +136,17 @@ class Attribution:
 
     Attributes:
         words: words of the text (of both segments for a pair).
-        scores: float32, shape (len(words),). A word none of whose sub-tokens survived tokenisation and truncation
-            has the lowest score of the text and is counted in `unaligned`.
+        scores: float32, shape (len(words),). NaN: the word has no score, for the classifier did not read it (it lies
+            behind the end of what the classifier takes, or no sub-token is made of it); see `read` and `filled`. The
+            words of a question's answer have none either.
         tokens: sub-tokens, without special tokens and padding.
         token_scores: float32, shape (len(tokens),), before aggregation to words.
         target: name of the explained class.
         method: registry name of the method.
-        probability: probability of `target` under the classifier.
-        predicted: name of the class the classifier gives.
+        probability: probability of `target` under the classifier; NaN for a regression, which has none. Of a text that
+            is read window by window, the mean over the windows.
+        predicted: name of the class the classifier gives; of a multi-label classifier the target where it holds, else
+            the most probable label.
         aggregation: how sub-token scores became word scores.
         signed: whether scores below zero mean evidence against the target.
         unaligned: number of words without a sub-token, or that a model of the method's own does not read.
@@ -149,6 +154,8 @@ class Attribution:
         completeness_error: for methods whose scores should add up to a known number (special tokens included), by how
             much they miss it; None for others.
         example_id: id of the example, empty for free text.
+        value: what a regression gives for the text; None for a classifier.
+        windows: number of windows through which the text was read, 1 where it was read at once.
     """
 
     words: tuple[str, ...]
@@ -165,17 +172,39 @@ class Attribution:
     seconds: float = 0.0
     completeness_error: float | None = None
     example_id: str = ""
+    value: float | None = None
+    windows: int = 1
+
+    @property
+    def read(self) -> NDArray[np.bool_]:
+        """Which words have a score, (words,)."""
+        return ~np.isnan(self.scores)
+
+    def filled(self, value: float | None = None) -> NDArray[np.float32]:
+        """Scores, (words,), with a number at the words that have none.
+
+        Args:
+            value: that number; None: one just below the lowest score of the text, so that such words come last (0 where
+                no word has a score).
+        """
+        read = self.read
+        if read.all():
+            return self.scores
+        if value is None:
+            value = float(np.nextafter(self.scores[read].min(), np.float32(-np.inf))) if read.any() else 0.0
+        return np.where(read, self.scores, np.float32(value))
 
     def to_record(self) -> dict[str, object]:
-        """Plain Python values, for JSON."""
+        """Plain Python values, for JSON; None for the score of a word that has none."""
         return {
             "id": self.example_id,
             "method": self.method,
             "target": self.target,
             "predicted": self.predicted,
-            "probability": self.probability,
+            "probability": None if math.isnan(self.probability) else self.probability,
+            "value": self.value,
             "words": list(self.words),
-            "scores": [float(s) for s in self.scores],
+            "scores": [None if math.isnan(s) else float(s) for s in self.scores],
             "tokens": list(self.tokens),
             "token_scores": [float(s) for s in self.token_scores],
             "aggregation": self.aggregation,
@@ -183,9 +212,105 @@ class Attribution:
             "unaligned": self.unaligned,
             "seconds": self.seconds,
             "completeness_error": self.completeness_error,
+            "windows": self.windows,
         }
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """What `to_record` wrote. Fields that it does not know, and a regression's absent probability, are let be.
+
+        Of someone else's record `words`, `scores`, `target` and `method` must be there; all else has a default.
+        Raises DataError, naming the field, for one that is missing or has another kind of value.
+        """
+        words = _strings(record, "words")
+        check_words(words)
+        scores = _numbers(record, "scores", len(words), "word", missing=True)
+        tokens = _strings(record, "tokens", ())
+        aggregation = _field(record, "aggregation", str, "max")
+        if aggregation not in get_args(Aggregation):
+            raise DataError(f"field 'aggregation': got {aggregation!r}; expected max or sum")
+        target = _field(record, "target", str)
+        return cls(
+            words=words,
+            scores=scores,
+            tokens=tokens,
+            token_scores=_numbers(record, "token_scores", len(tokens), "sub-token", default=()),
+            target=target,
+            method=_field(record, "method", str),
+            probability=float(_field(record, "probability", float, math.nan)),
+            predicted=_field(record, "predicted", str, target),
+            aggregation=cast(Aggregation, aggregation),
+            signed=_field(record, "signed", bool, bool((scores < 0).any())),
+            unaligned=_field(record, "unaligned", int, int(np.isnan(scores).sum())),
+            seconds=float(_field(record, "seconds", float, 0.0)),
+            completeness_error=_field(record, "completeness_error", float, None),
+            example_id=_field(record, "id", str, ""),
+            value=_field(record, "value", float, None),
+            windows=_field(record, "windows", int, 1),
+        )
+
+    def answer(self) -> str:
+        """What the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
+        return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
+
     def __str__(self) -> str:
-        ranked = sorted(zip(self.words, self.scores, strict=True), key=lambda pair: -pair[1])
+        pairs = [pair for pair in zip(self.words, self.scores, strict=True) if not math.isnan(pair[1])]
+        ranked = sorted(pairs, key=lambda pair: -pair[1])
         listed = ", ".join(f"{word} {score:+.3f}" for word, score in ranked[:10])
-        return f"{self.method} for {self.target!r} (p = {self.probability:.3f}): {listed}"
+        unread = f" ({self.unaligned} of {len(self.words)} words were not read)" if self.unaligned else ""
+        return f"{self.method} for {self.target!r} ({self.answer()}): {listed}{unread}"
+
+
+_REQUIRED: Any = object()
+
+_KINDS = {str: "a string", float: "a number", int: "a whole number", bool: "true or false"}
+
+
+def _field(record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
+    """A field of a record, checked; null counts as absent where there is a default."""
+    value = record.get(name)
+    if value is None:
+        if default is _REQUIRED:
+            raise DataError(f"field {name!r} is missing; expected {_KINDS[kind]}")
+        return default
+    kinds = (int, float) if kind is float else kind
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
+        raise DataError(f"field {name!r}: got {value!r}; expected {_KINDS[kind]}")
+    return value
+
+
+def _strings(record: Mapping[str, Any], name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    value = record.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise DataError(f"field {name!r}: got {_shown(value)}; expected a list of strings")
+    return tuple(value)
+
+
+def _numbers(
+    record: Mapping[str, Any],
+    name: str,
+    count: int,
+    unit: str,
+    missing: bool = False,
+    default: Sequence[float] | None = None,
+) -> NDArray[np.float32]:
+    """One finite number a unit, float32; where one may be `missing` it is NaN."""
+    values = record.get(name)
+    if values is None and default is not None and not count:
+        values = default
+    if not isinstance(values, list | tuple):
+        raise DataError(f"field {name!r}: got {_shown(values)}; expected a list of numbers, one a {unit}")
+    if len(values) != count:
+        raise DataError(f"field {name!r} has {len(values)} entries; expected {count}, one a {unit}")
+    for place, value in enumerate(values):
+        if value is None and missing:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(f"field {name!r}, {unit} {place}: got {value!r}; expected a finite number")
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float32)
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else repr(value)[:60]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import threading
 from collections.abc import Iterable
+
+RANDOM_LOCK = threading.RLock()
+"""Held where a library draws from the global generators, which are set to a seed and put back: one thread at a time.
+
+Predicting does not wait for it. What another thread draws from the global generators at such a moment (not what it
+draws from a generator of its own) depends on the timing."""
 
 
 def hash_order(ids: Iterable[str], seed: int) -> list[str]:

@@ -338,7 +338,7 @@ def attribution_row(attribution: Attribution) -> dict[str, object]:
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Raises DataError naming file and row (from 1) where a score is missing, one too many, or not finite."""
+    """Raises DataError naming file and row (from 1) where a score is missing, one too many, or infinite."""
     attributions: list[Attribution] = []
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
         scores = np.asarray(row["scores"], dtype=np.float32)
@@ -347,8 +347,9 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
                 f"{path}, row {number}, field 'scores' has {len(scores)} entries; "
                 f"expected {len(row['words'])}, one per word"
             )
-        if not np.isfinite(scores).all():
-            raise DataError(f"{path}, row {number}, field 'scores' holds a value that is not finite")
+        # NaN is a word without a score.
+        if np.isinf(scores).any():
+            raise DataError(f"{path}, row {number}, field 'scores' holds an infinite value")
         attributions.append(
             Attribution(
                 **{

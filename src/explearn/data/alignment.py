@@ -66,8 +66,7 @@ def aggregate(
         words: number of words.
         aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
 
-    Returns float32 scores, shape (words,), and how many words had no piece. Those get the lowest score of the text, or
-    0 where no word has one.
+    Returns float32 scores, shape (words,), and how many words had no piece. Those have no score: NaN.
 
     Raises ExplearnError when a score is not finite: a method must not pass NaN on.
     """
@@ -80,5 +79,5 @@ def aggregate(
     present[owner] = True
     result = np.full(words, -np.inf if aggregation == "max" else 0.0)
     (np.maximum if aggregation == "max" else np.add).at(result, owner, values)
-    result[~present] = result[present].min() if present.any() else 0.0
+    result[~present] = np.nan
     return result.astype(np.float32), int((~present).sum())

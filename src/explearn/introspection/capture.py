@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.introspection.threads import here_only
 from explearn.models.architectures import architecture, blocks_in_order, taken_apart, unusual_build
 
 Reduced = TypeVar("Reduced")
@@ -132,10 +133,10 @@ def capture_attention(
         return hook
 
     try:
-        handles.append(model.register_forward_pre_hook(on_model, with_kwargs=True))
+        handles.append(model.register_forward_pre_hook(here_only(on_model), with_kwargs=True))
         for query, key, heads in _projections(model):
-            handles.append(query.register_forward_hook(on_query))
-            handles.append(key.register_forward_hook(on_key(heads)))
+            handles.append(query.register_forward_hook(here_only(on_query)))
+            handles.append(key.register_forward_hook(here_only(on_key(heads))))
         yield captured
     finally:
         for handle in handles:

@@ -22,6 +22,7 @@ from explearn.core.records import Example
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.introspection.capture import layer_count, resolve_layer
 from explearn.introspection.cls_attention import run_with_cls_attention
+from explearn.introspection.threads import here_only
 from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all",
 def _last_states(model: Any, found: list[torch.Tensor]) -> Iterator[None]:
     """Append the encoder's output of each pass to `found`. (output_hidden_states would leave hooks on the model.)"""
     encoder = model.base_model
-    handle = encoder.register_forward_hook(lambda _module, _args, output: found.append(output[0]))
+    handle = encoder.register_forward_hook(here_only(lambda _module, _args, output: found.append(output[0])))
     try:
         yield
     finally:
@@ -148,7 +149,7 @@ def compute_features(
         features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layers, hidden)
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
-        probabilities = features.logits.double().softmax(-1).cpu().numpy()
+        probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
         for row, index in enumerate(indices):
             positions = encodings[index].positions
             rows[index] = ExampleFeatures(

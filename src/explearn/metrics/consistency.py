@@ -152,7 +152,7 @@ def measure(context: Context) -> Columns:
         for method, texts in model.attributions.items():
             found = consistency(
                 model.states,
-                [text.scores for text in texts],
+                [text.filled(0.0) for text in texts],
                 params.consistency_batch,
                 params.bootstrap_samples,
                 params.confidence,

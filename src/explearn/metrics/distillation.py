@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.data.alignment import NO_WORD
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import logit
@@ -129,6 +129,10 @@ def judge(
         gold: marked words, (words,); None for texts that are not judged.
         k: words compared with the marked ones.
     """
+    if predictions.classifier.problem not in ("single_label", "binary"):
+        raise UnsupportedError(
+            f"got a {predictions.classifier.problem} classifier; students and teachers compare on one class of several"
+        )
     mask = predictions.classifier.mask_token_id
 
     def requested(perturb: Callable[[Encoding, Choice], Encoding]) -> list[list[int]]:

@@ -159,7 +159,7 @@ def _evaluation(context: Context, columns: Columns, own: Collection[str]) -> Tas
         method: {**undefined, **columns.figures[method], **columns.intervals(method, counts, params.confidence)}
         for method in ordered
     }
-    scores = {method: [text.scores for text in texts] for method, texts in ordered.items()}
+    scores = {method: [text.filled() for text in texts] for method, texts in ordered.items()}
     return TaskEvaluation(
         metrics=metrics,
         example_ids=tuple(context.ids),
@@ -204,11 +204,12 @@ def _chosen(
     thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> dict[str, list[NDArray[np.bool_]]]:
-    """The words that each method chooses in each text by its own rule."""
+    """The words that each method chooses in each text by its own rule; one without a score is never chosen."""
     return {
         method: [
-            plausibility.binarise(
-                text.scores,
+            text.read
+            & plausibility.binarise(
+                text.filled(),
                 binarisation[method],
                 k=k,
                 threshold=thresholds.get(method),
@@ -279,7 +280,7 @@ def _check(task: str, method: str, attribution: Attribution, examples: Mapping[s
             f"expected one for each of the example's {len(example.all_words)} words, in their order"
         )
     try:
-        plausibility.check_scores(attribution.scores)
+        plausibility.check_scores(attribution.filled())
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 

@@ -48,14 +48,15 @@ class FaithfulnessResult:
             speak for the target (score above 0; of an unsigned method all), shape (n,); larger is better.
         delta_log_odds_negative: the same with as many words from the other end, those that speak against the target
             (score below 0), shape (n,), NaN for unsigned methods; smaller is better.
-        prediction: index of the class given for the top words only, int64, shape (n,).
+        prediction: index of the class given for the top words only, int64, shape (n,); of a multi-label classifier 1
+            where the target holds for them, else 0. Confidence and entropy then are of these two, too.
         prediction_agreement: 1 where that is the class given for the whole text, else 0, shape (n,); larger is better.
         confidence: largest class probability of each of INPUTS, shape (n, 4).
         entropy: of the class probabilities of each of INPUTS, in nats, shape (n, 4).
         requested_inputs: inputs that this method asked the classifier about.
         distinct_inputs: inputs that were evaluated for all methods of the call together.
 
-    Single values take `params.headline_percent` of the words.
+    Single values take `params.headline_percent` of the words. A word without a score is ranked last.
     """
 
     example_ids: tuple[str, ...]
@@ -217,8 +218,11 @@ def _plan(
         )
     if attribution.target not in classifier.labels:
         raise UnknownNameError(f"target class ({where})", attribution.target, classifier.labels)
+    unscored = set(np.flatnonzero(~attribution.read).tolist()).intersection(encoding.word_ids)
+    if unscored:
+        raise DataError(f"{where}: word {min(unscored)} has score nan; expected a number, for the classifier reads it")
     try:
-        order = ranking(attribution.scores).tolist()
+        order = ranking(attribution.filled()).tolist()
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 
@@ -278,11 +282,21 @@ def _result(
     # scipy takes a while to load; importing this module should not.
     from scipy.special import entr
 
-    def rows(name: str) -> Array:
-        """Probabilities of one input a text, (n, C)."""
-        return pool.probabilities[np.array([getattr(plan, name) for plan in plans], dtype=np.intp)]
+    asked = np.array([plan.target for plan in plans], dtype=np.int64)
+    # Labels that do not exclude each other: each text's target, and its absence, are the two classes.
+    by_label = pool.classifier.problem == "multi_label"
+    targets = np.ones_like(asked) if by_label else asked
 
-    targets = np.array([plan.target for plan in plans], dtype=np.int64)
+    def rows_at(places: Sequence[int]) -> Array:
+        """Probabilities of one input a text, (n, C), or (n, 2) by label."""
+        found = pool.probabilities[np.array(places, dtype=np.intp)]
+        if not by_label:
+            return found
+        p = np.take_along_axis(found, asked[:, None], axis=1)
+        return np.concatenate([1 - p, p], axis=1)
+
+    def rows(name: str) -> Array:
+        return rows_at([getattr(plan, name) for plan in plans])
 
     def differences(name: str) -> Array:
         found = np.array([pool.probabilities[getattr(plan, name), plan.target] for plan in plans])
@@ -295,8 +309,8 @@ def _result(
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
     noted = [
         full,
-        pool.probabilities[[plan.without[-1] for plan in plans]],
-        pool.probabilities[[plan.only[-1] for plan in plans]],
+        rows_at([plan.without[-1] for plan in plans]),
+        rows_at([plan.only[-1] for plan in plans]),
         masked,
     ]
     prediction = kept.argmax(axis=1)

@@ -30,5 +30,5 @@ def measure(context: Context) -> Columns:
     """important_words: `important_share` of each text."""
     columns = Columns()
     for method, texts in context.attributions.items():
-        columns.add(method, "important_words", np.array([important_share(text.scores) for text in texts]))
+        columns.add(method, "important_words", np.array([important_share(text.filled()) for text in texts]))
     return columns

@@ -94,7 +94,7 @@ def infidelity(
             if len(attribution.scores) != masks[i].shape[1]:
                 raise DataError(f"{where}: {len(attribution.scores)} scores; expected {masks[i].shape[1]}, one a word")
             p = pool.probabilities[rows[i], classifier.labels.index(attribution.target)]
-            values.append(infidelity_of_text(attribution.scores, masks[i], p[0] - p[1:]))
+            values.append(infidelity_of_text(attribution.filled(0.0), masks[i], p[0] - p[1:]))
         found[method] = np.array(values)
     return found
 

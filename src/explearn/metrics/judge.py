@@ -61,10 +61,13 @@ def judge_plausibility(
     Raises DataError where lengths differ or scores are not finite.
     """
     rows = np.flatnonzero(judged).tolist()
-    scores = [attributions[i].scores for i in rows]
+    texts = [attributions[i] for i in rows]
+    scores = [text.filled() for text in texts]
     marked = [gold[i] for i in rows]
     own = plausibility.rationale_counts([chosen[i] for i in rows], marked)
-    top = plausibility.rationale_counts([plausibility.select_top_k(text, k) for text in scores], marked)
+    top = plausibility.rationale_counts(
+        [text.read & plausibility.select_top_k(text.filled(), k) for text in texts], marked
+    )
     pooled, pooled_top = plausibility.agreement_of_counts(own), plausibility.agreement_of_counts(top)
     spans = eraser.span_counts(
         [eraser.spans_of_mask(chosen[i], boundaries[i]) for i in rows],

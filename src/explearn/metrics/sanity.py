@@ -178,7 +178,7 @@ def check_methods(
         for explainer in (explainer for explainer in explainers if explainer.name not in skipped):
             said = " ".join(("sanity,", *copy, explainer.name))
             try:
-                found = [a.scores for a in explainer.explain(model, examples, targets, description=said)]
+                found = [a.filled() for a in explainer.explain(model, examples, targets, description=said)]
             except ExplearnError as error:
                 logger.warning("%s: %s", said, error)
                 skipped[explainer.name] = str(error)

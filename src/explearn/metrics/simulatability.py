@@ -229,7 +229,7 @@ def measure(context: Context) -> Columns:
         found = simulatability(
             context.embeddings,
             classes,
-            {method: [text.scores for text in context.attributions[method]] for method in methods},
+            {method: [text.filled(0.0) for text in context.attributions[method]] for method in methods},
             params,
             context.seed,
             f"{context.task}: students",

@@ -159,7 +159,7 @@ def measure(context: Context) -> Columns:
         if model.states is not None:
             near["semantic"] = nearest(semantic_similarity(model.states), count)
         for method, texts in model.attributions.items():
-            found = [levels(text.scores, text.signed) for text in texts]
+            found = [levels(text.filled(0.0), text.signed) for text in texts]
             for kind, neighbours in near.items():
                 columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
                 columns.add(

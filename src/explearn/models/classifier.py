@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, UnknownNameError
+from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import load_trained
+from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _UNBOUNDED = 100_000
 """transformers gives tokenizers without a length limit a model_max_length of 1e30."""
 
 
-class Classifier:
+class Classifier(Answers):
     """A sequence classifier with its tokenizer, its parameters frozen.
 
     Attributes:
@@ -47,7 +48,12 @@ class Classifier:
         device, dtype: where and in which precision it runs.
         max_tokens: most padded sub-tokens in a batch.
         labels: names of the C classes in the order of the logits.
+        problem: how logits become probabilities. A model with one logit has been given a second class, whose logit is
+            minus the first (`explearn.models.problems`).
     """
+
+    has_model: ClassVar[bool] = True
+    """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.models.callable`)."""
 
     def __init__(
         self,
@@ -66,6 +72,8 @@ class Classifier:
         self.device = compute.resolve_device()
         self.dtype = compute.resolve_dtype(self.device)
         self.max_tokens = compute.resolve_max_tokens(self.device)
+        model = with_both_classes(model, name)
+        self.problem = problem_of(model.config)
         self.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
         self.tokenizer = tokenizer
         names: Any = model.config.id2label
@@ -97,7 +105,7 @@ class Classifier:
         """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
-        other.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+        other.model = with_both_classes(model, self.name).to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
         other._forward = other.model
         return other
 
@@ -116,20 +124,27 @@ class Classifier:
                 return int(token_id)
         raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
 
-    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+    @property
+    def pad_token_id(self) -> int:
+        """Id that fills up the shorter texts of a batch."""
+        return int(self.tokenizer.pad_token_id)
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
         Args:
             first: number of the first text, for error messages where `texts` is part of a longer stream.
+            whole: do not cut; what is longer than `max_length` is for `explearn.models.windows`.
 
         Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """
-        segments = [_as_segments(text, number) for number, text in enumerate(texts, start=first)]
+        limit = None if whole else self.max_length
+        segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
         for has_pair in (False, True):
             chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
             if chosen:
-                found = encode_segments(self.tokenizer, [segments[i] for i in chosen], self.max_length)
+                found = encode_segments(self.tokenizer, [segments[i] for i in chosen], limit)
                 encodings.update(zip(chosen, found, strict=True))
         return [encodings[i] for i in range(len(segments))]
 
@@ -148,7 +163,7 @@ class Classifier:
     # ---- prediction ----------------------------------------------------------------------------------------------
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        return collate(encodings, int(self.tokenizer.pad_token_id), self.device)
+        return collate(encodings, self.pad_token_id, self.device)
 
     def autocast(self) -> Any:
         return autocast(self.device, self.dtype)
@@ -161,7 +176,7 @@ class Classifier:
 
     def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Cross-entropy, a scalar, from logits (b, C) and classes (b,), each class with its weight, (C,)."""
-        return functional.cross_entropy(logits, labels, weight=weights)
+        return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
 
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
@@ -170,12 +185,12 @@ class Classifier:
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
             for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
                 logits = self.logits(self.batch([encodings[i] for i in indices]))
-                probabilities[indices] = logits.double().softmax(-1).cpu().numpy()
+                probabilities[indices] = self.probabilities(logits.double()).cpu().numpy()
                 bar.update(len(indices))
         return probabilities
 
     def predict(self, texts: Sequence[Text]) -> list[str]:
-        """Name of the most probable class of each text."""
+        """Name of the most probable class of each text. Raises UnsupportedError for a regression."""
         return [self.labels[i] for i in self.predict_proba(self.encode(texts)).argmax(-1)]
 
     def label_index(self, target: int | str) -> int:
@@ -214,7 +229,9 @@ class QuestionAnswerer(Classifier):
         scorer: Any = SpanScorer(model.config, model)
         return cls(scorer, tokenizer, compute, name)
 
-    def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        if whole:
+            raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
         plain = self._plain(texts, first)
         return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
 
@@ -272,21 +289,22 @@ def fingerprint(model: torch.nn.Module, start: str = "") -> str:
 
 
 def encode_segments(
-    tokenizer: transformers.PreTrainedTokenizerBase, segments: Sequence[tuple[str, str | None, str]], limit: int
+    tokenizer: transformers.PreTrainedTokenizerBase, segments: Sequence[tuple[str, str | None, str]], limit: int | None
 ) -> list[Encoding]:
     """Tokenise texts, all of one segment or all pairs, and align sub-tokens with words.
 
     Args:
         segments: text, second segment or None, id of the example.
-        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first.
+        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
     """
     first = [text for text, _, _ in segments]
     second = [pair for _, pair, _ in segments if pair is not None]
     encoded = tokenizer(
         first,
         second or None,
-        truncation=True,
+        truncation=limit is not None,
         max_length=limit,
+        verbose=False,
         return_offsets_mapping=True,
         return_special_tokens_mask=True,
     )
@@ -337,7 +355,8 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     return min(limits, default=512)
 
 
-def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
+def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
+    """A text, its second segment and its id; raises DataError, naming `number`, for a word that cannot be used."""
     if isinstance(text, Example):
         return text.text, text.pair_text, text.id
     first, second = text if isinstance(text, tuple) else (text, None)

@@ -52,7 +52,8 @@ class Encoding:
         """Positions that are not special tokens."""
         return [position for position, special in enumerate(self.special) if not special]
 
-    def _select(self, kept: list[int]) -> Encoding:
+    def select(self, kept: list[int]) -> Encoding:
+        """With only these positions, ascending; `words` stay the text's."""
         return replace(
             self,
             input_ids=tuple(self.input_ids[i] for i in kept),
@@ -65,12 +66,12 @@ class Encoding:
     def delete(self, word_indices: Collection[int]) -> Encoding:
         """Without the sub-tokens of these words; those behind them move up."""
         dropped = set(word_indices) - {NO_WORD}
-        return self._select([i for i, word in enumerate(self.word_ids) if word not in dropped])
+        return self.select([i for i, word in enumerate(self.word_ids) if word not in dropped])
 
     def keep(self, word_indices: Collection[int]) -> Encoding:
         """With only the sub-tokens of these words and the special tokens."""
         kept = set(word_indices) - {NO_WORD}
-        return self._select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
+        return self.select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
 
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:
         """With every sub-token of these words replaced by the mask token; length and positions stay."""

@@ -160,7 +160,7 @@ def _explained_by(
         examples=tests,
         encodings=encodings,
         targets=[classifier.label_index(attribution.predicted) for attribution in predicted],
-        weights=[combined([explained[m][i].scores for m in teacher], lessons.signed) for i in range(len(tests))],
+        weights=[combined([explained[m][i].filled() for m in teacher], lessons.signed) for i in range(len(tests))],
         judged=judged,
         neighbours={
             "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), neighbours),

@@ -82,7 +82,7 @@ def criteria_figures(
     encodings = classifier.encode(examples)
     by_id = {encoding.example_id: encoding for encoding in encodings}
     faithful = faithfulness(classifier, by_id, {explainer.name: list(attributions)}, params)[explainer.name].means()
-    scores = [attribution.scores for attribution in attributions]
+    scores = [attribution.filled(0.0) for attribution in attributions]
     states = aggregate_states(classifier, encodings)
     figures = {
         "aopc_comprehensiveness": faithful["aopc_comprehensiveness"],

@@ -19,7 +19,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.models.classifier import Classifier
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
-LABELS = {2: ("no", "yes"), 3: ("bad", "fair", "good")}
+LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
 LAYERS, HEADS, HIDDEN, POSITIONS = 3, 4, 32, 48
 
 CORPUS = (
@@ -155,7 +155,7 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
 
     Args:
         kind: architecture, one of ARCHITECTURES.
-        classes: 2 or 3.
+        classes: 1 to 3.
         seed: of the random weights.
         options: fields of ComputeOptions; by default it runs on the CPU.
     """

@@ -17,9 +17,11 @@ from explearn.methods.aml.instance_training import Refined, refine
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MapJudge, MetricOptions
+from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
+from explearn.models.problems import ONE_CLASS
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Text
@@ -53,6 +55,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
+    problems = ONE_CLASS
     passes = 4
     section = FAMLParams
     options: FAMLParams
@@ -112,11 +115,12 @@ class FAML(RefiningExplainer, BatchExplainer):
         self,
         classifier: Classifier,
         texts: Iterable[Text],
-        targets: Iterable[int | str] | None = None,
+        targets: Iterable[Target] | None = None,
         description: str | None = None,
+        windows: int | None = None,
     ) -> Iterator[Attribution]:
         self._seen = []
-        return super().explain(classifier, texts, targets, description)
+        return super().explain(classifier, texts, targets, description, windows)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
@@ -133,7 +137,7 @@ class FAML(RefiningExplainer, BatchExplainer):
                 classifier,
                 start.bridge,
                 batch.encodings,
-                prediction_information(logits, chosen),
+                prediction_information(classifier, logits, chosen),
                 chosen.tolist(),
                 start.strategy,
                 start.weights,

@@ -75,7 +75,8 @@ def loss_terms(
         kept = gates(batch, masking.gate(mask))[..., None]
         texts.append(kept * words + (1 - kept) * stand_in)
     zero = torch.zeros(len(scores), device=scores.device)
-    logits = iter(embedded_logits(classifier, batch, torch.cat(texts)).chunk(len(texts)) if texts else ())
+    found = classifier.softmax_logits(embedded_logits(classifier, batch, torch.cat(texts))) if texts else None
+    logits = iter(() if found is None else found.chunk(len(texts)))
     content = content_mask(batch)
     # -log(1 - sigmoid(s)) = softplus(s)
     size = torch.where(content, nn.functional.softplus(scores), 0.0).sum(1) / content.sum(1).clamp(min=1)

@@ -30,6 +30,7 @@ from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData
 from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.problems import ONE_CLASS
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
@@ -60,6 +61,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
+    problems = ONE_CLASS
     section = PAMLParams
     options: PAMLParams
     title = "pAML"
@@ -99,11 +101,12 @@ class PAML(LearnedExplainer, BatchExplainer):
             ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
             ModelError: the backbone or the masked language model cannot be loaded, or the backbone cannot be G's.
             UnsupportedError: the vocabulary of the masked language model is not the classifier's, or the model answers
-                questions.
+                questions, or does not choose one class of several.
             DivergedError: the loss, or a map, is not finite.
         """
         texts, validation = task.examples("train"), task.examples("validation")
         classifier = task.classifier
+        self.check_problem(classifier)
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(QUESTIONS)
         for rows, what in ((texts, "train on"), (validation, "watch the metric on")):
@@ -253,7 +256,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        scores = self.attribute(classifier, batch.encodings, prediction_information(logits, chosen))
+        scores = self.attribute(classifier, batch.encodings, prediction_information(classifier, logits, chosen))
         return BatchScores(scores.sigmoid(), logits, chosen, unread=self.unread(batch.encodings))
 
     def unread(self, encodings: Sequence[Encoding]) -> tuple[int, ...]:
@@ -329,11 +332,11 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.model = model.requires_grad_(False).eval()
 
 
-def prediction_information(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """y, (b, C): the predicted probabilities where the target is the predicted class, else the target's one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets
-    return torch.where(predicted[:, None], logits.softmax(-1).to(torch.float32), one_hot)
+    return torch.where(predicted[:, None], classifier.probabilities(logits).to(torch.float32), one_hot)
 
 
 def _draw(rows: Sequence[Example], most: int, seed: int) -> list[Example]:

@@ -8,11 +8,13 @@ get batches of similar length within the token budget.
 from __future__ import annotations
 
 import inspect
+import logging
+import math
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,18 +25,22 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
-from explearn.core.errors import ModelError, ParamsError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
+from explearn.methods.base.asking import Question, Target, encodings_of, joint_probabilities, questions, targets_of
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.problems import Problem
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.methods.base.task_data import TaskData
     from explearn.models.classifier import Classifier, Text
+
+logger = logging.getLogger(__name__)
 
 SEED = 13
 """Of a learned method that is given none."""
@@ -95,6 +101,10 @@ class Explainer(ABC):
     """Registry name; set by `explearn.methods.base.registry.get_explainer`."""
     threshold: float | None = None
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
+    needs_model: ClassVar[bool] = True
+    """Whether the method looks inside the model; without, it explains any function of texts."""
+    problems: frozenset[Problem] = frozenset(Problem)
+    """Kinds of outputs that the method is defined for."""
     any_classifier: bool = False
     """Let a method that explains one classifier alone explain others, for checks of what explanations depend on."""
 
@@ -114,65 +124,104 @@ class Explainer(ABC):
         """What a reader of the last explanations should know; JSON values. The default has nothing to say."""
         return {}
 
+    def check_problem(self, classifier: Classifier) -> None:
+        """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
+        name = self.name or self.about.name
+        if self.needs_model and not classifier.has_model:
+            raise UnsupportedError(
+                f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
+                "asks for predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
+            )
+        if classifier.problem not in self.problems:
+            raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
+
     def explain(
         self,
         classifier: Classifier,
         texts: Iterable[Text],
-        targets: Iterable[int | str] | None = None,
+        targets: Iterable[Target] | None = None,
         description: str | None = None,
+        windows: int | None = None,
     ) -> Iterator[Attribution]:
-        """Yield one attribution for each text, in order.
+        """Yield one attribution for each text and class asked for, in order.
+
+        Words that the classifier did not read have no score; one line of the log says how many there were.
 
         Args:
             texts: strings, pairs of strings, or examples.
-            targets: class to explain for each text, by name or index (default: the predicted class).
+            targets: class to explain for each text, by name or index, or a list of several (default: the predicted
+                class; of a multi-label classifier each label that holds, at least the most probable one; of a
+                regression each value).
             description: what a progress bar should say (default: no bar).
+            windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
+                and join their scores (`explearn.models.windows`). The answer explained is then the mean of the windows'
+                (default: longer texts are cut).
 
         Raises:
             DataError: a text without usable words; its number is named.
-            ParamsError: not as many targets as texts, or a string instead of texts.
+            ParamsError: not as many targets as texts, a string instead of texts, or a stride below 1.
             UnknownNameError: a target that is no class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
+        self.check_problem(classifier)
         self.check(classifier)
-        if isinstance(texts, str):
-            raise ParamsError("texts: got one string; expected a list of texts")
-        remaining, first = iter(texts), 1
-        wanted = None if targets is None else iter(targets)
+        texts_read = texts_cut = words_lost = 0
         with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
-            while chunk := list(islice(remaining, CHUNK_TEXTS)):
-                indices = None
-                if wanted is not None:
-                    indices = [classifier.label_index(target) for target in islice(wanted, len(chunk))]
-                    if len(indices) != len(chunk):
-                        raise ParamsError("targets: fewer than texts; expected one for each text")
-                for attribution in self._explain_chunk(classifier, classifier.encode(chunk, first), indices):
-                    yield attribution
+            for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows):
+                found = iter(self._explain_chunk(classifier, chunk))
+                for question in chunk:
+                    for attribution in islice(found, len(question.targets or (None,))):
+                        lost = attribution.unaligned
+                        yield attribution
+                    texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
                     bar.update(1)
-                first += len(chunk)
-            if wanted is not None and next(wanted, None) is not None:
-                raise ParamsError("targets: more than texts; expected one for each text")
+        if words_lost:
+            logger.warning(
+                "%s: %s words of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
+                "they have no score",
+                self.name,
+                *(f"{number:,}" for number in (words_lost, texts_cut, texts_read, classifier.max_length)),
+            )
 
-    def _explain_chunk(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
-    ) -> list[Attribution]:
-        found = self.score_texts(classifier, encodings, targets)
-        return [self._attribution(classifier, e, scored) for e, scored in zip(encodings, found, strict=True)]
+    def _explain_chunk(self, classifier: Classifier, asked: Sequence[Question]) -> list[Attribution]:
+        encodings, targets = encodings_of(asked), targets_of(asked)
+        scored: list[TextScores] = []
+        for start in range(0, len(encodings), CHUNK_TEXTS):
+            part = slice(start, start + CHUNK_TEXTS)
+            scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
+        found = iter(scored)
+        return [
+            self._attribution_of(classifier, question, list(islice(found, len(question.text.windows))))
+            for question in asked
+            for _ in question.targets or (None,)
+        ]
+
+    def _attribution_of(self, classifier: Classifier, question: Question, scored: Sequence[TextScores]) -> Attribution:
+        """The attribution of a text from what each of its windows was given."""
+        if len(scored) == 1:
+            return self._attribution(classifier, question.text.whole, scored[0])
+        joined = replace(
+            scored[0],
+            scores=question.text.join([of_window.scores for of_window in scored]),
+            seconds=sum(of_window.seconds for of_window in scored),
+            completeness_error=None,
+            unread=0,
+        )
+        found = self._attribution(classifier, question.text.whole, joined)
+        logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
+        return replace(found, windows=len(scored), **_answer(classifier, logits, found.target))
 
     def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
         scores = np.asarray(scored.scores, dtype=np.float32)
-        probabilities = torch.as_tensor(scored.logits, dtype=torch.float64).softmax(-1)
-        target = scored.target
+        target = classifier.labels[scored.target]
         word_scores, unaligned = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
         return Attribution(
             words=encoding.words,
             scores=word_scores,
             tokens=classifier.tokens(encoding),
             token_scores=scores[encoding.positions],
-            target=classifier.labels[target],
+            target=target,
             method=self.name,
-            probability=float(probabilities[target]),
-            predicted=classifier.labels[int(probabilities.argmax())],
             aggregation=self.aggregation,
             signed=self.signed,
             # The words of an answer have no score, and were not lost.
@@ -180,7 +229,21 @@ class Explainer(ABC):
             seconds=scored.seconds,
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
+            **_answer(classifier, np.asarray(scored.logits, dtype=np.float64)[None], target),
         )
+
+
+def _answer(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
+    """What an attribution says of the classifier's answer, from the logits of the text's windows, (windows, C)."""
+    index = classifier.labels.index(target)
+    if classifier.problem is Problem.REGRESSION:
+        return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
+    probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
+    asked = classifier.asked(probabilities)
+    return {
+        "probability": float(probabilities[index]),
+        "predicted": target if index in asked else classifier.labels[int(probabilities.argmax())],
+    }
 
 
 class BatchExplainer(Explainer):

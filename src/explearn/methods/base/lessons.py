@@ -284,4 +284,4 @@ def _read_one(folder: Path, fingerprint: str) -> Lessons:
 
 
 def _lesson(attribution: Attribution) -> Lesson:
-    return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.scores, dtype=np.float64))
+    return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.filled(), dtype=np.float64))

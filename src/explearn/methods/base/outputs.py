@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
 from explearn.methods.base.options import check_choice
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and the names of outputs need none of it.
+    from explearn.models.classifier import Classifier
 
 Output = Literal["logit", "probability", "log_probability"]
 
@@ -16,11 +20,14 @@ def check_output(output: str) -> None:
     check_choice("output", output, get_args(Output))
 
 
-def select_output(logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:
-    """The explained number of each text, shape (batch,): the target's logit, probability or log-probability."""
+def select_output(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:
+    """The explained number of each text, shape (batch,): the target's logit, probability or log-probability.
+
+    Raises UnsupportedError for a probability of a regression.
+    """
     values = {
         "logit": lambda: logits,
-        "probability": lambda: logits.softmax(-1),
-        "log_probability": lambda: logits.log_softmax(-1),
+        "probability": lambda: classifier.probabilities(logits),
+        "log_probability": lambda: classifier.log_probabilities(logits),
     }[output]()
     return values.gather(-1, targets[:, None]).squeeze(-1)

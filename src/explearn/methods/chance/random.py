@@ -30,6 +30,8 @@ class Random(BatchExplainer):
         binarisation="positive_rate",
     )
 
+    needs_model = False
+
     def __init__(self, seed: int = 13) -> None:
         self.seed = seed
 

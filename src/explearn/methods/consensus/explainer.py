@@ -147,7 +147,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
         tokens = {name: values.float().cpu().numpy() for name, values in found.items()}
-        probabilities = logits.double().softmax(-1).cpu()
+        probabilities = classifier.probabilities(logits.double()).cpu()
         scores = np.zeros(tuple(batch.input_ids.shape), dtype=np.float32)
         for row, (encoding, target) in enumerate(zip(batch.encodings, chosen.tolist(), strict=True)):
             text = WordSignals(

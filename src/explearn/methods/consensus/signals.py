@@ -307,7 +307,7 @@ def compute_signals(
         wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
         scores, logits, explained = batch_signals(classifier, batch, wanted, names)
         tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
-        probabilities = logits.double().softmax(-1).cpu().numpy()
+        probabilities = classifier.probabilities(logits.double()).cpu().numpy()
         for row, (index, target) in enumerate(zip(chosen, explained.tolist(), strict=True)):
             rows[index] = WordSignals(
                 example_id=examples[index].id,

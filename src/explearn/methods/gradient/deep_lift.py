@@ -12,6 +12,7 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
+from explearn.introspection.threads import a_view, here_only
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
@@ -61,7 +62,7 @@ class DeepLift(BatchExplainer):
         check_rescale(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
         embeddings = function.embed()
         scores = rescale(function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.baseline))
         at_text, at_baseline = function.values.chunk(2)
@@ -91,6 +92,14 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
     return products.detach().sum(-1)
 
 
+def view_for_rescale(classifier: Classifier) -> Classifier:
+    """The classifier with a view of its model, for captum puts hooks and attributes on the modules that it rescales.
+
+    Where there are none it is the classifier itself.
+    """
+    return classifier.with_model(a_view(classifier.model)) if _rescaled_modules(classifier.model) else classifier
+
+
 def check_rescale(classifier: Classifier) -> None:
     """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
 
@@ -103,7 +112,7 @@ def check_rescale(classifier: Classifier) -> None:
             "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
         )
     calls: Counter[nn.Module] = Counter()
-    handles = [m.register_forward_hook(lambda module, *_: calls.update([module])) for m in modules]
+    handles = [m.register_forward_hook(here_only(lambda module, *_: calls.update([module]))) for m in modules]
     try:
         if handles:
             with torch.inference_mode(), classifier.autocast():

@@ -69,6 +69,6 @@ class EmbeddedClassifier(nn.Module):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
             self._first = False
-        values = select_output(logits, self.targets.repeat(copies), self.output)
+        values = select_output(self.classifier, logits, self.targets.repeat(copies), self.output)
         self.values = values.detach()
         return values

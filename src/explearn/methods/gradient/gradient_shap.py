@@ -13,6 +13,7 @@ from captum import attr
 
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
+from explearn.core.seeds import RANDOM_LOCK
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
@@ -126,9 +127,9 @@ def _gradients_in_parts(
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's global generators of NumPy and torch inside the block."""
-    state = np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
+    """Seed the CPU's global generators of NumPy and torch inside the block, one thread at a time."""
+    with RANDOM_LOCK, torch.random.fork_rng(devices=[]):
+        state = np.random.get_state()
         try:
             torch.default_generator.manual_seed(seed)
             np.random.seed(seed)

@@ -35,6 +35,7 @@ from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights
+from explearn.models.problems import ONE_CLASS
 from explearn.models.question_answering import reached
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
 
     aggregation = "sum"
     signed = False
+    problems = ONE_CLASS
     options: SMaTParams
     weights_file = "attention.safetensors"
 
@@ -81,6 +83,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         Warns where no epoch was better than the start, so that nothing was learned.
         """
         classifier, options = task.classifier, self.options
+        self.check_problem(classifier)
         parts = {split: task.examples(split) for split in ("train", "validation")}
         self._check_task(classifier, parts)
         copied = classifier.with_model(copy.deepcopy(classifier.model))
@@ -197,7 +200,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
             result = faithfulness(classifier, dict(zip(keyed, few, strict=True)), {"": named}, percents)[""].means()
             suff = result["aopc_sufficiency"]
             measured["comp"], measured["suff"] = result["aopc_comprehensiveness"], None if suff is None else -suff
-        scores = [a.scores for a in found]
+        scores = [a.filled(0.0) for a in found]
         if "cons" in criteria:
             measured["cons"] = consistency(aggregate_states(classifier, few), scores, bootstrap_samples=100).value
         if "sim" in criteria:

@@ -252,7 +252,7 @@ class JointTrainer:
         chances = torch.rand(len(predicted), len(params.percents), generator=self.generator)
         drawn = chances.argsort(1)[:, : params.each_step].tolist()
         # The whole text is the measure of the shortened one; it is left to the task loss.
-        whole = found.logits.detach()
+        whole = self.classifier.softmax_logits(found.logits.detach())
         reference = functional.cross_entropy(whole, predicted, reduction="none")
         words = objectives.Words.of(batch)
         losses: dict[str, list[torch.Tensor]] = defaultdict(list)
@@ -296,7 +296,9 @@ class JointTrainer:
         return self.params.faithfulness.choice_weight * (term - term.detach())
 
     def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
-        return self._logits(objectives.gated_inputs(self.model, batch, gate, recount))
+        """Numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
+        logits = self._logits(objectives.gated_inputs(self.model, batch, gate, recount))
+        return self.classifier.softmax_logits(logits)
 
     def _logits(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         with self.classifier.autocast():

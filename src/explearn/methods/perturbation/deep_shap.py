@@ -8,7 +8,7 @@ from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.deep_lift import check_rescale, rescale
+from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.references import reference_embeddings
 from explearn.models.classifier import Classifier
@@ -60,7 +60,7 @@ class DeepShap(BatchExplainer):
         check_rescale(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
         embeddings = function.embed()
         scores = torch.zeros_like(embeddings[..., 0])
         difference = torch.zeros_like(scores[:, 0])

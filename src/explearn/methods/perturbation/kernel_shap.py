@@ -87,7 +87,7 @@ class KernelShap(PerturbationExplainer):
         words = len(text)
 
         def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
-            return outputs(ask(text.perturbed(kept.astype(bool), self.removal)), self.output)[:, target]
+            return outputs(classifier, ask(text.perturbed(kept.astype(bool), self.removal)), self.output)[:, target]
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))
         values = explainer.shap_values(
@@ -96,5 +96,5 @@ class KernelShap(PerturbationExplainer):
             l1_reg=False if self.features is None else f"num_features({self.features})",
             silent=True,
         )
-        whole = outputs(ask(text.full()), self.output)[0, target]
+        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
         return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))

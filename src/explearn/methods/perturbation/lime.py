@@ -92,7 +92,7 @@ class Lime(PerturbationExplainer):
 
         def explained(copies: Sequence[str]) -> NDArray[np.float64]:
             logits = ask(text.perturbed(present(copies, words), self.removal))
-            return outputs(logits, self.output)[:, [target]]
+            return outputs(classifier, logits, self.output)[:, [target]]
 
         explainer = LimeTextExplainer(
             kernel_width=self.kernel_width,

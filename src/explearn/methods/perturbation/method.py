@@ -11,7 +11,6 @@ from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
 
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer, TextScores
@@ -22,6 +21,7 @@ from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.methods.perturbation.predictor import Logits, Predictor
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
+from explearn.models.problems import Problem
 
 WINDOW_BATCHES = 32
 """Batches' worth of perturbed texts collected before they are sorted by length: with more, texts of a batch differ less
@@ -45,6 +45,7 @@ class PerturbationExplainer(Explainer):
     Subclasses say how to score one text; the questions of many texts are answered together.
     """
 
+    needs_model = False
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
     seed: int = 0
@@ -90,7 +91,7 @@ def stand_in(classifier: Classifier) -> int:
     try:
         return classifier.mask_token_id
     except ModelError:
-        return int(classifier.tokenizer.pad_token_id)
+        return classifier.pad_token_id
 
 
 def check_removal(removal: str) -> None:
@@ -113,10 +114,12 @@ def check_mask_token(classifier: Classifier, removal: Removal) -> None:
             raise UnsupportedError(f"{error}; use removal=delete") from error
 
 
-def outputs(logits: Logits, output: Output) -> NDArray[np.float64]:
-    """The explained numbers of all classes, (n, C)."""
-    if output == "probability":
-        return np.asarray(softmax(logits, axis=-1))
-    if output == "log_probability":
-        return np.asarray(log_softmax(logits, axis=-1))
-    return logits
+def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[np.float64]:
+    """The explained numbers of all classes, (n, C).
+
+    A regression has no probabilities: `probability`, the default of most methods, is its value there, as `logit` is.
+    Raises UnsupportedError for its log-probability.
+    """
+    if output == "logit" or (output == "probability" and classifier.problem is Problem.REGRESSION):
+        return logits
+    return classifier.problem.probabilities_of_array(logits, log=output == "log_probability")

@@ -45,5 +45,5 @@ class Occlusion(PerturbationExplainer):
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)
         kept = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
-        values = outputs(ask(text.perturbed(kept, self.removal)), self.output)[:, target]
+        values = outputs(classifier, ask(text.perturbed(kept, self.removal)), self.output)[:, target]
         return Scored(text.on_pieces(values[0] - values[1:]))

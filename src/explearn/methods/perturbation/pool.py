@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from explearn.core.seeds import RANDOM_LOCK
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.methods.perturbation.predictor import Logits
 
@@ -50,13 +51,13 @@ def run_together(
         window_tokens: further jobs are begun while the open questions hold fewer sub-tokens than this, so that it, not
             the number of jobs, bounds the memory.
         seed: of numpy's global generator (np.random), which libraries draw from: each job has a state of its own that
-            starts here, so that what it draws depends on no other job. The caller's state is left as it was.
+            starts here, so that what it draws depends on no other job. While the classifier answers, and in the end,
+            the caller's state stands; see `RANDOM_LOCK`.
 
     What a job or `answer` raises ends all jobs and is passed on.
     """
     begun: list[_UnderWay[Result]] = []
     waiting: list[_UnderWay[Result]] = []
-    outside: Any = np.random.get_state(legacy=False)
     try:
         while waiting or len(begun) < len(jobs):
             open_tokens = sum(job.question.tokens for job in waiting)
@@ -81,7 +82,6 @@ def run_together(
     finally:
         for job in begun:
             job.end()
-        np.random.set_state(outside)
 
 
 class _UnderWay(Generic[Result]):
@@ -102,9 +102,14 @@ class _UnderWay(Generic[Result]):
     def go_on(self, *answer: Logits) -> None:
         """Run to the next question or to the end."""
         start = time.perf_counter()
-        np.random.set_state(self._random_state)
-        said = self._greenlet.switch(*answer)
-        self._random_state = np.random.get_state(legacy=False)
+        with RANDOM_LOCK:
+            outside: Any = np.random.get_state(legacy=False)
+            np.random.set_state(self._random_state)
+            try:
+                said = self._greenlet.switch(*answer)
+                self._random_state = np.random.get_state(legacy=False)
+            finally:
+                np.random.set_state(outside)
         self.seconds += time.perf_counter() - start
         if self.over:
             self.result = said

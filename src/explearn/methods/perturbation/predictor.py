@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import nn
 from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.introspection.anatomy import dissect
+from explearn.introspection.threads import here_only
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -74,7 +75,7 @@ class Predictor:
         lengths = [int(requests[number].lengths[row]) for number, row in places]
         batches = list(budget_batches(lengths, self._classifier.max_tokens))
         # Results stay on the device until all batches are queued: one wait, not one a batch.
-        with first_token_alone(self._classifier.model):
+        with first_token_alone(self._classifier.model) if self._classifier.has_model else nullcontext():
             parts = [
                 self._classifier.logits(self._batch(requests, [places[i] for i in indices], lengths[indices[0]]))
                 for indices in batches
@@ -88,7 +89,7 @@ class Predictor:
 
     def _batch(self, requests: Sequence[Inputs], places: Sequence[tuple[int, int]], longest: int) -> Batch:
         shape = len(places), longest
-        ids = np.full(shape, int(self._classifier.tokenizer.pad_token_id), dtype=np.int64)
+        ids = np.full(shape, self._classifier.pad_token_id, dtype=np.int64)
         types = np.zeros(shape, dtype=np.int64)
         lengths = np.empty(len(places), dtype=np.int64)
         segments = requests[places[0][0]].token_type_ids is not None
@@ -119,6 +120,8 @@ class Predictor:
 def first_token_alone(model: nn.Module) -> Iterator[None]:
     """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
 
+    Passes of other threads stay whole.
+
     The logits stay what they are; of a block's matrix products two thirds go. Models that cannot be taken apart
     (`anatomy.dissect`) run as they are.
     """
@@ -137,7 +140,7 @@ def first_token_alone(model: nn.Module) -> Iterator[None]:
         calls += 1
         return output[:, :1] if calls % runs == 0 else None
 
-    handle = norm.register_forward_hook(on_norm)
+    handle = norm.register_forward_hook(here_only(on_norm))
     try:
         yield
     finally:

@@ -108,24 +108,24 @@ class Shap(PerturbationExplainer):
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
         of its tokens within `max_evals` and `algorithm` is `permutation`."""
-        found = None if self.level == "word" else token_masker(classifier, text.encoding)
+        found = None if self.level == "word" or not classifier.has_model else token_masker(classifier, text.encoding)
         if found is not None:
             self._check_budget(len(text.encoding.positions))
             read = Reader(classifier)
             masker, string = found
-            values, bases = self._values(lambda copies: read(copies.tolist()), masker, [string], ask)
+            values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
         elif self.level == "token":
             raise UnsupportedError(
                 f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
-                "it is written out and tokenised anew; use level=auto or level=word"
+                "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
             )
         else:
             self._check_budget(len(text))
             masker = WordMasker(segments(text))
-            values, bases = self._values(text.masked, masker, np.ones((1, len(text))), ask)
+            values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)
             scores = text.on_pieces(values[:, target] / text.pieces())
-        whole = outputs(ask(text.full()), self.output)[0, target]
+        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
         return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
     def _check_budget(self, players: int) -> None:
@@ -137,7 +137,7 @@ class Shap(PerturbationExplainer):
             )
 
     def _values(
-        self, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
+        self, classifier: Classifier, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
 
@@ -145,7 +145,7 @@ class Shap(PerturbationExplainer):
             return run_library(function, masker, data, self.algorithm, self.max_evals, self.batch_size, self.seed)
 
         def function(copies: NDArray[Any]) -> NDArray[np.float64]:
-            return outputs(ask(read(copies)), self.output)
+            return outputs(classifier, ask(read(copies)), self.output)
 
         found = run(function) if self.algorithm == "partition" else asked_at_once(run, function, self.seed)
         return np.asarray(found.values[0]), np.asarray(found.base_values[0])

@@ -14,6 +14,7 @@ from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs
 from explearn.methods.perturbation.pool import Ask
 from explearn.models.classifier import Classifier
+from explearn.models.problems import CLASSES
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]
 
@@ -51,6 +52,7 @@ class Solvex(PerturbationExplainer):
         costly=True,
         watches_metric=True,
     )
+    problems = CLASSES
 
     def __init__(
         self, metric: Metric = "both", beam: int = 5, removal: Removal = "delete", max_words: int = 64
@@ -76,12 +78,14 @@ class Solvex(PerturbationExplainer):
             )
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        order, _ = self.search(text, target, ask)
+        order, _ = self.search(classifier, text, target, ask)
         ranks = np.empty(len(text))
         ranks[order] = np.arange(len(text), 0, -1) / len(text)
         return Scored(text.on_pieces(ranks))
 
-    def search(self, text: PerturbedText, target: int, ask: Ask) -> tuple[NDArray[np.int64], float]:
+    def search(
+        self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask
+    ) -> tuple[NDArray[np.int64], float]:
         """The best order found, most important word first, (w,), and its objective."""
         words = len(text)
         chosen = np.zeros((1, words), dtype=bool)
@@ -96,7 +100,7 @@ class Solvex(PerturbationExplainer):
             for row, key in enumerate(map(bytes, np.packbits(sets, axis=1))):
                 first.setdefault(key, row)
             kept = list(first.values())
-            worths = self._worth(text, sets[kept], target, ask)
+            worths = self._worth(classifier, text, sets[kept], target, ask)
             totals = sums[parents[kept]] + worths
             best = np.argsort(-totals, kind="stable")[: self.beam]
             rows = np.array(kept)[best]
@@ -104,11 +108,13 @@ class Solvex(PerturbationExplainer):
             chosen, sums = sets[rows], totals[best]
         return orders[0], float(sums[0] / words)
 
-    def _worth(self, text: PerturbedText, tops: NDArray[np.bool_], target: int, ask: Ask) -> NDArray[np.float64]:
+    def _worth(
+        self, classifier: Classifier, text: PerturbedText, tops: NDArray[np.bool_], target: int, ask: Ask
+    ) -> NDArray[np.float64]:
         """Worth of some sets of top words, bool, (n, w), as the class's docstring has it: (n,)."""
         everything = np.ones((1, len(text)), dtype=bool)
         alone = tops if self.metric != "comprehensiveness" else everything
         without = ~tops if self.metric != "sufficiency" else everything
         kept = np.concatenate([alone, without])
-        p = outputs(ask(text.perturbed(kept, self.removal)), "probability")[:, target]
+        p = outputs(classifier, ask(text.perturbed(kept, self.removal)), "probability")[:, target]
         return p[: len(alone)] - p[len(alone) :]

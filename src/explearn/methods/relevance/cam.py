@@ -13,6 +13,7 @@ from explearn.introspection.gradients import differentiate, full_precision
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
+from explearn.models.problems import ONE_CLASS
 
 Normalisation = Literal["none", "matrix"]
 
@@ -47,6 +48,8 @@ class CAM(BatchExplainer):
     def __init__(self, attention: bool = True, centred: bool = False) -> None:
         self.attention = attention
         self.centred = centred
+        # The mean over classes means nothing where they do not exclude each other.
+        self.problems = ONE_CLASS if centred else self.problems
 
     def check(self, classifier: Classifier) -> None:
         dissect(classifier.model)

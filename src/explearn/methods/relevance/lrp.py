@@ -13,6 +13,7 @@ from torch import nn
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, trace_block
+from explearn.introspection.threads import a_view
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
 from explearn.models.classifier import Classifier
@@ -144,7 +145,8 @@ class LRP(BatchExplainer, ABC):
 
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        run = Forward.run(dissect(classifier.model), batch)
+        # Weights are exchanged on a view, or another thread's prediction would meet the copies.
+        run = Forward.run(dissect(a_view(classifier.model)), batch)
         low_precision = classifier.dtype in (torch.bfloat16, torch.float16)
         logits = classifier.logits(batch) if low_precision else run.logits
         targets = resolve_targets(logits, targets)

@@ -171,8 +171,9 @@ def example_reports(
                 kinds=tuple(kinds.get(example.id, ())),
                 attributions=mine,
                 selected={
-                    method: binarise(
-                        attribution.scores,
+                    method: attribution.read
+                    & binarise(
+                        attribution.filled(),
                         get_info(method).binarisation,
                         k=k,
                         threshold=thresholds.get(method),

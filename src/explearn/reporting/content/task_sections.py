@@ -177,7 +177,7 @@ def counted(task: TaskReport) -> Markdown | None:
     if lost:
         sentence += (
             f" Up to {lost:,} words have no sub-token, or the classifier does not read them because they are cut off "
-            "or unknown; they get their text's lowest score."
+            "or unknown; they have no score, and are never chosen and ranked last."
         )
     own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
     if own:

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
@@ -213,8 +214,10 @@ def _bits(mask: Any) -> str:
     return "".join("1" if chosen else "0" for chosen in np.asarray(mask, dtype=np.bool_))
 
 
-def _scaled(scores: Any) -> list[int]:
+def _scaled(scores: NDArray[np.float32]) -> list[int | None]:
+    """Scores as shares of the text's largest in whole steps of FULL_SCALE; None for a word without a score."""
     array = np.asarray(scores, dtype=np.float64)
-    largest = np.abs(array).max(initial=0.0)
-    scaled: list[int] = np.rint(FULL_SCALE * array / (largest or 1.0)).astype(int).tolist()
-    return scaled
+    known = ~np.isnan(array)
+    largest = np.abs(array[known]).max(initial=0.0)
+    scaled = np.rint(FULL_SCALE * np.where(known, array, 0.0) / (largest or 1.0)).astype(int).tolist()
+    return [value if there else None for value, there in zip(scaled, known, strict=True)]

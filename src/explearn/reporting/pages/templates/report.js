@@ -45,6 +45,7 @@
     const scores = text.scores[number];
     const chosen = text.chosen[number];
     return words(text, (word, index) => {
+      if (scores[index] === null) return element("span", { class: "unread", title: "not read" }, word);
       const name = chosen[index] === "1" ? "strong" : "span";
       const span = element(name, { class: scores[index] < 0 ? "against" : "for", title: (scores[index] / 99).toFixed(2) }, word);
       span.style.setProperty("--s", Math.abs(scores[index]) / 99);

@@ -1,0 +1,35 @@
+"""Keeping what a method does to a model to the thread that does it.
+
+Methods look into a model by hooks on its modules. Another thread may predict with the same model at that moment: a hook
+made by `here_only` does nothing there. Where a library sets hooks and attributes of its own, it gets `a_view` of the
+model: other modules around the same weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import nn
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def here_only(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook that acts in the thread that calls this function, and in no other."""
+    owner = threading.get_ident()
+
+    @functools.wraps(hook)
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        return hook(*arguments, **options) if threading.get_ident() == owner else None
+
+    return guarded
+
+
+def a_view(model: Model) -> Model:
+    """A model of its own modules that shares all parameters and buffers with `model`."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared)

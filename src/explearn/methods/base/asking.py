@@ -1,0 +1,127 @@
+"""What is asked of a method: which classes of which texts, read at once or window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ParamsError
+from explearn.models.encoding import Encoding
+from explearn.models.problems import Problem
+from explearn.models.windows import Windowed, check_stride, cut
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and not every stage needs it.
+    from explearn.models.classifier import Classifier, Text
+
+Target = int | str | Sequence[int | str]
+"""A class, by name or index, or several of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One text and the classes to explain; None: the predicted one, which the method finds out."""
+
+    text: Windowed
+    targets: tuple[int, ...] | None
+
+    def __len__(self) -> int:
+        """How many times the method scores a text for it."""
+        return len(self.text.windows) * (1 if self.targets is None else len(self.targets))
+
+
+def questions(
+    classifier: Classifier,
+    texts: Iterable[Text],
+    targets: Iterable[Target] | None,
+    chunk_texts: int,
+    windows: int | None,
+) -> Iterator[list[Question]]:
+    """What is asked, `chunk_texts` texts at a time; within a chunk either all targets are given or none.
+
+    Args:
+        windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+
+    Raises DataError for a text without usable words, ParamsError where there is not one target a text,
+    UnknownNameError for a target that is no class.
+    """
+    if isinstance(texts, str):
+        raise ParamsError("texts: got one string; expected a list of texts")
+    if windows is not None:
+        check_stride(windows)
+    remaining, first = iter(texts), 1
+    wanted = None if targets is None else iter(targets)
+    while chunk := list(islice(remaining, chunk_texts)):
+        asked: list[tuple[int, ...]] | None = None
+        if wanted is not None:
+            asked = [_indices(classifier, target) for target in islice(wanted, len(chunk))]
+            if len(asked) != len(chunk):
+                raise ParamsError("targets: fewer than texts; expected one for each text")
+        read = read_texts(classifier, chunk, first, windows)
+        if asked is None:
+            asked = default_targets(classifier, read)
+        yield [Question(text, None if asked is None else asked[row]) for row, text in enumerate(read)]
+        first += len(chunk)
+    if wanted is not None and next(wanted, None) is not None:
+        raise ParamsError("targets: more than texts; expected one for each text")
+
+
+def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
+    """Texts as the classifier reads them; see `questions`."""
+    if windows is None:
+        return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
+    limit = classifier.max_length
+    return [
+        cut(encoding, limit, windows, f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}")
+        for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first)
+    ]
+
+
+def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[tuple[int, ...]] | None:
+    """The classes to explain where none are asked for.
+
+    None: of each text the predicted one, which every method finds out by itself. Of a multi-label classifier each label
+    that holds, of a regression each value. Where a text is read through windows, its answer is that of all of them
+    (`joint_probabilities`).
+    """
+    if classifier.problem is Problem.REGRESSION:
+        return [tuple(range(len(classifier.labels)))] * len(texts)
+    if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
+        return None
+    windows = [window for text in texts for window in text.windows]
+    rows = iter(classifier.predict_proba(windows))
+    return [
+        tuple(classifier.asked(joint_probabilities(np.array(list(islice(rows, len(text.windows))))))) for text in texts
+    ]
+
+
+def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A text's answer, (C,), from those of its windows, (windows, C): their mean."""
+    return np.asarray(of_windows.mean(axis=0))
+
+
+def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
+    several = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
+    if not several:
+        raise ParamsError("targets: got an empty list for a text; expected at least one class")
+    return tuple(classifier.label_index(one) for one in several)
+
+
+def encodings_of(asked: Sequence[Question]) -> list[Encoding]:
+    """What a method is to score, in the order of texts, then of targets, then of windows."""
+    return [w for q in asked for _ in (q.targets or (None,)) for w in q.text.windows]
+
+
+def targets_of(asked: Sequence[Question]) -> list[int] | None:
+    """The class of each of `encodings_of`; None where they are the predicted ones."""
+    found = []
+    for question in asked:
+        if question.targets is None:
+            return None
+        found += [target for target in question.targets for _ in question.text.windows]
+    return found

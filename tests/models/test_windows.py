@@ -1,0 +1,129 @@
+"""Texts longer than the classifier reads: cut, or read through windows."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import explearn
+import tiny
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.data.alignment import NO_WORD
+from explearn.models.windows import cut, stretches
+
+LONG = " ".join(tiny.TEXTS) * 3  # over twice the limit of the tiny classifiers
+PAIR = ("the fox sleeps", LONG)
+
+
+class TestCutting:
+    @pytest.mark.parametrize("stride", [1, 5, 17, 1000])
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
+    def test_windows_are_within_the_limit_and_read_every_word(self, kind: str, stride: int, text: str) -> None:
+        of = tiny.classifier(kind)
+        (whole,) = of.encode([text], whole=True)
+        assert len(whole) > of.max_length
+        found = cut(whole, of.max_length, stride)
+        assert max(map(len, found.windows)) <= of.max_length
+        assert set.union(*(set(window.word_ids) for window in found.windows)) == set(whole.word_ids)
+        for window, places in zip(found.windows, found.places, strict=True):
+            assert window.input_ids == tuple(whole.input_ids[i] for i in places)
+            assert sum(window.special) == sum(whole.special)
+
+    def test_a_text_within_the_limit_is_one_window(self) -> None:
+        of = tiny.classifier()
+        (whole,) = of.encode(["lazy dog"], whole=True)
+        assert cut(whole, of.max_length, 5).windows == (whole,) == tuple(of.encode(["lazy dog"]))
+
+    def test_stretches_by_hand(self) -> None:
+        # Words of 1, 3, 1, 1, 2, 1 sub-tokens.
+        owners = np.array([0, 1, 1, 1, 2, 3, 4, 4, 5])
+        # Two on from 0 is inside word 1, so back to its start; two on from there still is, so on to word 2. The last
+        # one ends with the text and is as long as the others.
+        assert stretches(owners, 4, 2) == [(0, 4), (1, 5), (4, 8), (5, 9)]
+        # A stride longer than a stretch leaves no gap.
+        assert stretches(owners, 4, 9) == [(0, 4), (4, 8), (5, 9)]
+        # A word longer than a window is cut.
+        assert stretches(np.array([0, 0, 0, 0, 0]), 2, 2) == [(0, 2), (2, 4), (4, 5)]
+        # Without words, pieces are free.
+        assert stretches(np.full(5, NO_WORD), 3, 2) == [(0, 3), (2, 5)]
+
+    def test_scores_are_weighted_by_the_distance_from_a_cut(self) -> None:
+        of = tiny.classifier()
+        (whole,) = of.encode(["a b c d e f"], whole=True)
+        found = cut(whole, 6, 2)
+        assert [window.word_ids[1:-1] for window in found.windows] == [(0, 1, 2, 3), (2, 3, 4, 5)]
+        joined = found.join([np.full(6, 1.0), np.full(6, 4.0)])
+        # Distances from the cut: 4 3 2 1 of the first, 1 2 3 4 of the second window.
+        np.testing.assert_allclose(joined[1:-1], [1, 1, (2 * 1 + 1 * 4) / 3, (1 * 1 + 2 * 4) / 3, 4, 4])
+
+    def test_a_pair_without_room_is_named(self) -> None:
+        of = tiny.classifier()
+        (whole,) = of.encode([(LONG, LONG)], whole=True)
+        with pytest.raises(DataError, match="text 3: its shorter segment leaves no room for the other within 46"):
+            cut(whole, of.max_length, 5, "text 3")
+
+
+class TestExplaining:
+    @pytest.mark.parametrize("name", ["attcat", "rollout", "occlusion", "integrated_gradients", "lrp"])
+    @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
+    def test_every_word_has_a_score(self, name: str, text: str) -> None:
+        of = tiny.classifier("bert", 3)
+        (found,) = explearn.get_explainer(name).explain(of, [text], windows=20)
+        assert found.windows > 2 and found.unaligned == 0
+        assert np.isfinite(found.scores).all() and len(found.scores) == len(found.words)
+        assert found.token_scores.shape == (len(found.tokens),)
+
+    def test_the_answer_is_the_mean_of_the_windows_answers(self) -> None:
+        of = tiny.classifier("bert", 3)
+        (found,) = explearn.get_explainer("attcat").explain(of, [LONG], windows=20)
+        windows = cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows
+        mean = of.predict_proba(windows).mean(0)
+        assert found.target == found.predicted == of.labels[int(mean.argmax())]
+        assert found.probability == pytest.approx(mean.max(), abs=1e-5)
+
+    def test_the_scores_are_those_of_the_windows_joined(self) -> None:
+        of = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("input_x_gradient")
+        (found,) = method.explain(of, [LONG], ["fair"], windows=20)
+        cuts = cut(of.encode([LONG], whole=True)[0], of.max_length, 20)
+        alone = [method.score_texts(of, [window], [1])[0].scores for window in cuts.windows]
+        expected = cuts.join(alone)[cuts.whole.positions]
+        np.testing.assert_allclose(found.token_scores, expected, atol=1e-5 * np.abs(expected).max())
+
+    def test_what_the_classifier_reads_whole_is_explained_as_ever(self) -> None:
+        of = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("attcat")
+        plain, mixed = list(method.explain(of, tiny.TEXTS)), list(method.explain(of, [*tiny.TEXTS, LONG], windows=9))
+        for one, other in zip(plain, mixed[:-1], strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+            assert (one.target, one.windows, other.windows) == (other.target, 1, 1)
+
+    @pytest.mark.parametrize("stride", [0, -3, True, 2.5])
+    def test_a_stride_that_cannot_be(self, stride: object) -> None:
+        with pytest.raises(ParamsError, match=r"windows: got .*; expected a stride"):
+            list(explearn.get_explainer("attcat").explain(tiny.classifier(), [LONG], windows=stride))  # type: ignore[arg-type]
+
+    def test_a_function_reads_texts_whole(self) -> None:
+        of = explearn.CallableClassifier(lambda texts: [[0.5, 0.5]] * len(texts), ["no", "yes"])
+        with pytest.raises(UnsupportedError, match="which gets them whole"):
+            list(explearn.get_explainer("occlusion").explain(of, [LONG], windows=5))
+
+
+class TestCut:
+    def test_words_behind_the_end_have_no_score_and_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            short, long = explearn.get_explainer("attcat").explain(tiny.classifier(), ["lazy dog", LONG])
+        lost = int((~long.read).sum())
+        assert lost > 0 and short.read.all()
+        assert np.isnan(long.scores[-lost:]).all()  # they are the last ones
+        assert [record.getMessage() for record in caplog.records] == [
+            f"attcat: {lost} words of 1 of 2 texts were not read, being beyond 46 sub-tokens or of no known "
+            "characters; they have no score"
+        ]
+
+    def test_a_text_of_200_000_words(self) -> None:
+        (found,) = explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog " * 200_000])
+        assert len(found.scores) == 200_000 and found.unaligned == 200_000 - 44
