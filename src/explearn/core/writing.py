@@ -326,7 +326,7 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
     try:
         text = json_text(value, indent=2)
     except DataError as error:
-        raise DataError(f"{os.fspath(target)}, {error}") from error
+        raise DataError(f"{_shown(Path(target))}, {error}") from error
     write_text(target, text + "\n")
 
 

@@ -24,6 +24,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, ParamsError
+from explearn.core.finite import check_logits
 from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
@@ -160,6 +161,7 @@ class Explainer(ABC):
         return [self._attribution(classifier, e, scored) for e, scored in zip(encodings, found, strict=True)]
 
     def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
+        check_logits(np.asarray(scored.logits), classifier.name)
         scores = np.asarray(scored.scores, dtype=np.float32)
         probabilities = torch.as_tensor(scored.logits, dtype=torch.float64).softmax(-1)
         target = scored.target
