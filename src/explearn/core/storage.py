@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from explearn.core.errors import DataError
+from explearn.core.locks import locked
+from explearn.core.partials import check_output, odd_kind
 from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
 from explearn.core.writing import (
     atomic_folder,
     atomic_path,
-    check_output,
     json_text,
-    locked,
-    odd_kind,
     resumable_folder,
     scratch_folder,
     write_json,
@@ -144,14 +143,18 @@ def parquet_writer(
 ) -> Iterator[pq.ParquetWriter]:
     """Open a zstd Parquet file for shard-by-shard writing; it is in place only after the last shard."""
     if metadata is not None:
-        schema = schema.with_metadata({METADATA_KEY: json_text(dict(metadata), ascii_only=True, sort_keys=True).encode()})
+        schema = schema.with_metadata({METADATA_KEY: _metadata_text(metadata).encode()})
     with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         yield writer
 
 
+def _metadata_text(metadata: Mapping[str, object]) -> str:
+    return json_text(dict(metadata), ascii_only=True, sort_keys=True)
+
+
 def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
     """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
-    writer.add_key_value_metadata({METADATA_KEY.decode(): json_text(dict(metadata), ascii_only=True, sort_keys=True)})
+    writer.add_key_value_metadata({METADATA_KEY.decode(): _metadata_text(metadata)})
 
 
 def write_table(

@@ -1,10 +1,7 @@
 """Writing files and folders so that nothing half-written, and nothing of two writers, ever stands under a name.
 
 A file or folder is written beside its place, as `.NAME.partial-*`, and put there by one rename once it is whole and on
-disk. Who writes holds a lock on the name, `.NAME.partial-lock`, from the first byte to the rename: a second writer
-waits. So what a writer finds as partial was left by a dead one, and may go. No reader looks at partial files.
-
-EXPLEARN_LOCK_TIMEOUT limits the wait, in seconds; without it a writer waits until the other has ended.
+disk. Meanwhile its writer holds a lock on the name (`explearn.core.locks`). No reader looks at partial files.
 """
 
 from __future__ import annotations
@@ -12,230 +9,32 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
-import glob
-import hashlib
 import json
 import math
 import os
-import re
-import secrets
-import shutil
-import stat
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import filelock
-
-from explearn.core.errors import DataError, ParamsError, first_line
-
-LOCK_TIMEOUT = "EXPLEARN_LOCK_TIMEOUT"
-"""Environment variable: most seconds to wait for another run that writes the same."""
-
-POLL_SECONDS = 0.1
-
-LONGEST_NAME = 255
-"""Bytes of a file's name on the usual file systems."""
-_ROOM = 48
-"""Bytes that the names of partial files need beside the target's own name."""
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.locks import locked
+from explearn.core.partials import (
+    check_output,
+    fresh_path,
+    odd_kind,
+    partial_path,
+    remove,
+    shown,
+    told,
+    vanished,
+)
 
 _RENAME_EXCHANGE = 2
 """Of renameat2(2): swap two names in one step."""
 _AT_FDCWD = -100
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
 """What says that the kernel or the file system does not swap names."""
-
-_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
-_PARTIAL_NAME = re.compile(r"^\.(.+)\.partial-[0-9a-z]+(\.[^.]*)?$")
-
-_held = threading.local()
-"""This thread's locks: path of the target -> how many times it was taken."""
-
-
-def odd_kind(path: str | os.PathLike[str]) -> str | None:
-    """What stands at a path in place of a regular file ("a folder", "a pipe", ...); None for such a file or nothing."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:  # nothing there, or nothing that can be seen: who opens it says why
-        return None
-    return next((name for is_kind, name in _KINDS if is_kind(mode)), None)
-
-
-def check_output(target: str | os.PathLike[str]) -> None:
-    """Raise ParamsError where a file written to `target` would take the place of anything but a regular file."""
-    kind = odd_kind(target)
-    if kind is not None:
-        raise ParamsError(f"{os.fspath(target)}: is {kind}; expected the name of a regular file, or a new one")
-
-
-# ---- locks -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def locked(target: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep all others, processes and threads, from writing `target` meanwhile; who holds it may take it again.
-
-    Another writer is waited for, with a line on standard error that says so. What a dead one left is swept away.
-
-    Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds.
-    """
-    target = Path(target)
-    _make_parent(target)
-    key = os.path.join(os.path.realpath(target.parent), target.name)  # noqa: PTH118 (Path.resolve follows the name)
-    held: dict[str, int] = _held.__dict__
-    if key in held:
-        held[key] += 1
-        try:
-            yield
-        finally:
-            held[key] -= 1
-        return
-    with _told(target):
-        lock = _acquired(target)
-    held[key] = 1
-    try:
-        with _told(target):
-            _sweep(target)
-        yield
-    finally:
-        del held[key]
-        # Unlinked while it is held: a waiting process sees that its open file has no name, and opens it anew.
-        if isinstance(lock, filelock.UnixFileLock):
-            with suppress(OSError):
-                os.unlink(lock.lock_file)
-        lock.release(force=True)
-
-
-def _acquired(target: Path) -> filelock.BaseFileLock:
-    limit = _timeout()
-    lock = filelock.FileLock(_partial(target, "lock"), thread_local=False)
-    try:
-        return _with(lock, 0)
-    except filelock.Timeout:
-        wait = "" if limit is None else f", {limit:g} s at most"
-        print(f"{_shown(target)}: another run is writing it; waiting until it has ended{wait}", file=sys.stderr, flush=True)
-    try:
-        return _with(lock, -1 if limit is None else limit)
-    except filelock.Timeout:
-        raise DataError(
-            f"{_shown(target)}: another run is writing it and has not ended within {limit:g} s ({LOCK_TIMEOUT}); "
-            "wait for it, or end it"
-        ) from None
-
-
-def _with(lock: filelock.BaseFileLock, timeout: float) -> filelock.BaseFileLock:
-    lock.acquire(timeout=timeout, poll_interval=POLL_SECONDS)
-    return lock
-
-
-def _timeout() -> float | None:
-    given = os.environ.get(LOCK_TIMEOUT, "").strip()
-    if not given:
-        return None
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = math.nan
-    if not seconds >= 0:
-        raise ParamsError(f"{LOCK_TIMEOUT}: got {given!r}; expected seconds, 0 or more")
-    return seconds
-
-
-# ---- partial files -----------------------------------------------------------------------------------------------
-
-
-def _prefix(target: Path) -> str:
-    name = target.name
-    if len(os.fsencode(name)) > LONGEST_NAME - _ROOM:
-        # Cut, with a digest in place of the rest, so that a long name leaves room for the partial files' own.
-        start = os.fsencode(name)[:120].decode(errors="ignore")
-        name = f"{start}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
-    return f".{name}.partial-"
-
-
-def _partial(target: Path, end: str) -> Path:
-    return target.with_name(_prefix(target) + end)
-
-
-def _fresh(target: Path) -> Path:
-    suffix = target.suffix if len(os.fsencode(target.suffix)) < 16 else ""
-    return _partial(target, secrets.token_hex(4) + suffix)
-
-
-def _sweep(target: Path) -> None:
-    """Put back an earlier folder that a dead writer had moved aside, and remove what else it left."""
-    before = _partial(target, "before")
-    if os.path.lexists(before) and not os.path.lexists(target):
-        os.replace(before, target)
-    keep = {_partial(target, end).name for end in ("lock", "unfinished")}
-    for leftover in target.parent.glob(glob.escape(_prefix(target)) + "*"):
-        if leftover.name not in keep:
-            _remove(leftover)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _make_parent(target: Path) -> None:
-    """Make the folder for a target, unless that is inside a partial folder that is gone: it must not come back."""
-    parent = target.parent
-    if not parent.is_dir():
-        for folder in (parent, *parent.parents):
-            if _PARTIAL_NAME.match(folder.name) and not folder.is_dir():
-                raise _vanished(folder)
-        with _told(target):
-            parent.mkdir(parents=True, exist_ok=True)
-
-
-def _vanished(partial: Path) -> DataError:
-    return DataError(
-        f"{_shown(partial)}: what was written of it ({partial.name}) was removed meanwhile; nothing was put in place, "
-        "run it again"
-    )
-
-
-@contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """Turn what the disk says while `target` is written into one sentence; what is about other files passes."""
-    try:
-        yield
-    except OSError as error:
-        named = "" if error.filename is None else os.fspath(error.filename)
-        own = isinstance(named, str) and (_prefix(target) in named or named in (str(target), str(target.parent)))
-        if not own and error.errno not in _DISK_IS_FULL:
-            raise
-        reason = os.strerror(error.errno) if error.errno else first_line(error)
-        raise _unwritten(target, reason) from error
-    except Exception as error:
-        # safetensors and torch have errors of their own for a full disk.
-        text = str(error)
-        if "rror while serializing" not in text and "PytorchStreamWriter failed" not in text:
-            raise
-        raise _unwritten(target, first_line(error)) from error
-
-
-def _unwritten(target: Path, reason: str) -> DataError:
-    return DataError(f"{_shown(target)}: cannot be written ({reason}); what was there is as it was")
-
-
-def _shown(target: Path) -> Path:
-    """A path as a reader knows it: inside a folder that is being written, under the name that this will have."""
-    return Path(*(_PARTIAL_NAME.sub(r"\1", part) for part in target.parts))
 
 
 def _sync(path: Path) -> None:
@@ -269,14 +68,14 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(target)
     check_output(target)
-    with locked(target), _told(target):
-        partial = _fresh(target)
+    with locked(target), told(target):
+        partial = fresh_path(target)
         # Made here, not by tempfile, so that the umask says who may read it.
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         try:
             yield partial
             if not partial.is_file():
-                raise _vanished(partial)
+                raise vanished(partial)
             _sync(partial)
             check_output(target)
             partial.replace(target)
@@ -285,15 +84,30 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Move every file of a folder to the same place below another, each in the place of what is there.
+
+    All were written and synced before; only renames are left, so both folders have to be on one disk.
+    Raises ParamsError where one would take the place of anything but a regular file, before the first is moved.
+    """
+    folder, target = Path(folder), Path(target)
+    moves = {path: target / path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()}
+    for new in moves.values():
+        check_output(new)
+    for path, new in moves.items():
+        with locked(new), told(new):
+            path.replace(new)
+    for parent in {new.parent for new in moves.values()}:
+        _sync(parent)
+
+
 def write_text(target: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8, whole or not at all."""
     with atomic_path(target) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
-def json_text(
-    value: object, *, indent: int | None = None, ascii_only: bool = False, sort_keys: bool = False
-) -> str:
+def json_text(value: object, *, indent: int | None = None, ascii_only: bool = False, sort_keys: bool = False) -> str:
     """JSON, keys in the order given or sorted.
 
     Raises DataError, naming the place, for NaN and infinities: readers disagree on them.
@@ -326,7 +140,7 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
     try:
         text = json_text(value, indent=2)
     except DataError as error:
-        raise DataError(f"{_shown(Path(target))}, {error}") from error
+        raise DataError(f"{shown(Path(target))}, {error}") from error
     write_text(target, text + "\n")
 
 
@@ -345,15 +159,15 @@ def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(target)
     _check_folder(target)
-    with locked(target), _told(target):
-        partial = _fresh(target)
+    with locked(target), told(target):
+        partial = fresh_path(target)
         partial.mkdir()
         try:
             with _watched(partial):
                 yield partial
             _put(partial, target)
         finally:
-            _remove(partial)
+            remove(partial)
 
 
 @contextmanager
@@ -362,13 +176,13 @@ def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     dies, and the next call goes on with it."""
     target = Path(target)
     _check_folder(target)
-    with locked(target), _told(target):
-        partial = _partial(target, "unfinished")
+    with locked(target), told(target):
+        partial = partial_path(target, "unfinished")
         partial.mkdir(exist_ok=True)
         with _watched(partial):
             yield partial
         _put(partial, target)
-        _remove(partial)
+        remove(partial)
 
 
 @contextmanager
@@ -376,26 +190,26 @@ def scratch_folder(beside: str | os.PathLike[str]) -> Iterator[Path]:
     """Give an empty folder on the same disk as `beside`, removed at the end; what a killed process left of an earlier
     one is removed by the next."""
     beside = Path(beside)
-    with locked(beside), _told(beside):
-        partial = _fresh(beside)
+    with locked(beside), told(beside):
+        partial = fresh_path(beside)
         partial.mkdir()
         try:
             yield partial
         finally:
-            _remove(partial)
+            remove(partial)
 
 
 @contextmanager
 def _watched(partial: Path) -> Iterator[None]:
     """Raise DataError at the end where the folder is no longer the one that it was at the start."""
-    made = os.stat(partial)
+    made = partial.stat()
     # While it is open no other folder can have its number.
     handle = os.open(partial, os.O_RDONLY) if hasattr(os, "O_DIRECTORY") else None
     try:
         yield
-        found = os.stat(partial) if partial.is_dir() else None
+        found = partial.stat() if partial.is_dir() else None
         if found is None or (found.st_dev, found.st_ino) != (made.st_dev, made.st_ino):
-            raise _vanished(partial)
+            raise vanished(partial)
     finally:
         if handle is not None:
             os.close(handle)
@@ -403,7 +217,7 @@ def _watched(partial: Path) -> Iterator[None]:
 
 def _check_folder(target: Path) -> None:
     if os.path.lexists(target) and not target.is_dir():
-        raise ParamsError(f"{_shown(target)}: is {odd_kind(target) or 'a file'}; expected a folder, or nothing")
+        raise ParamsError(f"{shown(target)}: is {odd_kind(target) or 'a file'}; expected a folder, or nothing")
 
 
 def _put(partial: Path, target: Path) -> None:
@@ -413,7 +227,7 @@ def _put(partial: Path, target: Path) -> None:
     if not os.path.lexists(target):
         partial.replace(target)
     elif not _exchanged(partial, target):
-        before = _partial(target, "before")
+        before = partial_path(target, "before")
         target.replace(before)
         try:
             partial.replace(target)
@@ -421,7 +235,7 @@ def _put(partial: Path, target: Path) -> None:
             before.replace(target)
             raise
         _sync(target.parent)
-        _remove(before)
+        remove(before)
     _sync(target.parent)
 
 

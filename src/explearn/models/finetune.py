@@ -171,6 +171,8 @@ def finetune(
     if params.class_weights == "balanced" and not questions:
         weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
 
+    selection = "accuracy" if questions else params.selection
+
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
         return classifier.loss(outputs.logits.float(), targets, weights)
 
@@ -179,9 +181,7 @@ def finetune(
         checkpoints = partial / "checkpoints"
         trainer = transformers.Trainer(
             model=classifier.model,
-            args=_arguments(
-                str(checkpoints), params, device, dtype, seed, compute.compile, "accuracy" if questions else params.selection
-            ),
+            args=_arguments(str(checkpoints), params, device, dtype, seed, compute.compile, selection),
             data_collator=transformers.DataCollatorWithPadding(tokenizer),
             train_dataset=datasets["train"],
             eval_dataset=datasets["validation"],

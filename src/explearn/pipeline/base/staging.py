@@ -16,7 +16,7 @@ import typer
 
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.core.errors import ExplearnError, sentence_of
-from explearn.core.writing import locked
+from explearn.core.locks import locked
 from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.workspace import Workspace
 
