@@ -3,8 +3,8 @@
     python scripts/faults                            # 50 kills, 20 full disks, 20 concurrent pairs
     python scripts/faults --kills 5 --disks 0 --pairs 0 --few
 
-Prints a table of what was found: outputs lost, outputs that are neither the old nor the new ones, tracebacks, and partial
-or temporary files left after a rerun. Exit code 1 where there is any.
+Prints a table of what was found: outputs lost, outputs that are neither the old nor the new ones, tracebacks, and
+partial or temporary files left after a rerun. Exit code 1 where there is any.
 """
 
 from __future__ import annotations
@@ -51,11 +51,8 @@ def main() -> int:
         # Every stage has its turn before one has a second; those of the second task do what those of the first do.
         tried = [step for step in steps if "meals" not in step.options]
         findings = []
-        for fault, count in (
-            ("kill -9", options.kills),
-            ("full disk", options.disks),
-            ("concurrent pair", options.pairs),
-        ):
+        counts = {"kill -9": options.kills, "full disk": options.disks, "concurrent pair": options.pairs}
+        for fault, count in counts.items():
             order = [step for _ in range(1 + count // len(tried)) for step in draw.sample(tried, len(tried))][:count]
             for number, step in enumerate(order, start=1):
                 place = Path(folder) / "trials" / f"{len(findings)}"

@@ -1,7 +1,7 @@
 """Stages as processes that can be killed, interrupted and starved of disk.
 
-A process is forked from this one, which has everything imported: it starts in milliseconds, so that many trials fit into
-minutes. What it then does is what `python stages/NAME.py` does.
+A process is forked from this one, which has everything imported: it starts in milliseconds, so that many trials fit
+into minutes. What it then does is what `python stages/NAME.py` does.
 """
 
 from __future__ import annotations

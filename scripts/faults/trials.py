@@ -1,8 +1,8 @@
 """The trials: a stage is disturbed, what it left is judged, and it is run again.
 
 Before a trial the stage's outputs are missing, those of the undisturbed run, or those of a run with another seed, by
-chance. Afterwards each of its files and folders must be wholly the old or wholly the new one, and every other file as it
-was. After the rerun all must equal the undisturbed run, byte for byte, and nothing partial or temporary may be left.
+chance. Afterwards each of its files and folders must be wholly the old or wholly the new one, and every other file as
+it was. After the rerun all must equal the undisturbed run, byte for byte, and nothing partial or temporary may be left.
 """
 
 from __future__ import annotations

@@ -285,9 +285,7 @@ class TestSheetsThatPeopleFilledIn:
         [{"verdict": "accept"}, {"comment": "?"}, {"annotator": "ana"}, {"text": "a warm and [[funny]] film"}],
         ids=lambda change: next(iter(change)),
     )
-    def test_a_table_with_one_filled_cell_is_never_overwritten(
-        self, annotated: Project, change: dict[str, str]
-    ) -> None:
+    def test_a_table_with_a_filled_cell_is_never_overwritten(self, annotated: Project, change: dict[str, str]) -> None:
         out = annotated.root / "s.csv"
         annotated.succeed("sheet", "--out", out)
         fill(out, f_0=change)

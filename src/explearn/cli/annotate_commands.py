@@ -27,7 +27,7 @@ from explearn.annotation.llm.endpoint import environment_model
 from explearn.annotation.llm.prompts import bind_prompt, choose_shots, list_prompts
 from explearn.annotation.llm.running import Bounds, annotate, ask, questions_for, task_prompt
 from explearn.annotation.people.imports import READERS, import_marks
-from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_sheet
+from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import rationale_row, write_rows
 from explearn.annotation.task import TaskMarks
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
@@ -292,7 +292,7 @@ def sheet(
 
 
 def _write(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
-    write_sheet(out, kind, title, rows)
+    write_new_sheet(out, kind, title, rows)
     _console().print(f"{escape(str(out))}: {len(rows):,} texts")
 
 

@@ -65,14 +65,16 @@ class FilledSheet:
 
 
 def write_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
-    """Write a page (.html) or a table (.csv).
+    """Write a page (.html) or a table (.csv), whatever stands there. Raises ParamsError for another ending."""
+    write_text(path, _sheet(path, kind, title, rows))
 
-    Only a table that nobody has touched is replaced. Raises ParamsError for another ending, and where anything else
-    stands at `path`: it may be what people filled in.
+
+def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
+    """As `write_sheet`, but only a table that nobody has touched is replaced.
+
+    Raises ParamsError where anything else stands at `path`: it may be what people filled in.
     """
-    if path.suffix not in (".html", ".csv"):
-        raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
-    text = _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
+    text = _sheet(path, kind, title, rows)
     check_output(path)
     with locked(path):
         if path.exists() and not _may_go(path, text):
@@ -80,6 +82,12 @@ def write_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow
                 f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
             )
         write_text(path, text)
+
+
+def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    if path.suffix not in (".html", ".csv"):
+        raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
+    return _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
 
 
 def _may_go(path: Path, text: str) -> bool:
