@@ -1,7 +1,7 @@
 """Disturb the stages of the pipeline, and see whether anything is lost or falsified.
 
-    python scripts/faults                            # 50 kills, 20 full disks, 20 concurrent pairs
-    python scripts/faults --kills 5 --disks 0 --pairs 0 --few
+    make faults                                  # 50 kills, 20 full disks, 20 concurrent pairs, over all stages
+    make faults ARGS="--kills 5 --disks 0 --pairs 0 --few"
 
 Prints a table of what was found: outputs lost, outputs that are neither the old nor the new ones, tracebacks, and
 partial or temporary files left after a rerun. Exit code 1 where there is any.
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, help="processes killed with SIGKILL")
     parser.add_argument("--disks", type=int, default=20, help="disks that are too small")
     parser.add_argument("--pairs", type=int, default=20, help="two runs of one stage at once")
-    parser.add_argument("--few", action="store_true", help="five stages of one task, not all")
+    parser.add_argument("--few", action="store_true", help="three stages of one task, not all")
     parser.add_argument("--seed", type=int, default=13, help="of the choice of stages and moments")
     parser.add_argument("--keep", type=Path, help="folder for the projects of trials that found something")
     options = parser.parse_args()

@@ -61,13 +61,8 @@ def all_steps() -> list[Step]:
 
 
 def few_steps() -> list[Step]:
-    """Stages of one task that write a file, several files, a folder, and shards."""
-    steps = [step(stage, task="films") for stage in ("prepare", "rationalise", "finetune")]
-    return [
-        *steps,
-        step("teach", task="films", teacher="input_x_gradient"),
-        step("attribute", task="films", group="quick"),
-    ]
+    """Stages of one task that write a folder, several files, and both with what belongs to neither in between."""
+    return [step(stage, task="films") for stage in ("prepare", "rationalise", "finetune")]
 
 
 def make_project(root: Path) -> None:

@@ -6,9 +6,11 @@ import base64
 import csv
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from chat_server import ChatServer, Reply, answer_json
 from explearn.annotation.people.imports import import_marks
 from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
-from explearn.annotation.store import Verdict
+from explearn.annotation.store import Store, Verdict
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 
@@ -533,3 +535,31 @@ class TestTools:
         assert "human.jsonl: 1 marks" in films.succeed("import", path, "--format", "label-studio")
         (row,) = films.rows("human.jsonl")
         assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
+
+
+def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
+    store = Store(tmp_path)
+    texts = TEXTS[:4]
+
+    def add(annotator: str) -> None:
+        for text in texts:
+            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
+
+    threads = [threading.Thread(target=add, args=(f"p{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
+    assert found == {(text.id, f"p{number}") for text in texts for number in range(4)}
+    assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_only_a_regular_file_is_written_to(annotated: Project) -> None:
+    os.mkfifo(annotated.root / "pipe.csv")
+    for out in ("pipe.csv", "/dev/null"):
+        assert "expected the name of a regular file" in annotated.complaint("run", "--out", annotated.root / out)
+    assert "is a pipe; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
+    assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv", "--format", "label-studio")

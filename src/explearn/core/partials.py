@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
 
 LONGEST_NAME = 255
 """Bytes of a file's name on the usual file systems."""
 _ROOM = 48
 """Bytes that the names of partial files need beside the target's own name."""
 
+_FAILED_WRITES = ("rror while serializing", "PytorchStreamWriter failed", "inline_container.cc")
+"""What safetensors and torch say of a disk that takes no more."""
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -114,10 +116,12 @@ def told(target: Path) -> Iterator[None]:
             raise
         reason = os.strerror(error.errno) if error.errno else first_line(error)
         raise _unwritten(target, reason) from error
+    except ExplearnError:
+        raise
     except Exception as error:
         # safetensors and torch have errors of their own for a full disk.
         text = str(error)
-        if "rror while serializing" not in text and "PytorchStreamWriter failed" not in text:
+        if not any(sign in text for sign in _FAILED_WRITES):
             raise
         raise _unwritten(target, first_line(error)) from error
 

@@ -30,6 +30,9 @@ from explearn.core.partials import (
     vanished,
 )
 
+_READ_AND_WRITE = 0o666
+"""Permissions that a file may have, before the umask."""
+
 _RENAME_EXCHANGE = 2
 """Of renameat2(2): swap two names in one step."""
 _AT_FDCWD = -100
@@ -49,9 +52,12 @@ def _sync(path: Path) -> None:
 
 
 def _sync_tree(folder: Path) -> None:
+    """Have a folder's content on disk, with the permissions that the umask gave to the folder."""
+    mode = folder.stat().st_mode & _READ_AND_WRITE
     for path, _, names in os.walk(folder, topdown=False):
         for name in names:
             if not (Path(path) / name).is_symlink():
+                (Path(path) / name).chmod(mode)
                 _sync(Path(path) / name)
         _sync(Path(path))
 
@@ -72,10 +78,13 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         partial = fresh_path(target)
         # Made here, not by tempfile, so that the umask says who may read it.
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        mode = partial.stat().st_mode
         try:
             yield partial
             if not partial.is_file():
                 raise vanished(partial)
+            # A library may have put a file of its own there, readable by its owner alone.
+            partial.chmod(mode & _READ_AND_WRITE)
             _sync(partial)
             check_output(target)
             partial.replace(target)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from explearn.core.errors import DataError, first_line
-from explearn.core.storage import read_json, scratch_folder
-from explearn.core.writing import put_files
+from explearn.core.storage import put_files, read_json, scratch_folder
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
