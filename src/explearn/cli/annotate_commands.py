@@ -321,7 +321,7 @@ def import_(
 ) -> None:
     # One import at a time: what it checks and what it adds go together.
     params = load_params(params_file)
-    with locked(Workspace().annotations(params.check_task(task)) / "import"):
+    with locked(Workspace().annotations(params.check_task(task)) / "import", what=f"marks of {task}"):
         _import(read_task_marks(task, params, Workspace()), path, source, annotator, evidence, with_empty, seeds)
 
 

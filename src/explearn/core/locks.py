@@ -31,10 +31,13 @@ _held = threading.local()
 
 
 @contextmanager
-def locked(target: str | os.PathLike[str]) -> Iterator[None]:
+def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[None]:
     """Keep all others, processes and threads, from writing `target` meanwhile; who holds it may take it again.
 
     Another writer is waited for, with a line on standard error that says so. What a dead one left is swept away.
+
+    Args:
+        what: what that line calls it (default: `target`).
 
     Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds.
     """
@@ -50,7 +53,7 @@ def locked(target: str | os.PathLike[str]) -> Iterator[None]:
             held[key] -= 1
         return
     with told(target):
-        lock = _acquired(target)
+        lock = _acquired(target, what or str(shown(target)))
     held[key] = 1
     try:
         with told(target):
@@ -65,20 +68,20 @@ def locked(target: str | os.PathLike[str]) -> Iterator[None]:
         lock.release(force=True)
 
 
-def _acquired(target: Path) -> filelock.BaseFileLock:
+def _acquired(target: Path, what: str) -> filelock.BaseFileLock:
     limit = _timeout()
     lock = filelock.FileLock(partial_path(target, "lock"), thread_local=False)
     try:
         return _with(lock, 0)
     except filelock.Timeout:
         wait = "" if limit is None else f", {limit:g} s at most"
-        said = f"{shown(target)}: another run is writing it; waiting until it has ended{wait}"
+        said = f"{what}: another run is writing it; waiting until it has ended{wait}"
         print(said, file=sys.stderr, flush=True)
     try:
         return _with(lock, -1 if limit is None else limit)
     except filelock.Timeout:
         raise DataError(
-            f"{shown(target)}: another run is writing it and has not ended within {limit:g} s ({LOCK_TIMEOUT}); "
+            f"{what}: another run is writing it and has not ended within {limit:g} s ({LOCK_TIMEOUT}); "
             "wait for it, or end it"
         ) from None
 

@@ -139,7 +139,7 @@ def run_alone(stage: str, **options: object) -> Iterator[None]:
     The several files that a stage writes are then of one run. Raises as `explearn.core.writing.locked` does.
     """
     named = [re.sub(r"[^\w.-]", "_", str(value)) for name, value in options.items() if name in RUN_OPTIONS]
-    with locked(Workspace().root / "data" / "-".join([stage, *named])):
+    with locked(Workspace().root / "data" / "-".join([stage, *named]), what=f"stage {' '.join([stage, *named])}"):
         yield
 
 
