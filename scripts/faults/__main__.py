@@ -24,7 +24,7 @@ os.environ.update(EXPLEARN_DEVICE="cpu", MPLBACKEND="svg")
 
 from processes import Runner
 from project import all_steps, few_steps, make_project
-from trials import Finding, Reference, perform
+from trials import Finding, Plan, Reference, perform_all
 
 
 def main() -> int:
@@ -33,6 +33,8 @@ def main() -> int:
     parser.add_argument("--disks", type=int, default=20, help="disks that are too small")
     parser.add_argument("--pairs", type=int, default=20, help="two runs of one stage at once")
     parser.add_argument("--few", action="store_true", help="three stages of one task, not all")
+    parser.add_argument("--stages", help="only these, joined by commas, of one task; they must find what they read")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trials at a time (default: one a core)")
     parser.add_argument("--seed", type=int, default=13, help="of the choice of stages and moments")
     parser.add_argument("--keep", type=Path, help="folder for the projects of trials that found something")
     options = parser.parse_args()
@@ -45,26 +47,35 @@ def main() -> int:
         root = Path(folder) / "reference"
         make_project(root)
         steps = few_steps() if options.few else all_steps()
+        if options.stages:
+            chosen = options.stages.split(",")
+            steps = [step for step in steps if step.stage in chosen and "meals" not in step.options]
         print(f"an undisturbed run of {len(steps)} stages", flush=True)
         reference = Reference(runner, root, steps, lambda line: print(f"  {line}", flush=True))
         draw = random.Random(options.seed)
         # Every stage has its turn before one has a second; those of the second task do what those of the first do.
         tried = [step for step in steps if "meals" not in step.options]
-        findings = []
+        plans = []
         counts = {"kill -9": options.kills, "full disk": options.disks, "concurrent pair": options.pairs}
         for fault, count in counts.items():
             order = [step for _ in range(1 + count // len(tried)) for step in draw.sample(tried, len(tried))][:count]
-            for number, step in enumerate(order, start=1):
-                place = Path(folder) / "trials" / f"{len(findings)}"
-                found = perform(reference, fault, step, draw.randrange(2**32), place)
-                findings.append(found)
-                verdict = "FOUND SOMETHING" if found.bad else "ok"
-                print(f"{fault} {number}/{count}: {step}: {found.story}: {verdict}, {found.seconds:.1f} s", flush=True)
-                if found.bad:
-                    _tell(found)
-                    if options.keep and place.exists():
-                        shutil.copytree(place, options.keep / place.name, dirs_exist_ok=True)
-    print(f"\n{table(findings)}\n\n{time.monotonic() - started:.0f} s on {os.cpu_count()} cores")
+            for step in order:
+                plans.append(Plan(fault, step, draw.randrange(2**32), Path(folder) / "trials" / str(len(plans))))
+        findings: list[Finding] = []
+
+        def say(found: Finding) -> None:
+            findings.append(found)
+            verdict = "FOUND SOMETHING" if found.bad else "ok"
+            done = f"{len(findings)}/{len(plans)} {found.fault}, {found.step}"
+            print(f"{done}: {found.story}: {verdict}, {found.seconds:.1f} s", flush=True)
+            _tell(found)
+
+        perform_all(reference, plans, options.jobs, say)
+        if options.keep and (Path(folder) / "trials").exists():
+            shutil.copytree(Path(folder) / "trials", options.keep, dirs_exist_ok=True)
+    print(
+        f"\n{table(findings)}\n\n{time.monotonic() - started:.0f} s on {os.cpu_count()} cores, {options.jobs} at a time"
+    )
     return int(any(found.bad for found in findings))
 
 

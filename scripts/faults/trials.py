@@ -8,12 +8,14 @@ it was. After the rerun all must equal the undisturbed run, byte for byte, and n
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -89,7 +91,8 @@ class Reference:
         """
         if step not in self._known:
             outputs, _, writes = self.made[step]
-            scratch = self.copy(self.root.parent / "scratch")
+            number = list(self.made).index(step)
+            scratch = self.copy(self.root.parent / f"scratch-{number}")
             # Timed anew: the first run imported what it needs.
             seconds = self._succeed(scratch, step).seconds
             again = tree(scratch)
@@ -98,12 +101,16 @@ class Reference:
             self._succeed(scratch, step, seed=OTHER_SEED)
             own = set(units(outputs))
             other = {name: digest for name, digest in tree(scratch).items() if unit(name) in own}
-            other_root = self.root.parent / "other" / str(len(self._known))
+            other_root = self.root.parent / "other" / str(number)
             for name in own:
                 _move(scratch / name, other_root / name)
             shutil.rmtree(scratch)
             self._known[step] = Known(outputs, other, other_root, seconds, writes)
         return self._known[step]
+
+    def learn(self, step: Step, known: Known) -> None:
+        """Take over what another process found out."""
+        self._known[step] = known
 
     def copy(self, target: Path) -> Path:
         return Path(shutil.copytree(self.root, target))
@@ -270,15 +277,54 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
 }
 
 
-def perform(reference: Reference, fault: str, step: Step, seed: int, folder: Path) -> Finding:
-    """One trial in a process of its own, which may mount a disk; `folder` is removed unless something was found."""
-    reference.of(step)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A trial to come: `seed` decides all that is random in it, `folder` is its own."""
+
+    fault: str
+    step: Step
+    seed: int
+    folder: Path
+
+
+def perform_all(reference: Reference, plans: Sequence[Plan], jobs: int, say: Callable[[Finding], None]) -> None:
+    """Perform trials, `jobs` at a time, and `say` what each found."""
+    # Forked, so that all is imported in every process.
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _share, (reference,))
+    with pool:
+        steps = list(dict.fromkeys(plan.step for plan in plans))
+        known = dict(zip(steps, pool.map(_know, steps), strict=True))
+        waiting = [pool.submit(_perform, plan, known[plan.step]) for plan in plans]
+        for done in as_completed(waiting):
+            say(done.result())
+
+
+_shared: list[Reference] = []
+
+
+def _share(reference: Reference) -> None:
+    _shared[:] = [reference]
+
+
+def _know(step: Step) -> Known:
+    return _shared[0].of(step)
+
+
+def _perform(plan: Plan, known: Known) -> Finding:
+    (reference,) = _shared
+    reference.learn(plan.step, known)
+    return perform(reference, plan)
+
+
+def perform(reference: Reference, plan: Plan) -> Finding:
+    """One trial in a process of its own, which may mount a disk; its folder is removed unless something was found."""
+    folder = plan.folder
     folder.mkdir(parents=True)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        finding = _perform(reference, fault, step, seed, folder)
+        finding = _tried(reference, plan)
         with os.fdopen(writing, "w", encoding="utf-8") as pipe:
             json.dump(asdict(finding), pipe)
         os._exit(0)
@@ -291,13 +337,13 @@ def perform(reference: Reference, fault: str, step: Step, seed: int, folder: Pat
     return found
 
 
-def _perform(reference: Reference, fault: str, step: Step, seed: int, folder: Path) -> Finding:
-    started = time.monotonic()
+def _tried(reference: Reference, plan: Plan) -> Finding:
+    started, fault, folder = time.monotonic(), plan.fault, plan.folder
     if fault == "full disk":
         size = 3 * sum(path.stat().st_size for path in reference.root.rglob("*") if path.is_file()) + DISK_SPARE_BYTES
         if not mount_small_disk(folder, size):
             fault = "file-size limit"
-    trial = Trial(reference, step, folder, random.Random(seed), Finding(fault, str(step), ""))
+    trial = Trial(reference, plan.step, folder, random.Random(plan.seed), Finding(fault, str(plan.step), ""))
     trial.set_up()
     FAULTS[fault](trial)
     trial.finding.seconds = time.monotonic() - started
