@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--disks", type=int, default=20, help="disks that are too small")
     parser.add_argument("--pairs", type=int, default=20, help="two runs of one stage at once")
     parser.add_argument("--few", action="store_true", help="three stages of one task, not all")
-    parser.add_argument("--stages", help="only these, joined by commas, of one task; they must find what they read")
+    parser.add_argument("--stages", help="only these (finetune, train films l2e, ...), joined by commas")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trials at a time (default: one a core)")
     parser.add_argument("--seed", type=int, default=13, help="of the choice of stages and moments")
     parser.add_argument("--keep", type=Path, help="folder for the projects of trials that found something")
@@ -49,7 +49,7 @@ def main() -> int:
         steps = few_steps() if options.few else all_steps()
         if options.stages:
             chosen = options.stages.split(",")
-            steps = [step for step in steps if step.stage in chosen and "meals" not in step.options]
+            steps = [s for s in steps if {s.stage, str(s)} & set(chosen) and "meals" not in s.options]
         print(f"an undisturbed run of {len(steps)} stages", flush=True)
         reference = Reference(runner, root, steps, lambda line: print(f"  {line}", flush=True))
         draw = random.Random(options.seed)
@@ -73,9 +73,8 @@ def main() -> int:
         perform_all(reference, plans, options.jobs, say)
         if options.keep and (Path(folder) / "trials").exists():
             shutil.copytree(Path(folder) / "trials", options.keep, dirs_exist_ok=True)
-    print(
-        f"\n{table(findings)}\n\n{time.monotonic() - started:.0f} s on {os.cpu_count()} cores, {options.jobs} at a time"
-    )
+    seconds = time.monotonic() - started
+    print(f"\n{table(findings)}\n\n{seconds:.0f} s on {os.cpu_count()} cores, {options.jobs} at a time")
     return int(any(found.bad for found in findings))
 
 
