@@ -230,6 +230,35 @@ def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
     assert message == "unknown task 'filsm'; did you mean films?"
 
 
+class TestDamagedFilesOfTheReport:
+    """All is read and drawn before the first file of an earlier report is replaced; `complaint` compares every file."""
+
+    @pytest.mark.parametrize(
+        ("name", "document"),
+        [
+            ("reports/metrics/explanations/films.json", []),
+            ("reports/metrics/explanations/films.json", {"expnet": {"f1": "high"}}),
+            ("reports/metrics/comparisons/films.json", {"methods": 3}),
+            ("reports/metrics/classifier/meals.json", {"test": 0.5}),
+            ("reports/metrics/sanity/meals.json", {"methods": {"rollout": 1}}),
+            ("reports/metrics/own_model/films.json", {"ivra": {}}),
+            ("reports/metrics/transfer/ivra.json", [1]),
+            ("reports/metrics/l2e/films/occlusion.json", {"texts": 8}),
+            ("data/rationales/films.json", {"mean_length": "long"}),
+        ],
+    )
+    def test_one_sentence_and_the_earlier_report_stays(self, project: Path, name: str, document: object) -> None:
+        (project / name).write_text(json.dumps(document), encoding="utf-8")
+        assert complaint(project, "report")
+
+    def test_a_figure_that_is_not_finite(self, project: Path) -> None:
+        path = project / "reports" / "metrics" / "explanations" / "films.json"
+        path.write_text(
+            path.read_text(encoding="utf-8").replace('"f1": 0.', '"f1": NaN, "was": 0.', 1), encoding="utf-8"
+        )
+        assert complaint(project, "report")
+
+
 class TestOutputs:
     def test_prepare_writes_each_split(self, finished: Path) -> None:
         folder = finished / "data" / "examples" / "films"

@@ -6,9 +6,11 @@ import base64
 import csv
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from chat_server import ChatServer, Reply, answer_json
 from explearn.annotation.people.imports import import_marks
 from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
-from explearn.annotation.store import Verdict
+from explearn.annotation.store import Store, Verdict
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 
@@ -250,8 +252,9 @@ class TestSpotCheck:
         # f-9 is a person's now, f-1 is out.
         assert kept(annotated) == {"f-0": "01000", "f-7": "01000"}
         # What is judged is not drawn again.
-        annotated.succeed("sheet", "--out", out)
-        assert [row["id"] for row in rows(out)] == ["f-7"]
+        rest = annotated.root / "rest.csv"
+        annotated.succeed("sheet", "--out", rest)
+        assert [row["id"] for row in rows(rest)] == ["f-7"]
 
     def test_a_verdict_is_about_the_marks_it_was_given_on(self, annotated: Project) -> None:
         out = annotated.root / "s.csv"
@@ -276,6 +279,37 @@ class TestSpotCheck:
     def test_without_rationales_there_is_nothing_to_check(self, films: Project) -> None:
         assert "run `explearn annotate run` first" in films.complaint("sheet", "--out", films.root / "s.csv")
         assert "unknown kind of sheet 'chek'" in films.complaint("sheet", "--out", "s.csv", "--kind", "chek")
+
+
+class TestSheetsThatPeopleFilledIn:
+    @pytest.mark.parametrize(
+        "change",
+        [{"verdict": "accept"}, {"comment": "?"}, {"annotator": "ana"}, {"text": "a warm and [[funny]] film"}],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_a_table_with_a_filled_cell_is_never_overwritten(self, annotated: Project, change: dict[str, str]) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        fill(out, f_0=change)
+        filled = out.read_bytes()
+        message = annotated.complaint("sheet", "--out", out)
+        assert "s.csv is there already, and people may have filled it in; give another name, or remove it" in message
+        assert out.read_bytes() == filled
+
+    def test_nor_is_anything_that_is_no_blank_sheet(self, annotated: Project) -> None:
+        for name, content in (("notes.csv", "a,b\n1,2\n"), ("page.html", "<p>mine</p>"), ("odd.csv", "\udcff")):
+            out = annotated.root / name
+            out.write_text(content, encoding="utf-8", errors="surrogateescape")
+            before = out.read_bytes()
+            assert "is there already" in annotated.complaint("sheet", "--out", out)
+            assert out.read_bytes() == before
+
+    def test_the_same_sheet_may_be_written_again(self, annotated: Project) -> None:
+        for name in ("s.csv", "s.html"):
+            annotated.succeed("sheet", "--out", annotated.root / name)
+            before = (annotated.root / name).read_bytes()
+            annotated.succeed("sheet", "--out", annotated.root / name)
+            assert (annotated.root / name).read_bytes() == before
 
 
 class TestMarking:
@@ -342,6 +376,7 @@ class TestAgreement:
         assert "<mark>kind</mark>" in page
         fill(out, f_10={"text": "[[warm]] and [[bright]] and kind"})
         assert "adjudicated.jsonl: 1 decisions" in films.succeed("import", out, "--annotator", "judge")
+        out = films.root / "rest.csv"
         films.succeed("adjudicate", "--out", out)
         assert [row["id"] for row in rows(out)] == ["f-11"]
         films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
@@ -500,3 +535,31 @@ class TestTools:
         assert "human.jsonl: 1 marks" in films.succeed("import", path, "--format", "label-studio")
         (row,) = films.rows("human.jsonl")
         assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
+
+
+def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
+    store = Store(tmp_path)
+    texts = TEXTS[:4]
+
+    def add(annotator: str) -> None:
+        for text in texts:
+            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
+
+    threads = [threading.Thread(target=add, args=(f"p{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
+    assert found == {(text.id, f"p{number}") for text in texts for number in range(4)}
+    assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_only_a_regular_file_is_written_to(annotated: Project) -> None:
+    os.mkfifo(annotated.root / "pipe.csv")
+    for out in ("pipe.csv", "/dev/null"):
+        assert "expected the name of a regular file" in annotated.complaint("run", "--out", annotated.root / out)
+    assert "is a pipe; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
+    assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv", "--format", "label-studio")

@@ -12,7 +12,6 @@ text and annotator has one line; a later import takes its place.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Literal, get_args
 
 from explearn.core.records import Example, Rationale
 from explearn.core.sections import RationaleFile
-from explearn.core.storage import write_text
+from explearn.core.storage import json_text, locked, write_text
 from explearn.data.rationales import import_rationales
 from explearn.data.sources.readers import read_file
 
@@ -120,13 +119,15 @@ def rationale_row(rationale: Rationale, words: Sequence[str]) -> dict[str, objec
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
     """Write JSON Lines, whole or not at all."""
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(path, "".join(json_text(row) + "\n" for row in rows))
 
 
 def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:
-    kept = [dict(row.values) for row in read_file(path)] if path.exists() else []
-    merged = {(row.get("id"), row.get("annotator")): row for row in kept}
-    new = {(row["id"], row["annotator"]): row for row in rows}
-    replaced = len(merged.keys() & new.keys())
-    write_rows(path, {**merged, **new}.values())
+    # Locked from the reading on: what another import adds meanwhile would be lost.
+    with locked(path):
+        kept = [dict(row.values) for row in read_file(path)] if path.exists() else []
+        merged = {(row.get("id"), row.get("annotator")): row for row in kept}
+        new = {(row["id"], row["annotator"]): row for row in rows}
+        replaced = len(merged.keys() & new.keys())
+        write_rows(path, {**merged, **new}.values())
     return replaced

@@ -27,7 +27,7 @@ from explearn.annotation.llm.endpoint import environment_model
 from explearn.annotation.llm.prompts import bind_prompt, choose_shots, list_prompts
 from explearn.annotation.llm.running import Bounds, annotate, ask, questions_for, task_prompt
 from explearn.annotation.people.imports import READERS, import_marks
-from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_sheet
+from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import rationale_row, write_rows
 from explearn.annotation.task import TaskMarks
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
@@ -35,7 +35,7 @@ from explearn.core.records import SPLITS, Example, Rationale
 from explearn.core.sections import LLMParams
 from explearn.core.seeds import hash_order
 from explearn.core.settings import check_section
-from explearn.core.storage import write_json
+from explearn.core.storage import check_output, locked, write_json
 from explearn.data.agreement import agreement_metrics
 from explearn.data.rationales import merge_annotators
 from explearn.data.sources.splits import subsample
@@ -108,6 +108,9 @@ def calibrate(
 
     params, marks = _open(task, params_file)
     settings = _changed(marks.llm, shots=shots)
+    target = out or Workspace().reports / "annotation" / f"{task}.json"
+    # Before the first question: answers cost.
+    check_output(target)
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     models = list(dict.fromkeys(models)) or [require_model(settings, environment_model())]
@@ -140,7 +143,6 @@ def calibrate(
             annotated = collect(own, marks.store.answers, settings)
             candidates.append(judge(model, prompt, annotated, gold, taken, _money(taken, bounds.meter)))
     best, why = pick(candidates)
-    target = out or Workspace().reports / "annotation" / f"{task}.json"
     figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
     write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
     _print_candidates(candidates, best)
@@ -198,6 +200,8 @@ def run(
         marks.llm, model=model, prompt=prompt, shots=shots, splits=list(splits) if splits else None, max_texts=texts
     )
     bounds = Bounds.of(*bound_options)
+    if out is not None:
+        check_output(out)
     if dry_run:
         _print_estimate(questions_for(marks, settings, params.seed), marks, bounds.meter)
         return
@@ -288,7 +292,7 @@ def sheet(
 
 
 def _write(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
-    write_sheet(out, kind, title, rows)
+    write_new_sheet(out, kind, title, rows)
     _console().print(f"{escape(str(out))}: {len(rows):,} texts")
 
 
@@ -315,7 +319,21 @@ def import_(
     seeds: bool,
     params_file: Path,
 ) -> None:
-    _, marks = _open(task, params_file)
+    # One import at a time: what it checks and what it adds go together.
+    params = load_params(params_file)
+    with locked(Workspace().annotations(params.check_task(task)) / "import", what=f"marks of {task}"):
+        _import(read_task_marks(task, params, Workspace()), path, source, annotator, evidence, with_empty, seeds)
+
+
+def _import(
+    marks: TaskMarks,
+    path: Path,
+    source: str,
+    annotator: str | None,
+    evidence: Sequence[str],
+    with_empty: bool,
+    seeds: bool,
+) -> None:
     store, examples = marks.store, marks.examples
     target = store.seeds if seeds else store.human
     if source == "sheet":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby, repeat
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -17,13 +19,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution
+from explearn.core.storage import json_text
 from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer
 from explearn.pipeline.base.params import load_params
-from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
 from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
 from explearn.reporting.pages.gate_changes import print_changes, summary
@@ -178,7 +181,7 @@ def explain(
         for attribution, answer in zip(explained, answers, strict=False):
             if as_json:
                 record = attribution.to_record() | ({} if answer is None else {"answer": answer})
-                print(json.dumps(record, ensure_ascii=False))
+                print(json_text(record, ascii_only=not _speaks_unicode()))
             else:
                 if answer is not None:
                     console.print(Text(f"answer: {answer}"))
@@ -218,9 +221,22 @@ def report(
 
         found = load_params(params)
         workspace = Workspace()
-        report_project(workspace, found, found.seed if seed is None else seed)
+        with run_alone("report"):
+            report_project(workspace, found, found.seed if seed is None else seed)
         for name in ("report.md", "report.html"):
             print(workspace.reports / name)
+
+
+@contextmanager
+def _faults_are_no_regression() -> Iterator[None]:
+    """End with exit code 2 for what is no error of the user's or the machine's; Python itself would take 1."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ExplearnError) or sentence_of(error) is not None:
+            raise
+        traceback.print_exc()
+        raise SystemExit(2) from error
 
 
 @app.command()
@@ -239,11 +255,12 @@ def gate(
     markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a job summary.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Show every figure, not just those that became worse.")] = False,
 ) -> None:
-    """End with exit code 1 where a figure has become worse than the rules allow, and show which.
+    """Compare two runs figure by figure, and show what has become worse than the rules allow.
 
-    Exit code 2: the comparison could not be made.
+    Exit code 0: nothing has. 1: something has, and for no other reason. 2: the comparison could not be made (rules or
+    metrics that cannot be used, a fault of the program).
     """
-    with user_errors():
+    with user_errors(), _faults_are_no_regression():
         if (old is None) != (new is None):
             raise ParamsError("--old and --new go together; expected both or neither")
         found = load_gate(rules)
@@ -256,11 +273,16 @@ def gate(
         else:
             before, after = from_revision(files, base), from_revision(files, head)
         changes = check(found, before, after)
-    worse = [change for change in changes if change.regression]
-    print_changes(changes if every else worse, markdown)
-    print(f"\n{summary(changes)}")
+        worse = [change for change in changes if change.regression]
+        print_changes(changes if every else worse, markdown)
+        print(f"\n{summary(changes)}")
     if worse:
         raise typer.Exit(1)
+
+
+def _speaks_unicode() -> bool:
+    """Whether standard output takes every character; where it does not, JSON has escapes of its own."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def _lines() -> list[str]:
@@ -312,7 +334,8 @@ def _rendered(attribution: Attribution) -> Text:
 
 
 def main() -> None:
-    app()
+    with user_errors():
+        app()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text that is not blank, else its type; some libraries' errors have many."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+"""What the messages of torch's and other libraries' errors for lack of memory say."""
+
+
+def sentence_of(error: BaseException) -> str | None:
+    """What an error of the machine (disk, memory, terminal) means, for the person who can mend it.
+
+    None for any other error: that may be a fault of the program, and its traceback is worth seeing.
+    """
+    if isinstance(error, UnicodeEncodeError):
+        bad = error.object[error.start : error.end]
+        return f"{bad!r} cannot be written as {error.encoding}; set PYTHONUTF8=1, or use a terminal with UTF-8"
+    if isinstance(error, OSError):
+        files = [os.fspath(name) for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
+        where = " and ".join(_cut(name) for name in files)
+        reason = os.strerror(error.errno) if error.errno else first_line(error)
+        return f"{where}: cannot be used ({reason})" if where else f"the system refused ({reason})"
+    kind = type(error).__name__
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or kind == "OutOfMemoryError" or any(sign in text for sign in _NO_MEMORY):
+        return f"memory does not suffice ({first_line(error)}); take fewer texts, smaller sizes or a lower --max-tokens"
+    if kind == "SafetensorError":
+        return f"a safetensors file cannot be read or written ({first_line(error)})"
+    return None
+
+
+def _cut(name: str | bytes) -> str:
+    """A file's name, cut where nobody would read it to the end."""
+    text = os.fsdecode(name)
+    return text if len(text) <= 300 else f"{text[:120]}...{text[-40:]}"
 
 
 class ExplearnError(Exception):

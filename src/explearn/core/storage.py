@@ -1,16 +1,13 @@
-"""Files between stages: atomic writes, Parquet with fixed schemas, JSON Lines with row numbers in every error.
+"""Files between stages: Parquet with fixed schemas, JSON, JSON Lines with row numbers in every error.
 
-A file or folder appears under its name only once it is whole: it is written beside that place and then renamed.
-A process killed half-way leaves a `.NAME.partial-*` file, which no reader looks at and the next write sweeps away.
+A file or folder appears under its name only once it is whole, see `explearn.core.writing`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from explearn.core.errors import DataError
+from explearn.core.locks import locked
+from explearn.core.partials import check_output, odd_kind
 from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
+from explearn.core.writing import (
+    atomic_folder,
+    atomic_path,
+    json_text,
+    put_files,
+    resumable_folder,
+    scratch_folder,
+    write_json,
+    write_text,
+)
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -67,74 +76,16 @@ METADATA_KEY = b"explearn"
 ROWS_PER_GROUP = 4096
 
 
-def _partials(target: Path) -> str:
-    return f".{target.name}.partial-"
-
-
-def _sweep(target: Path) -> None:
-    for leftover in target.parent.glob(_partials(target).replace("[", "[[]") + "*"):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write a file to; it takes the place of `target` when the block ends without an exception."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target)
-    handle, name = tempfile.mkstemp(prefix=_partials(target), suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        with partial.open("rb") as written:
-            os.fsync(written.fileno())
-        partial.chmod(0o644)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a folder to fill; it takes the place of `target` when the block ends without an exception.
-
-    A folder cannot be replaced in one step: the earlier one is moved aside, the new one put in place, the earlier one
-    removed. A process killed between the first two leaves nothing under the name, never a half.
-    """
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target)
-    partial = Path(tempfile.mkdtemp(prefix=_partials(target), dir=target.parent))
-    partial.chmod(0o755)
-    try:
-        yield partial
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=_partials(target), dir=target.parent))
-            target.replace(old / "old")
-            partial.replace(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            partial.replace(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def write_text(target: str | os.PathLike[str], text: str) -> None:
-    with atomic_path(target) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def write_json(target: str | os.PathLike[str], value: object) -> None:
-    """Write JSON, keys in the order given; NaN and infinities are refused (ValueError): readers disagree on them."""
-    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Raise DataError for a pipe, a socket or a device: reading one may never end."""
+    kind = odd_kind(path)
+    if kind not in (None, "a folder"):
+        raise DataError(f"{os.fspath(path)}: is {kind}; expected a regular file")
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Raises DataError when the file is missing, not UTF-8 or not JSON."""
+    check_readable(path)
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -161,6 +112,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
     Raises DataError naming file and row for invalid UTF-8, invalid JSON, JSON nested too deeply or with a number too
     long to be read, and a line that is no JSON object.
     """
+    check_readable(path)
     try:
         handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
     except OSError as error:
@@ -192,14 +144,18 @@ def parquet_writer(
 ) -> Iterator[pq.ParquetWriter]:
     """Open a zstd Parquet file for shard-by-shard writing; it is in place only after the last shard."""
     if metadata is not None:
-        schema = schema.with_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
+        schema = schema.with_metadata({METADATA_KEY: _metadata_text(metadata).encode()})
     with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         yield writer
 
 
+def _metadata_text(metadata: Mapping[str, object]) -> str:
+    return json_text(dict(metadata), ascii_only=True, sort_keys=True)
+
+
 def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
     """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
-    writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(metadata, sort_keys=True)})
+    writer.add_key_value_metadata({METADATA_KEY.decode(): _metadata_text(metadata)})
 
 
 def write_table(
@@ -219,6 +175,7 @@ def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) 
 
     Raises DataError naming the file (missing, cut short, not Parquet) or the column that is missing or of another type.
     """
+    check_readable(path)
     try:
         file = pq.ParquetFile(path)
     except FileNotFoundError as error:
@@ -373,9 +330,14 @@ __all__ = [
     "atomic_path",
     "attribution_row",
     "check_mask_length",
+    "check_output",
+    "check_readable",
     "check_schema",
+    "json_text",
+    "locked",
     "open_parquet",
     "parquet_writer",
+    "put_files",
     "read_attributions",
     "read_examples",
     "read_json",
@@ -384,6 +346,8 @@ __all__ = [
     "read_rationales",
     "read_table",
     "read_task_examples",
+    "resumable_folder",
+    "scratch_folder",
     "set_metadata",
     "write_examples",
     "write_json",

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
 from explearn.introspection.capture import layer_count, resolve_layer
@@ -150,6 +151,7 @@ def compute_features(
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
         probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
+            check_logits(probabilities, classifier.name)
         for row, index in enumerate(indices):
             positions = encodings[index].positions
             rows[index] = ExampleFeatures(

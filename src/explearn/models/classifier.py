@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
+from explearn.core.finite import check_logits
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
@@ -91,7 +92,7 @@ class Classifier(Answers):
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
-        configuration; DeviceError when the device is not there.
+        configuration or are not finite; DeviceError when the device is not there.
         """
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
@@ -180,12 +181,18 @@ class Classifier(Answers):
 
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
-        """Class probabilities, shape (n, C), in the order given; shows a progress bar when `description` is set."""
+        """Class probabilities, shape (n, C), in the order given; shows a progress bar when `description` is set.
+
+        Raises ModelError where the model gives a logit that is not finite.
+        """
         probabilities = np.empty((len(encodings), len(self.labels)))
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
             for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
                 logits = self.logits(self.batch([encodings[i] for i in indices]))
-                probabilities[indices] = self.probabilities(logits.double()).cpu().numpy()
+                found = self.probabilities(logits.double()).cpu().numpy()
+                # Of a logit that is NaN or plus infinity, the probabilities are NaN.
+                check_logits(found, self.name)
+                probabilities[indices] = found
                 bar.update(len(indices))
         return probabilities
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
@@ -117,6 +118,11 @@ def load_encoder(
         raise ModelError(f"encoder {encoder!r} cannot be loaded ({first_line(error)})") from error
     # mismatched_keys holds (name, found shape, expected shape).
     unloaded = [*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))]
+    check_weights(
+        ((name, value) for name, value in model.named_parameters() if name not in unloaded),
+        f"encoder {encoder!r}: damaged",
+        "download or make it again",
+    )
     lost = sorted(k for k in unloaded if k.startswith(f"{model.base_model_prefix}.") and ".pooler." not in k)
     if lost:
         raise ModelError(
@@ -141,7 +147,8 @@ def finetune(
 
     Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole.
 
-    Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError, DeviceError.
+    Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError (also where
+    training diverged: an earlier classifier then stays), DeviceError.
     """
     import transformers
 
@@ -164,15 +171,17 @@ def finetune(
     if params.class_weights == "balanced" and not questions:
         weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
 
+    selection = "accuracy" if questions else params.selection
+
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
         return classifier.loss(outputs.logits.float(), targets, weights)
 
-    with tempfile.TemporaryDirectory(prefix="explearn-finetune-") as checkpoints:
+    with atomic_folder(target) as partial:
+        # Checkpoints lie in the folder that is being made: a killed run leaves nothing elsewhere.
+        checkpoints = partial / "checkpoints"
         trainer = transformers.Trainer(
             model=classifier.model,
-            args=_arguments(
-                checkpoints, params, device, dtype, seed, compute.compile, "accuracy" if questions else params.selection
-            ),
+            args=_arguments(str(checkpoints), params, device, dtype, seed, compute.compile, selection),
             data_collator=transformers.DataCollatorWithPadding(tokenizer),
             train_dataset=datasets["train"],
             eval_dataset=datasets["validation"],
@@ -183,8 +192,13 @@ def finetune(
         # Logs go to the progress bar and the history, not to standard output as dictionaries.
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
+        check_weights(
+            model.named_parameters(),
+            f"{os.fspath(target)}: fine-tuning diverged",
+            f"try a learning rate below {params.learning_rate:g}; what was there is as it was",
+        )
         history = _history(trainer.state.log_history)
-    with atomic_folder(target) as partial:
+        shutil.rmtree(checkpoints)
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
     return history

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ModelError, first_line
+from explearn.core.finite import check_weights
 from explearn.models.heads import Head, head_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
         name: local folder or hub name.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
-    configuration, or its tokenizer is not its own.
+    configuration or are not finite, or its tokenizer is not its own.
     """
     # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
     parent = Path(name).parent
@@ -58,6 +59,7 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
             f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
             "expected a fine-tuned sequence classifier"
         )
+    check_weights(model.named_parameters(), f"{name}: damaged, or training diverged", "train or download it again")
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
     table: Any = model.get_input_embeddings()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
+from explearn.core.storage import scratch_folder
 from explearn.data.choice import texts_to_explain
 from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.models.classifier import Classifier
@@ -64,8 +64,8 @@ def _finetuned_on_permuted_labels(
         rows = workspace.read_examples(task, split)
         labels = [rows[i].label for i in rng.permutation(len(rows))]
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
-    with tempfile.TemporaryDirectory(prefix="explearn-sanity-") as folder:
-        target = Path(folder) / "classifier"
+    with scratch_folder(workspace.study(task, "permuted_labels")) as folder:
+        target = folder / "classifier"
         finetune(
             target,
             permuted,

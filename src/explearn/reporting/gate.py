@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.settings import Section
-from explearn.core.storage import read_json
+from explearn.core.storage import check_readable, read_json
 from explearn.metrics.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
@@ -75,6 +75,7 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
     Raises ParamsError naming file, rule, what was got and what was expected.
     """
+    check_readable(path)
     try:
         raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         return Gate.model_validate(raw)

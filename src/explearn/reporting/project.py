@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from explearn.core.storage import read_json
+from explearn.core.errors import DataError, first_line
+from explearn.core.storage import put_files, read_json, scratch_folder
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
@@ -12,17 +15,38 @@ from explearn.pipeline.base.workspace import Workspace
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """Write all files of the report (`explearn.reporting.files`) into the workspace's reports/.
 
-    Raises DataError where a file of an earlier stage is missing or damaged.
+    Everything is read and drawn before the first file of an earlier report is replaced.
+
+    Raises DataError where a file of an earlier stage is missing, damaged or not of this run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.reporting.content.collect import collect_task
     from explearn.reporting.files import write_metrics, write_report
 
-    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
-    students = [_students(workspace, task, teacher) for task in params.tasks for teacher in params.distil.teachers]
-    transfers = [read_json(workspace.transfer(name)) for name in params.transfer]
-    write_report(workspace.reports, params, tasks, students, transfers)
-    write_metrics(workspace.reports, params, tasks)
+    tasks = []
+    for task in params.tasks:
+        with _told(f"task {task!r}: the files that the report is made from"):
+            tasks.append(collect_task(workspace, params, task, seed))
+    with scratch_folder(workspace.reports / "report") as drawn:
+        with _told(f"{workspace.reports / 'metrics'}: the files"):
+            students = [_students(workspace, task, name) for task in params.tasks for name in params.distil.teachers]
+            transfers = [read_json(workspace.transfer(name)) for name in params.transfer]
+            write_report(drawn, params, tasks, students, transfers)
+            write_metrics(drawn, params, tasks)
+        put_files(drawn, workspace.reports)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Turn what a document of another shape raises, wherever its parts are used, into one sentence."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise DataError(
+            f"{what} are not as the stages write them ({reason}); run rationalise, finetune, evaluate, sanity, distil "
+            "and transfer again"
+        ) from error
 
 
 def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import read_json, read_jsonl
+from explearn.core.storage import check_readable, read_json, read_jsonl
 from explearn.data.alignment import word_spans
 from explearn.data.sources.readers import shown
 
@@ -232,6 +232,7 @@ def _brat(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
 
 def _read_text(path: Path) -> str:
     """Text of a file as it stands: brat counts every character, those of line ends too."""
+    check_readable(path)
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError as error:

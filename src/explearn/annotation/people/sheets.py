@@ -19,7 +19,7 @@ import jinja2
 from explearn.annotation.store import VERDICTS, Verdict
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import write_text
+from explearn.core.storage import check_output, locked, write_text
 from explearn.data.marks import format_marked, parse_marked, parse_mask
 from explearn.data.sources.readers import RawRow, read_file
 
@@ -65,13 +65,48 @@ class FilledSheet:
 
 
 def write_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
-    """Write a page (.html) or a table (.csv). Raises ParamsError for another ending."""
-    if path.suffix == ".html":
-        write_text(path, _page(kind, title, rows))
-    elif path.suffix == ".csv":
-        write_text(path, _table(kind, rows))
-    else:
+    """Write a page (.html) or a table (.csv), whatever stands there. Raises ParamsError for another ending."""
+    write_text(path, _sheet(path, kind, title, rows))
+
+
+def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
+    """As `write_sheet`, but only a table that nobody has touched is replaced.
+
+    Raises ParamsError where anything else stands at `path`: it may be what people filled in.
+    """
+    text = _sheet(path, kind, title, rows)
+    check_output(path)
+    with locked(path):
+        if path.exists() and not _may_go(path, text):
+            raise ParamsError(
+                f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
+            )
+        write_text(path, text)
+
+
+def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    if path.suffix not in (".html", ".csv"):
         raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
+    return _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
+
+
+def _may_go(path: Path, text: str) -> bool:
+    """Whether a file is the sheet to be written, or a table that is as it was written."""
+    try:
+        if path.read_bytes() == text.encode():
+            return True
+        return path.suffix == ".csv" and all(_is_untouched(row) for row in read_file(path))
+    except (DataError, OSError):
+        return False
+
+
+def _is_untouched(row: RawRow) -> bool:
+    shown = _cell(row, "shown")
+    if set(row.values) != set(COLUMNS) or any(_cell(row, name).strip() for name in ("verdict", "comment", "annotator")):
+        return False
+    if rationale := _cell(row, "rationale"):
+        return rationale == shown
+    return _digits(parse_marked(_cell(row, "text"))[1]) == shown
 
 
 def _page(kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:

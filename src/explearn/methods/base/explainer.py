@@ -26,6 +26,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.finite import check_logits
 from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
@@ -209,9 +210,11 @@ class Explainer(ABC):
         )
         found = self._attribution(classifier, question.text.whole, joined)
         logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
+        check_logits(logits, classifier.name)
         return replace(found, windows=len(scored), **_answer(classifier, logits, found.target))
 
     def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
+        check_logits(np.asarray(scored.logits), classifier.name)
         scores = np.asarray(scored.scores, dtype=np.float32)
         target = classifier.labels[scored.target]
         word_scores, unaligned = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)

@@ -14,9 +14,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from explearn.core.errors import ExplearnError, ModelError, first_line
+from explearn.core.finite import check_weights
 from explearn.core.storage import atomic_folder, read_json, write_json
 
 CONFIG = "config.json"
+DIVERGED = "try a lower learning rate; what was there is as it was"
+"""What to do about weights that are not finite after training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ def write_trained(
     state: State,
     beside: Callable[[Path], None],
 ) -> None:
-    """Write an explainer, atomically.
+    """Write an explainer, atomically; raises ModelError for weights that are not finite, before anything is replaced.
 
     Args:
         weights: name of the safetensors file.
@@ -46,6 +49,7 @@ def write_trained(
         beside: writes what a method keeps beside the two files.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    check_weights(tensors.items(), f"{folder}: {explainer} diverged in training", DIVERGED)
     with atomic_folder(folder) as partial:
         save_file(tensors, partial / weights)
         beside(partial)

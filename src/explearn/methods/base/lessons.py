@@ -1,13 +1,14 @@
 """What a teacher says of a task's texts: word scores of a method, kept shard by shard for students to learn from.
 
-A folder holds SPLIT-NUMBER.parquet, the shards in their order, and teacher.json, written last: without it the folder is
-not whole. A shard says in its own metadata what made it, so that a run that was ended is taken up where it stopped.
+A folder holds SPLIT-NUMBER.parquet, the shards in their order, and teacher.json. It appears once all of them are
+written. A shard says in its own metadata what made it, so that a run that was ended is taken up where it stopped.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,10 +23,12 @@ from explearn.core.records import Attribution, Example
 from explearn.core.sections import members
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
+    atomic_path,
     attribution_row,
     read_attributions,
     read_json,
     read_metadata,
+    resumable_folder,
     write_json,
     write_table,
 )
@@ -82,9 +85,9 @@ def teach(
 ) -> list[Failure]:
     """Explain the predicted class of every text of some splits; write attributions shard by shard.
 
-    Shards of an earlier, unfinished run are kept if they were made by the same method with the same options from the
-    same texts and the same classifier, and without a failure. A text that the teacher fails on is left out and noted
-    with the reason.
+    Shards of an unfinished run, and of the finished one that stands in `folder`, are kept if they were made by the same
+    method with the same options from the same texts and the same classifier, and without a failure. What stands there
+    stays until the last shard is written. A text that the teacher fails on is left out and noted with the reason.
 
     Args:
         folder: of this teacher and task.
@@ -104,51 +107,73 @@ def teach(
     if not total:
         raise DataError(f"{folder}: there is no text to explain; expected at least one")
     teacher.check(classifier)
-    (folder / MANIFEST).unlink(missing_ok=True)
     origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
     shards: dict[str, list[str]] = {split: [] for split in splits}
     failures: list[Failure] = []
     to_do = total
-    with tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar:
+    with (
+        resumable_folder(folder) as unfinished,
+        tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar,
+    ):
         for split, examples in splits.items():
             for start in range(0, len(examples), shard_texts):
                 part = examples[start : start + shard_texts]
                 name = f"{split}-{len(shards[split]):05d}.parquet"
                 shards[split].append(name)
                 made_by = {**origin, "texts": _digest(part)}
-                if _made_by(folder / name, made_by):
+                if _taken_over(unfinished / name, folder / name, made_by):
                     # So that the time left is not reckoned from texts that took none.
                     to_do -= len(part)
                     bar.total = to_do
                     bar.refresh()
                     continue
-                found, failed = _explain(teacher, classifier, part)
-                rows = [attribution_row(attribution) for attribution in found]
-                metadata = {**made_by, "failures": [asdict(failure) for failure in failed]}
-                write_table(folder / name, rows, ATTRIBUTION_SCHEMA, metadata)
+                failures += _write_shard(unfinished / name, teacher, classifier, part, made_by)
                 bar.update(len(part))
-                failures += failed
                 if len(failures) > MOST_FAILED * total:
                     listed = "; ".join(f"{f.example_id}: {f.reason}" for f in failures[:3])
                     raise TooManyFailures(
                         f"{folder}: {teacher.name} failed on {len(failures)} of {total} texts ({listed}); "
                         f"expected at most {MOST_FAILED:.0%}"
                     )
-    kept = {name for names in shards.values() for name in names}
-    for stale in folder.glob("*.parquet"):
-        if stale.name not in kept:
-            stale.unlink()
-    write_json(
-        folder / MANIFEST,
-        {
+        manifest = {
             **origin,
             "signed": teacher.signed,
             "shards": shards,
             "texts": {split: len(examples) for split, examples in splits.items()},
             "failures": [asdict(failure) for failure in failures],
-        },
-    )
+        }
+        _finish(unfinished, manifest)
     return failures
+
+
+def _taken_over(shard: Path, earlier: Path, made_by: Mapping[str, Any]) -> bool:
+    """Whether a shard need not be made: it is there already, or a copy of the finished run's serves."""
+    if _made_by(shard, made_by):
+        return True
+    if not _made_by(earlier, made_by):
+        return False
+    with atomic_path(shard) as partial:
+        shutil.copyfile(earlier, partial)
+    return True
+
+
+def _write_shard(
+    path: Path, teacher: Explainer, classifier: Classifier, examples: Sequence[Example], made_by: Mapping[str, Any]
+) -> list[Failure]:
+    """Explain the texts of a shard, write it, and return the texts that failed."""
+    found, failed = _explain(teacher, classifier, examples)
+    rows = [attribution_row(attribution) for attribution in found]
+    write_table(path, rows, ATTRIBUTION_SCHEMA, {**made_by, "failures": [asdict(failure) for failure in failed]})
+    return failed
+
+
+def _finish(unfinished: Path, manifest: Mapping[str, Any]) -> None:
+    """Remove what is none of the shards, as an unfinished run of other texts leaves it, and write the manifest."""
+    kept = {name for names in manifest["shards"].values() for name in names}
+    for stale in unfinished.iterdir():
+        if stale.name not in kept:
+            stale.unlink()
+    write_json(unfinished / MANIFEST, manifest)
 
 
 def _digest(examples: Iterable[Example]) -> str:

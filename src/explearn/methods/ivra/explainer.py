@@ -18,12 +18,13 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.finite import check_weights
 from explearn.core.method_info import About
 from explearn.core.records import Example
 from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State
+from explearn.methods.base.files import DIVERGED, State
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
@@ -254,6 +255,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
     def _save_beside(self, folder: Path) -> None:
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
         assert self.classifier is not None
+        check_weights(self.classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
         self.classifier.model.save_pretrained(folder / CLASSIFIER)
         self.classifier.tokenizer.save_pretrained(folder / CLASSIFIER)
 

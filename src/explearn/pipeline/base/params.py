@@ -37,6 +37,7 @@ from explearn.core.sections import (
     members,
 )
 from explearn.core.settings import Fraction, Section, problem_sentence
+from explearn.core.storage import check_readable
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -336,6 +337,7 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
 
     Raises ParamsError naming the file, the parameter, what was got and what was expected.
     """
+    check_readable(path)
     try:
         raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

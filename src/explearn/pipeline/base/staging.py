@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, cast, get_type_hints
 
 import typer
 
 from explearn.core.compute import ComputeOptions, Precision
-from explearn.core.errors import ExplearnError
+from explearn.core.errors import ExplearnError, sentence_of
+from explearn.core.locks import locked
 from explearn.pipeline.base.params import load_params
+from explearn.pipeline.base.workspace import Workspace
+
+RUN_OPTIONS = ("task", "group", "explainer", "teacher", "variant")
+"""Options of a stage that say which of its outputs a run writes."""
 
 TaskOption = Annotated[
     str, typer.Option(help="Task of the profile, one of `tasks` in the params file.", envvar="EXPLEARN_TASK")
@@ -95,15 +102,52 @@ def compute_options(device: str, precision: Precision, max_tokens: str, compile:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """End with one sentence on standard error and the error's exit code (2) where the user can mend it."""
+    """End with one sentence on standard error and exit code 2 (or the error's own) where the user can mend it.
+
+    That is so for every `ExplearnError` and for errors of the machine (`sentence_of`): disk, memory, terminal.
+    """
+    _write_anything()
     try:
         yield
+        if sys.stdout is not None:
+            # A full disk behind standard output shows here, not after the end.
+            sys.stdout.flush()
     except ExplearnError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from error
+        _end(str(error), error.exit_code, error)
     except KeyboardInterrupt:
         print("interrupted; earlier outputs are as they were", file=sys.stderr)
         raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise  # whoever read the output has gone; typer ends quietly
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        _end(sentence, ExplearnError.exit_code, error)
+
+
+def _end(sentence: str, code: int, error: Exception) -> NoReturn:
+    # One line, whatever a file's name or a library's message holds.
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    raise SystemExit(code) from error
+
+
+@contextmanager
+def run_alone(stage: str, **options: object) -> Iterator[None]:
+    """Let one run at a time do a stage's work for the same options (task, group, ...); a second one waits.
+
+    The several files that a stage writes are then of one run. Raises as `explearn.core.writing.locked` does.
+    """
+    named = [re.sub(r"[^\w.-]", "_", str(value)) for name, value in options.items() if name in RUN_OPTIONS]
+    with locked(Workspace().root / "data" / "-".join([stage, *named]), what=f"stage {' '.join([stage, *named])}"):
+        yield
+
+
+def _write_anything() -> None:
+    """Let a character that the terminal's encoding lacks be written as an escape (\\u2192), not end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], Callable[[], None]]:
@@ -119,6 +163,7 @@ def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], C
 
     def decorate(function: Callable[..., None]) -> Callable[[], None]:
         arguments = inspect.signature(function).parameters
+        name_of_stage = Path(inspect.getfile(function)).stem
         own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
         @functools.wraps(function)
@@ -130,7 +175,8 @@ def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], C
                 if "task" in options:
                     params.check_task(options["task"])
                 filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
-                function(**options, **{name: value for name, value in filled.items() if name in arguments})
+                with run_alone(name_of_stage, **options):
+                    function(**options, **{name: value for name, value in filled.items() if name in arguments})
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.method_names import get_info
-from explearn.core.storage import write_text
+from explearn.core.storage import put_files, scratch_folder, write_text
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import COST_NOISE, Cell, Column, Row
 from explearn.reporting.content.criterion_tables import OwnModelRun, criterion_blocks
@@ -257,14 +257,17 @@ def _marked(column: Column, values: Sequence[float | None]) -> list[Cell]:
 
 def write_experiments(folder: Path, experiments: Sequence[Experiment]) -> tuple[Path, Path]:
     """Write experiments.md, experiments.html and their figures into `folder`; returns the paths of the two pages."""
-    paths = folder / "experiments.md", folder / "experiments.html"
+    names = "experiments.md", "experiments.html"
     blocks, maps = criterion_blocks([run for experiment in experiments for run in experiment.own_models])
-    write_gain_maps(folder / "figures", maps)
     seeds = seed_blocks(experiments, METHOD_COLUMNS)
-    drawn = {found.file: data_uri(folder / "figures" / found.file) for found in maps}
-    write_text(paths[0], render_markdown(experiments, blocks, seeds))
-    write_text(paths[1], render_html(experiments, blocks, drawn, seeds))
-    return paths
+    # All is drawn before the first page is replaced.
+    with scratch_folder(folder / "experiments") as made:
+        write_gain_maps(made / "figures", maps)
+        drawn = {found.file: data_uri(made / "figures" / found.file) for found in maps}
+        write_text(made / names[0], render_markdown(experiments, blocks, seeds))
+        write_text(made / names[1], render_html(experiments, blocks, drawn, seeds))
+        put_files(made, folder)
+    return folder / names[0], folder / names[1]
 
 
 OWN_MODELS_TITLE = "Explainers that trained their own classifier"

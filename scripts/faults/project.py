@@ -1,0 +1,166 @@
+"""A project of a few made-up texts with a tiny encoder: every stage of the pipeline runs on it in about a second."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+TASKS = ("films", "meals")
+SPLITS = {"train": 24, "validation": 8, "test": 8}
+VARIANTS = {"cls_row": {"of": "expnet", "features": "task_to_token"}}
+
+VOLATILE = ("data/costs/", "data/studies/", "reports/report.html", "reports/costs.json", "reports/machine/")
+"""What holds times, memory or dates: no two runs write the same."""
+
+UNIT_DEPTHS = {
+    "examples": 3,
+    "classifiers": 3,
+    "features": 3,
+    "teachers": 4,
+    "explainers": 4,
+    "attributions": 4,
+    "variants": 5,
+}
+"""Folders under data/ that a stage puts in place as one -> parts of their paths. All else is put in place by file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run of a stage: its name and its options."""
+
+    stage: str
+    options: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join([self.stage, *self.options[1::2]])
+
+
+def step(stage: str, **options: str) -> Step:
+    return Step(stage, tuple(part for name, value in options.items() for part in (f"--{name}", value)))
+
+
+def all_steps() -> list[Step]:
+    """Every stage, in an order in which each finds what it reads."""
+    steps = [step(stage, task=task) for stage in ("prepare", "rationalise", "finetune", "attend") for task in TASKS]
+    steps += [step("teach", task=task, teacher="input_x_gradient") for task in TASKS]
+    for task in TASKS:
+        steps += [
+            step("train", task=task, explainer=name) for name in ("expnet_in_domain", "expnet", "l2e", "ivra", "paml")
+        ]
+        groups = ("quick", "occlusion", "learned_expnet", "learned_l2e", "learned_aml", "on_ivra", "faml")
+        steps += [step("attribute", task=task, group=group) for group in groups]
+        steps += [step("variant", task=task, variant=name) for name in VARIANTS]
+        steps += [step("evaluate", task=task), step("sanity", task=task)]
+        steps += [step("distil", task=task, teacher="input_x_gradient")]
+    return [*steps, step("transfer", explainer="ivra"), step("report")]
+
+
+def few_steps() -> list[Step]:
+    """Stages of one task that write a folder, several files, and both with what belongs to neither in between."""
+    return [step(stage, task="films") for stage in ("prepare", "rationalise", "finetune")]
+
+
+def make_project(root: Path) -> None:
+    """Write texts, encoder and params.yaml."""
+    from explearn.testing import tiny
+
+    for task in TASKS:
+        for split, count in SPLITS.items():
+            path = root / "mine" / task / f"{split}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(json.dumps(row) + "\n" for row in _rows(task, split, count)), encoding="utf-8")
+    tiny.model("bert").bert.save_pretrained(root / "encoder")
+    tiny.tokenizer("bert").save_pretrained(root / "encoder")
+    (root / "params.yaml").write_text(yaml.safe_dump(_params(), sort_keys=False), encoding="utf-8")
+
+
+def _rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
+    """The second word decides the label and is marked."""
+    rows = []
+    for number in range(count):
+        word, label = (("warm", "yes"), ("slow", "no"))[number % 2]
+        text = f"{task}{number} {word} the quick fox jumps {split}"
+        rows.append({"id": f"{task}-{split}-{number}", "text": text, "label": label, "mask": [0, 1, 0, 0, 0, 0, 0]})
+    return rows
+
+
+def _params() -> dict[str, Any]:
+    source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text", "mask": "mask"}}
+    return {
+        "profile": "faults",
+        "encoder": "encoder",
+        "data_dir": "mine",
+        "tasks": list(TASKS),
+        "sources": dict.fromkeys(TASKS, source),
+        "finetune": {"epochs": 2, "learning_rate": 3e-3, "batch_size": 8},
+        "transfer": ["ivra"],
+        "expnet": {"epochs": 2},
+        "expnet_in_domain": {"epochs": 2},
+        "explainers": ["expnet", "expnet_in_domain", "l2e", "paml", "ivra"],
+        "refiners": ["faml"],
+        "variants": VARIANTS,
+        "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
+        "faml": {"steps": 1, "samples": 0},
+        "teachers": {"input_x_gradient": {}},
+        "l2e": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "feedforward": 16, "epochs": 2},
+        "distil": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
+        "ivra": {
+            "criteria": ["cons"],
+            "schedule": {"epochs": 1, "batch_size": 24, "decay": 1, "accuracy_tolerance": 1.0},
+        },
+        "baselines": {
+            "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
+            "costly": {"occlusion": {}},
+            "own_model": {"raw_attention": {}},
+        },
+        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 2, "repeats": 1}},
+        "sanity": {"texts": 2, "noise_samples": 1, "random_labels": True},
+    }
+
+
+# ---- what lies in a project --------------------------------------------------------------------------------------
+
+Tree = dict[str, str]
+"""Path of a file from the project's root -> SHA-256 of its content, of its path alone where it is volatile."""
+
+
+def tree(root: Path) -> Tree:
+    """All files of a project but partial ones and the folder tmp."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_file() and not name.startswith("tmp/") and ".partial-" not in name:
+            content = name.encode() if name.startswith(VOLATILE) else path.read_bytes()
+            found[name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def unit(name: str) -> str:
+    """The folder or file that is put in place as one and holds a file."""
+    parts = name.split("/")
+    depth = UNIT_DEPTHS.get(parts[1], len(parts)) if parts[0] == "data" else len(parts)
+    return "/".join(parts[:depth])
+
+
+def units(files: Tree) -> dict[str, Tree]:
+    """Unit -> its files."""
+    found: dict[str, Tree] = {}
+    for name, digest in files.items():
+        found.setdefault(unit(name), {})[name] = digest
+    return found
+
+
+def changed(before: Tree, after: Tree) -> Tree:
+    """Files that are new or differ."""
+    return {name: digest for name, digest in after.items() if before.get(name) != digest}
+
+
+def leftovers(root: Path) -> list[str]:
+    """Partial files anywhere, and files in the folder tmp."""
+    paths = (path.relative_to(root).as_posix() for path in root.rglob("*"))
+    return sorted(name for name in paths if ".partial-" in name or name.startswith("tmp/"))

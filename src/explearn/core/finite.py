@@ -1,0 +1,40 @@
+"""Numbers that have to be finite: weights after training and on load, logits while explaining and judging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: str) -> None:
+    """Raise ModelError where a weight is NaN or infinite.
+
+    Args:
+        named: names and values, as `named_parameters` or a state's items give them.
+        what: whose weights they are, at the start of the sentence.
+        hint: what the reader can do, at its end.
+    """
+    for name, tensor in named:
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            bad = int((~tensor.isfinite()).sum())
+            raise ModelError(
+                f"{what}: {bad:,} of the {tensor.numel():,} values of {name} are NaN or infinite; expected finite "
+                f"weights; {hint}"
+            )
+
+
+def check_logits(logits: NDArray[Any], what: str) -> None:
+    """Raise ModelError where a logit, or a probability made from it, is NaN or infinite. logits: any shape."""
+    if not np.isfinite(logits).all():
+        raise ModelError(
+            f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
+            "this precision"
+        )
