@@ -151,7 +151,7 @@ def compute_features(
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
         probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
-            check_logits(probabilities, classifier.name)
+        check_logits(probabilities, classifier.name)
         for row, index in enumerate(indices):
             positions = encodings[index].positions
             rows[index] = ExampleFeatures(
