@@ -6,6 +6,9 @@ import hashlib
 import random
 from collections.abc import Iterable
 
+from explearn.core.errors import ParamsError
+from explearn.core.settings import LARGEST_SEED
+
 
 def hash_order(ids: Iterable[str], seed: int) -> list[str]:
     """`ids` in an order that depends on nothing but each id and the seed."""
@@ -13,10 +16,12 @@ def hash_order(ids: Iterable[str], seed: int) -> list[str]:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's global generators."""
+    """Seed Python's, NumPy's and torch's global generators. Raises ParamsError for what is no seed."""
     import numpy as np
     import torch
 
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise ParamsError(f"seed: got {seed!r}; expected a whole number from 0 to {LARGEST_SEED}")
     random.seed(seed)
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed)
     torch.manual_seed(seed)

@@ -14,7 +14,38 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 
-PositiveInt = Annotated[int, Field(ge=1)]
+MOST = 10**9
+"""Largest count of anything; what is larger is a slip of the keyboard, or more than a machine holds."""
+
+
+def whole_number(text: str, most: int = MOST) -> int | None:
+    """The number that a text of ASCII digits writes; None for any other text, and for more than `most`.
+
+    `str.isdigit` alone says yes to "\u00b2", which is no number.
+    """
+    digits = text.strip()
+    usable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most
+    return int(digits) if usable else None
+
+
+PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+
+MOST_ROUNDS = 10**6
+"""Most passes, steps, trials or samples."""
+
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+"""Epochs, steps, samples and their like."""
+
+MOST_UNITS = 2**16
+"""Largest size of a layer, a batch or a model's part. Twice of it in each direction fill the memory of a machine."""
+
+Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
+"""Width, heads, layers, batch size and their like."""
+
+LARGEST_SEED = 2**32 - 1
+"""NumPy takes no larger one."""
+
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 
 
 class Section(BaseModel):

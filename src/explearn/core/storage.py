@@ -1,4 +1,4 @@
-"""Files between stages: atomic writes, Parquet with fixed schemas, JSON Lines with row numbers in every error.
+"""Files between stages: atomic writes, Parquet with fixed schemas; readers of JSON and of bare tables beside them.
 
 A file or folder appears under its name only once it is whole: it is written beside that place and then renamed.
 A process killed half-way leaves a `.NAME.partial-*` file, which no reader looks at and the next write sweeps away.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,8 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from explearn.core.documents import read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
+from explearn.core.tables import METADATA_KEY, check_schema, open_parquet, read_metadata, read_table
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -60,9 +61,6 @@ ATTRIBUTION_SCHEMA = pa.schema(
         pa.field("completeness_error", pa.float64()),
     ]
 )
-
-METADATA_KEY = b"explearn"
-"""Key of the JSON document that describes a Parquet file's content, in the file's own metadata."""
 
 ROWS_PER_GROUP = 4096
 
@@ -133,59 +131,6 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Raises DataError when the file is missing, not UTF-8 or not JSON."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: not valid JSON ({error})") from error
-    except (RecursionError, ValueError) as error:
-        raise DataError(f"{path}: {_unreadable(error)}") from error
-
-
-def _unreadable(error: RecursionError | ValueError) -> str:
-    """Why Python does not read a document although it is JSON."""
-    if isinstance(error, RecursionError):
-        return "got lists or objects inside one another beyond what can be read; expected a few levels"
-    digits = sys.get_int_max_str_digits()
-    return f"got a whole number too long to be read; expected at most {digits:,} digits"
-
-
-def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (row number from 1, object) for each line that is not blank.
-
-    Raises DataError naming file and row for invalid UTF-8, invalid JSON, JSON nested too deeply or with a number too
-    long to be read, and a line that is no JSON object.
-    """
-    try:
-        handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    with handle:
-        for number, raw in enumerate(handle, start=1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}, row {number}: byte {error.start} is not valid UTF-8; expected UTF-8 JSON Lines"
-                ) from error
-            if not line.strip():
-                continue
-            try:
-                value = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{path}, row {number}: not valid JSON ({error.msg} at {error.colno})") from error
-            except (RecursionError, ValueError) as error:
-                raise DataError(f"{path}, row {number}: {_unreadable(error)}") from error
-            if not isinstance(value, dict):
-                raise DataError(f"{path}, row {number}: got {type(value).__name__}; expected a JSON object")
-            yield number, value
-
-
 @contextmanager
 def parquet_writer(
     target: str | os.PathLike[str], schema: pa.Schema, metadata: Mapping[str, object] | None = None
@@ -211,53 +156,6 @@ def write_table(
     with parquet_writer(target, schema, metadata) as writer:
         for start in range(0, len(rows), ROWS_PER_GROUP):
             writer.write_table(pa.Table.from_pylist(list(rows[start : start + ROWS_PER_GROUP]), schema=schema))
-
-
-@contextmanager
-def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file and check its columns and types against `schema`.
-
-    Raises DataError naming the file (missing, cut short, not Parquet) or the column that is missing or of another type.
-    """
-    try:
-        file = pq.ParquetFile(path)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: not a whole Parquet file ({reason}); create it again") from error
-    with file:
-        if schema is not None:
-            check_schema(file.schema_arrow, schema, path)
-        yield file
-
-
-def check_schema(found: pa.Schema, expected: pa.Schema, path: str | os.PathLike[str]) -> None:
-    for field in expected:
-        if field.name not in found.names:
-            raise DataError(
-                f"{path}: column {field.name!r} is missing; expected {', '.join(expected.names)}, "
-                f"got {', '.join(found.names)}"
-            )
-        got = found.field(field.name).type
-        if not got.equals(field.type):
-            raise DataError(f"{path}: column {field.name!r} has type {got}; expected {field.type}")
-
-
-def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
-    """Read a whole Parquet file; raises DataError as `open_parquet` does, also when a later page is damaged."""
-    with open_parquet(path, schema) as file:
-        try:
-            return file.read(columns=schema.names)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path}: damaged ({str(error).splitlines()[0]}); create it again") from error
-
-
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document given to `parquet_writer`; empty when there was none."""
-    with open_parquet(path) as file:
-        raw = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
-    return dict(json.loads(raw))
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:

@@ -24,7 +24,7 @@ from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
-from explearn.models.loading import load_trained
+from explearn.models.loading import check_config, load_trained
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 
 if TYPE_CHECKING:
@@ -56,11 +56,13 @@ class Classifier:
         compute: ComputeOptions | None = None,
         name: str = "",
     ) -> None:
-        """Raises ModelError for a tokenizer without character offsets or padding, and DeviceError."""
+        """Raises ModelError for a tokenizer without character offsets or padding, or classes that cannot be told
+        apart, and DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
         if tokenizer.pad_token_id is None:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer has no padding token; batches need one")
+        check_config(model.config, name or "the classifier")
         compute = compute or ComputeOptions()
         self.name = name
         self.device = compute.resolve_device()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ModelError, first_line
-from explearn.models.heads import Head, head_of
+from explearn.core.records import label_problem
+from explearn.models.heads import CLASSIFICATION, Head, head_of
 
 if TYPE_CHECKING:
     import transformers
@@ -28,6 +30,21 @@ def quiet_transformers() -> None:
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+def check_config(config: Any, name: str) -> None:
+    """Raise ModelError for a configuration without classes to choose from, whose names can be told apart, or layers."""
+    names: Mapping[int, Any] = config.id2label
+    expected = f"expected the names of two classes or more, numbered from 0, in {name}'s config.json (id2label)"
+    if len(names) < 2:
+        raise ModelError(f"{name}: has {len(names)} class{'' if len(names) == 1 else 'es'}; {expected}")
+    numbers = list(range(len(names)))
+    if sorted(names, key=str) != sorted(numbers, key=str):
+        raise ModelError(f"{name}: its classes are numbered {', '.join(str(i) for i in list(names)[:20])}; {expected}")
+    if (problem := label_problem([str(names[i]) for i in numbers])) is not None:
+        raise ModelError(f"{name}: {problem}, in its config.json (id2label)")
+    if getattr(config, "num_hidden_layers", 1) == 0:
+        raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
+
+
 def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
     """A fine-tuned model, its tokenizer and the kind of its head.
 
@@ -47,9 +64,14 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
     import transformers
 
     try:
-        head = head_of(transformers.AutoConfig.from_pretrained(name, trust_remote_code=False))
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        head = head_of(config)
+        if head is CLASSIFICATION:
+            check_config(config, name)
         model, info = head.from_pretrained(name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except ModelError:
+        raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
         raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
     missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Section
+from explearn.core.settings import Fraction, OpenFraction, Rounds, Section, Units
 
 
 class ExpNetParams(Section):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
-    hidden: PositiveInt = 16
+    hidden: Units = 16
     """Units of the hidden layer."""
     alpha: Fraction = 0.6
     """Focal loss: weight of evidence tokens; the others weigh 1 - alpha."""
@@ -20,9 +20,9 @@ class ExpNetParams(Section):
     """Focal loss: how much less tokens count that are already classified well."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     """Of Adam, without a schedule."""
-    epochs: PositiveInt = 50
+    epochs: Rounds = 50
     """Passes over the training texts."""
-    batch_size: PositiveInt = 32
+    batch_size: Units = 32
     """Texts a step."""
     threshold: OpenFraction = 0.5
     """Score from which a word counts as evidence."""

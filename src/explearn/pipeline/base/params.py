@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import yaml
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
+from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info, learned_sections, list_explainers, set_variants
@@ -35,7 +35,7 @@ from explearn.core.sections import (
     TeachParams,
     members,
 )
-from explearn.core.settings import Fraction, Section, problem_sentence
+from explearn.core.settings import Fraction, Section, Seed, problem_sentence
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -50,7 +50,7 @@ class Params(Section):
     """A run's parameters. `Params.of` adds a section for each learned explainer; `section` gives it."""
 
     profile: str
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 13
+    seed: Seed = 13
     encoder: str = "embedded"
     """`embedded`, a hub name, or a local folder."""
     encoder_revision: str | None = None
@@ -330,14 +330,9 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
 
     Raises ParamsError naming the file, the parameter, what was got and what was expected.
     """
-    try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ParamsError(f"{path}: no such file; run from the project's root or give --params") from error
-    except OSError as error:
-        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+    if not Path(path).exists():
+        raise ParamsError(f"{path}: no such file; run from the project's root or give --params")
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ParamsError(f"{path}: got {type(raw).__name__}; expected a mapping of parameters")
     try:
