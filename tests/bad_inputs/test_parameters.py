@@ -300,7 +300,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("kernel_shap", {"seed": 1.5}),
     ("integrated_gradients", {"steps": 10**12}),
     ("integrated_gradients", {"steps": 0}),
-    ("integrated_gradients", {"baseline": "zero"}),
+    ("integrated_gradients", {"baseline": "nothing"}),
     ("integrated_gradients", {"quadrature": "simpson"}),
     ("gradient_shap", {"samples": 10**12}),
     ("gradient_shap", {"stdevs": -1}),

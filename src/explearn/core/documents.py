@@ -44,8 +44,24 @@ _NESTED = f"got lists or objects inside one another beyond {MAX_DEPTH} levels; e
 _DIGITS = f"got a whole number too long to be read; expected at most {MAX_DIGITS} digits"
 
 
-def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> bytes:
-    """The content of a regular file. Raises `error` for one that is missing, no regular file, or cannot be read."""
+def kind_of(value: object) -> str:
+    """What a value is, for an error: the name of its type, and of none that it is nothing."""
+    return "nothing" if value is None else type(value).__name__
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a folder; False, too, for a name that no file can have."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
+    """The content of a regular file. Raises `error` for one that is missing, no regular file, or cannot be read.
+
+    `hint` follows where it is missing.
+    """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             # A pipe would be waited for, a device has no end.
@@ -53,7 +69,7 @@ def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataEr
             raise error(f"{path}: cannot be read (it is {kind}); expected a file")
         return Path(path).read_bytes()
     except FileNotFoundError as problem:
-        raise error(f"{path}: no such file") from problem
+        raise error(f"{path}: no such file{hint}") from problem
     except OSError as problem:
         raise error(f"{path}: cannot be read ({problem.strerror})") from problem
     except ValueError as problem:  # a NUL in the name
@@ -162,7 +178,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
             except ValueError as error:
                 raise DataError(f"{path}, row {number}: {error}") from error
             if not isinstance(value, dict):
-                raise DataError(f"{path}, row {number}: got {type(value).__name__}; expected a JSON object")
+                raise DataError(f"{path}, row {number}: got {kind_of(value)}; expected a JSON object")
             yield number, value
 
 
@@ -256,9 +272,9 @@ def parse_yaml(text: str | bytes) -> Any:
         raise _BoundError(_NESTED) from None
 
 
-def read_yaml(path: str | os.PathLike[str], error: type[ExplearnError] = ParamsError) -> Any:
+def read_yaml(path: str | os.PathLike[str], error: type[ExplearnError] = ParamsError, hint: str = "") -> Any:
     """Raises `error` naming file and place when the file is missing, not UTF-8, not YAML, or beyond the bounds."""
-    raw = read_bytes(path, error)
+    raw = read_bytes(path, error, hint)
     try:
         return parse_yaml(raw)
     except ValueError as problem:
@@ -271,6 +287,8 @@ __all__ = [
     "MAX_DIGITS",
     "MAX_YAML_BYTES",
     "MAX_YAML_VALUES",
+    "is_folder",
+    "kind_of",
     "parse_json",
     "parse_yaml",
     "read_bytes",

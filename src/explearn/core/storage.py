@@ -209,6 +209,8 @@ def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | 
     rationales: list[Rationale] = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
         try:
+            if None in row["mask"]:
+                raise DataError("field 'mask' has an entry without a value; expected true or false")
             rationale = Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"]))
             if lengths is not None:
                 check_mask_length(rationale, lengths)
@@ -239,21 +241,21 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Raises DataError naming file and row (from 1) where a score is missing, one too many, or not finite."""
     attributions: list[Attribution] = []
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
-        scores = np.asarray(row["scores"], dtype=np.float32)
-        if len(scores) != len(row["words"]):
-            raise DataError(
-                f"{path}, row {number}, field 'scores' has {len(scores)} entries; "
-                f"expected {len(row['words'])}, one per word"
-            )
-        if not np.isfinite(scores).all():
-            raise DataError(f"{path}, row {number}, field 'scores' holds a value that is not finite")
+        for field, of in (("scores", "words"), ("token_scores", "tokens")):
+            if len(row[field]) != len(row[of]):
+                raise DataError(
+                    f"{path}, row {number}, field {field!r} has {len(row[field])} entries; "
+                    f"expected {len(row[of])}, one per {of.removesuffix('s')}"
+                )
+            if not np.isfinite(np.asarray(row[field], dtype=np.float32)).all():
+                raise DataError(f"{path}, row {number}, field {field!r} holds a value that is not finite")
         attributions.append(
             Attribution(
                 **{
                     **row,
                     "words": tuple(row["words"]),
                     "tokens": tuple(row["tokens"]),
-                    "scores": scores,
+                    "scores": np.asarray(row["scores"], dtype=np.float32),
                     "token_scores": np.asarray(row["token_scores"], dtype=np.float32),
                 }
             )

@@ -18,7 +18,8 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, UnknownNameError
+from explearn.core.documents import kind_of
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
@@ -186,6 +187,8 @@ class Classifier:
             if target not in self.labels:
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)
+        if isinstance(target, bool) or not isinstance(target, int | np.integer):
+            raise ParamsError(f"target: got {target!r}; expected the name of a class or its number")
         if not 0 <= target < len(self.labels):
             raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
         return target
@@ -342,11 +345,17 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
 def _as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
     if isinstance(text, Example):
         return text.text, text.pair_text, text.id
-    first, second = text if isinstance(text, tuple) else (text, None)
-    for segment in (first, second):
-        if segment is not None:
-            try:
-                check_words(tuple(segment.split()), "text")
-            except DataError as error:
-                raise DataError(f"text {number}: {error}") from error
+    segments: Sequence[Any] = text if isinstance(text, tuple) else (text, None)
+    if len(segments) != 2:
+        raise DataError(
+            f"text {number}: got a tuple of {len(segments)}; expected a text, a pair of texts or an Example"
+        )
+    first, second = segments
+    for segment in (first,) if second is None else (first, second):
+        if not isinstance(segment, str):
+            raise DataError(f"text {number}: got {kind_of(segment)}; expected a text, a pair of texts or an Example")
+        try:
+            check_words(tuple(segment.split()), "text")
+        except DataError as error:
+            raise DataError(f"text {number}: {error}") from error
     return first, second, ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import ModelError, first_line
+from explearn.core.documents import is_folder, kind_of, read_json
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.records import label_problem
 from explearn.models.heads import CLASSIFICATION, Head, head_of
 
@@ -41,8 +42,18 @@ def check_config(config: Any, name: str) -> None:
         raise ModelError(f"{name}: its classes are numbered {', '.join(str(i) for i in list(names)[:20])}; {expected}")
     if (problem := label_problem([str(names[i]) for i in numbers])) is not None:
         raise ModelError(f"{name}: {problem}, in its config.json (id2label)")
-    if getattr(config, "num_hidden_layers", 1) == 0:
+    if getattr(config, "num_hidden_layers", 1) < 1:
         raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
+
+
+def _check_json(path: Path, name: str) -> None:
+    """Raise ModelError for a configuration that is missing, or no JSON object within the bounds."""
+    try:
+        found = read_json(path)
+    except DataError as error:
+        raise ModelError(f"{name}: cannot be loaded as a classifier ({error})") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}, not an object)")
 
 
 def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
@@ -56,10 +67,13 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
     """
     # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
     parent = Path(name).parent
-    if not Path(name).is_dir() and (
-        name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and parent.is_dir())
+    local = is_folder(name)
+    if not local and (
+        name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and is_folder(parent))
     ):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
+    if local:
+        _check_json(Path(name) / "config.json", name)
     quiet_transformers()
     import transformers
 

@@ -20,7 +20,7 @@ import pydantic
 from explearn.annotation.llm.cache import answer_key
 from explearn.annotation.llm.quotes import quote_evidence
 from explearn.annotation.llm.templates import TemplateProblem, fill_template
-from explearn.core.documents import read_yaml
+from explearn.core.documents import read_bytes, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example
 from explearn.core.sections import LLMParams
@@ -179,8 +179,7 @@ def find_prompt(name: str) -> Path:
     Raises UnknownNameError, with near names, or ParamsError for a file that is not there.
     """
     if name.endswith((".yaml", ".yml")):
-        if not Path(name).is_file():
-            raise ParamsError(f"prompt {name!r}: no such file")
+        read_bytes(name, ParamsError)
         return Path(name)
     numbered = [(match, path) for path in FOLDER.glob("*-*.yaml") if (match := _NUMBERED.fullmatch(path.stem))]
     for match, path in sorted(numbered, key=lambda item: -int(item[0]["number"])):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explearn.core.documents import read_bytes, read_json, read_jsonl
+from explearn.core.documents import is_folder, kind_of, read_bytes, read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
 from explearn.data.alignment import word_spans
@@ -138,7 +138,7 @@ def _mask(marks: ToolMarks, example: Example) -> tuple[bool, ...]:
 def _label_studio(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
     tasks = read_json(path)
     if not isinstance(tasks, list):
-        raise DataError(f"{path}: got {type(tasks).__name__}; expected the list of tasks that Label Studio exports")
+        raise DataError(f"{path}: got {kind_of(tasks)}; expected the list of tasks that Label Studio exports")
     for number, task in enumerate(tasks, start=1):
         where = f"{path}, task {number}"
         if not isinstance(task, dict):
@@ -199,15 +199,15 @@ def _regions(
     regions: Iterable[Mapping[str, Any]], text: str, evidence: Collection[str], where: str
 ) -> Iterator[tuple[int, int]]:
     for region in regions:
+        start, end = region["start"], region["end"]
+        if type(start) is not int or type(end) is not int or start < 0:
+            raise DataError(f"{where}: got the span [{shown(start)}, {shown(end)}); expected whole numbers from 0")
         name = next((name for name in ("labels", "hypertextlabels") if region.get(name)), "labels")
         labels = _field(region, name, list, where, "a list of labels", [])
         if not all(isinstance(label, str) for label in labels):
             raise DataError(f"{where}, field {name!r}: got {shown(labels)}; expected a list of labels")
         if evidence and not any(label in evidence for label in labels):
             continue
-        start, end = region["start"], region["end"]
-        if type(start) is not int or type(end) is not int:
-            raise DataError(f"{where}: got the span [{shown(start)}, {shown(end)}); expected whole numbers")
         said = _field(region, "text", str, where, "the words of the span", None)
         if said is not None and (text[start:end], end - start) != (said, len(said)):
             # A browser counts in units of UTF-16, where a character beyond the first 65,536 is two.
@@ -228,7 +228,7 @@ def _person(of: Mapping[str, Any], field: str, where: str) -> str | None:
     """A name from a tool's account, which is a name, a number or (Label Studio) an object; None where there is none."""
     value = of.get(field)
     if isinstance(value, Mapping):
-        value = next((value[name] for name in ("email", "username", "id") if value.get(name)), None)
+        value = next((value[name] for name in ("email", "username", "id") if value.get(name)), value or None)
     if value is None or value == "":
         return None
     if not isinstance(value, (str, int)) or isinstance(value, bool):
@@ -258,7 +258,7 @@ def _doccano(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
 
 
 def _brat(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
-    files = sorted(path.rglob("*.ann")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.ann")) if is_folder(path) else [path]
     if not files:
         raise DataError(f"{path}: no .ann file; expected a folder of brat's .txt and .ann files")
     for file in files:

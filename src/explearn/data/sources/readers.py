@@ -174,9 +174,12 @@ def find_source(data_dir: str | Path, name: str) -> Path:
     Raises DataError when there is none, or when several files differ only in their ending.
     """
     path = Path(data_dir) / name
-    if path.exists():
-        return path
-    found = _with_endings(path)
+    try:
+        if path.exists():
+            return path
+        found = _with_endings(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if not found:
         raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
     return found

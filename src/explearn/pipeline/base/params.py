@@ -12,12 +12,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
-from explearn.core.documents import read_yaml
+from explearn.core.documents import kind_of, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info, learned_sections, list_explainers, set_variants
@@ -330,11 +329,9 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
 
     Raises ParamsError naming the file, the parameter, what was got and what was expected.
     """
-    if not Path(path).exists():
-        raise ParamsError(f"{path}: no such file; run from the project's root or give --params")
-    raw = read_yaml(path)
+    raw = read_yaml(path, hint="; run from the project's root or give --params")
     if not isinstance(raw, dict):
-        raise ParamsError(f"{path}: got {type(raw).__name__}; expected a mapping of parameters")
+        raise ParamsError(f"{path}: got {kind_of(raw)}; expected a mapping of parameters")
     try:
         return Params.of(raw)
     except ValidationError as error:

@@ -24,7 +24,7 @@ TaskOption = Annotated[
 
 def _max_tokens(value: str) -> str:
     if value != "auto" and not whole_number(value):
-        raise typer.BadParameter(f"got {value!r}; expected a positive number of sub-tokens, or auto")
+        raise typer.BadParameter(f"got {value[:40]!r}; expected a positive number of sub-tokens, or auto")
     return value
 
 
