@@ -42,7 +42,8 @@ def check_config(config: Any, name: str) -> None:
         raise ModelError(f"{name}: its classes are numbered {', '.join(str(i) for i in list(names)[:20])}; {expected}")
     if (problem := label_problem([str(names[i]) for i in numbers])) is not None:
         raise ModelError(f"{name}: {problem}, in its config.json (id2label)")
-    if getattr(config, "num_hidden_layers", 1) < 1:
+    layers = getattr(config, "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:
         raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
 
 

@@ -76,7 +76,7 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
     try:
         return Gate.model_validate(read_yaml(path))
     except ValidationError as error:
-        problems = ("{}: {}".format(".".join(map(str, p["loc"])) or "rules", p["msg"]) for p in error.errors())
+        problems = ("{}: {}".format(".".join(map(str, p["loc"]))[:80] or "rules", p["msg"]) for p in error.errors()[:5])
         raise ParamsError(f"{path}, {'; '.join(problems)}") from error
 
 

@@ -34,7 +34,7 @@ from explearn.core.sections import (
     TeachParams,
     members,
 )
-from explearn.core.settings import Fraction, Section, Seed, problem_sentence
+from explearn.core.settings import Fraction, Section, Seed, problems_sentence
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -293,9 +293,7 @@ class Params(Section):
                 checked: dict[str, Any] = section.model_validate(merged).model_dump()
                 return checked
             except ValidationError as error:
-                raise ParamsError(
-                    "; ".join(problem_sentence(problem, section) for problem in error.errors())
-                ) from error
+                raise ParamsError(problems_sentence(error, section)) from error
         if name in learned_sections():
             found: dict[str, Any] = self.section(name).model_dump()
             return found
@@ -336,9 +334,7 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
         return Params.of(raw)
     except ValidationError as error:
         root = with_sections(Params)
-        raise ParamsError(
-            "; ".join(f"{path}, {problem_sentence(problem, root)}" for problem in error.errors())
-        ) from error
+        raise ParamsError(problems_sentence(error, root, f"{path}, ")) from error
 
 
 def _known(name: str) -> MethodInfo:
