@@ -72,19 +72,26 @@ def _opened(
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a whole Parquet file ({first_line(error)}); create it again") from error
+        raise DataError(f"{path}: not a whole Parquet file ({_reason(error)}); create it again") from error
     with file:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"{path}: column {twice!r} is there twice; expected each once")
-        _check_size(file, path, columns, whole)
+        try:
+            _check_size(file, path, columns, whole)
+            leaves = [file.schema.column(i) for i in range(len(file.schema))]
+            strings = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"{path}: not a whole Parquet file ({_reason(error)}); create it again") from error
         if not coded:
             yield file
             return
-        leaves = [file.schema.column(i) for i in range(len(file.schema))]
-        strings = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         with pq.ParquetFile(path, read_dictionary=strings) as coded_file:
             yield coded_file
+
+
+def _reason(error: BaseException) -> str:
+    return "bytes that are not valid UTF-8" if isinstance(error, UnicodeDecodeError) else first_line(error)
 
 
 def _check_size(
@@ -133,9 +140,11 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
     parts = []
     for batch in _batches(path, ROWS_AT_ONCE, schema.names):
         try:
-            parts.append(pa.Table.from_batches([batch]).select(schema.names).cast(plain))
+            part = pa.Table.from_batches([batch]).select(schema.names).cast(plain)
+            part.validate(full=True)  # finds bytes that are not UTF-8, and lists that overlap
+            parts.append(part)
         except (pa.ArrowException, ValueError) as error:
-            raise DataError(f"{path}: damaged ({first_line(error)}); create it again") from error
+            raise DataError(f"{path}: damaged ({_reason(error)}); create it again") from error
     table = pa.concat_tables(parts) if parts else plain.empty_table()
     for field in schema:
         if not field.nullable and table.column(field.name).null_count:
@@ -175,7 +184,7 @@ def iter_rows(
         try:
             rows = batch.to_pylist()
         except (pa.ArrowException, ValueError, OverflowError) as error:
-            raise DataError(f"{path}, after row {number}: damaged ({first_line(error)}); create it again") from error
+            raise DataError(f"{path}, after row {number}: damaged ({_reason(error)}); create it again") from error
         for row in rows:
             number += 1
             yield number, row
@@ -200,7 +209,7 @@ def _batches(
                     size += sum(decoded_bytes(column) for column in batch.columns)
                 except (pa.ArrowException, OSError, ValueError) as error:
                     raise DataError(
-                        f"{path}, after row {number}: damaged ({first_line(error)}); create it again"
+                        f"{path}, after row {number}: damaged ({_reason(error)}); create it again"
                     ) from error
                 if size > limit:
                     raise _too_large(path, size, limit)
