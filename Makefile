@@ -29,7 +29,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params index test faults lint format lock bench hooks clean
+.PHONY: help install repro params index test faults fuzz lint format lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,9 @@ test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 
 faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less)
 	python scripts/faults $(ARGS)
+
+fuzz: install ## give readers, importers and the aligner any bytes for five minutes (ARGS="--minutes 1")
+	python scripts/fuzz.py $(ARGS)
 
 lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .

@@ -237,7 +237,9 @@ class TestBadInput:
         assert "expected a fine-tuned sequence classifier" in complaint(explain(tmp_path, "a"))
 
     def test_standard_input_that_is_no_utf_8(self, tiny_folder: Path) -> None:
-        assert "standard input: byte 5 is not valid utf-8" in complaint(explain(tiny_folder, stdin=b"lazy \xff dog\n"))
+        assert "standard input, line 1: byte 5 is not valid UTF-8" in complaint(
+            explain(tiny_folder, stdin=b"lazy \xff dog\n")
+        )
 
     @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
     def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:

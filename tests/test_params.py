@@ -121,7 +121,7 @@ class TestBadInput:
     def test_no_yaml(self, tmp_path: Path, content: str) -> None:
         assert "not valid YAML" in complaint(tmp_path, content)
 
-    @pytest.mark.parametrize(("content", "kind"), [("", "NoneType"), ("- a", "list"), ("3", "int")])
+    @pytest.mark.parametrize(("content", "kind"), [("", "nothing"), ("- a", "list"), ("3", "int")])
     def test_no_mapping(self, tmp_path: Path, content: str, kind: str) -> None:
         assert f"got {kind}; expected a mapping of parameters" in complaint(tmp_path, content)
 

@@ -195,7 +195,7 @@ class TestDamage:
         ("content", "words"),
         [
             (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "got lists or objects inside one another beyond"),
-            (b'{"a": ' + b"7" * 5000 + b"}", "got a whole number too long to be read; expected at most 4,300 digits"),
+            (b'{"a": ' + b"7" * 5000 + b"}", "got a whole number too long to be read; expected at most 100 digits"),
         ],
         ids=["deep", "long"],
     )

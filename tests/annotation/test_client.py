@@ -15,8 +15,8 @@ import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 from explearn.annotation.llm import client as client_module
 from explearn.annotation.llm.budget import Budget, BudgetError, Meter, Price, Spent, parse_prices
-from explearn.annotation.llm.client import ChatClient, Completion, EndpointError, Form, NoAnswerError, RefusedError
-from explearn.annotation.llm.endpoint import Endpoint
+from explearn.annotation.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
+from explearn.annotation.llm.endpoint import Endpoint, EndpointError
 from explearn.core.errors import ParamsError
 
 KEY = 'sk-Zx"9/secret+key'
@@ -353,5 +353,5 @@ class TestTheKey:
         assert only(results).content == "[key] and [key]"
 
     def test_is_in_no_description_of_the_endpoint(self) -> None:
-        endpoint = Endpoint.from_environment({"EXPLEARN_LLM_BASE_URL": "http://h/v1", "EXPLEARN_LLM_API_KEY": KEY})
+        endpoint = Endpoint.from_environment({"EXPLEARN_LLM_BASE_URL": "https://h/v1", "EXPLEARN_LLM_API_KEY": KEY})
         assert KEY not in f"{endpoint} {endpoint!r} {endpoint.key} {endpoint.key!r}"

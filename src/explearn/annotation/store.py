@@ -125,8 +125,12 @@ def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
 def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:
     # Locked from the reading on: what another import adds meanwhile would be lost.
     with locked(path):
-        kept = [dict(row.values) for row in read_file(path)] if path.exists() else []
-        merged = {(row.get("id"), row.get("annotator")): row for row in kept}
+        merged: dict[tuple[object, object], dict[str, object]] = {}
+        for row in read_file(path) if path.exists() else ():
+            for name in ("id", "annotator"):
+                if not isinstance(row.value(name)[1], str):
+                    raise row.error(name, row.values[name], "a text")
+            merged[row.values["id"], row.values["annotator"]] = dict(row.values)
         new = {(row["id"], row["annotator"]): row for row in rows}
         replaced = len(merged.keys() & new.keys())
         write_rows(path, {**merged, **new}.values())

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from explearn.annotation.llm.asking import Estimate, Question, estimate
@@ -30,12 +28,14 @@ from explearn.annotation.people.imports import READERS, import_marks
 from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import rationale_row, write_rows
 from explearn.annotation.task import TaskMarks
+from explearn.cli.printing import console, printed
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Rationale
 from explearn.core.sections import LLMParams
 from explearn.core.seeds import hash_order
 from explearn.core.settings import check_section
 from explearn.core.storage import check_output, locked, write_json
+from explearn.core.visible import visible
 from explearn.data.agreement import agreement_metrics
 from explearn.data.rationales import merge_annotators
 from explearn.data.sources.splits import subsample
@@ -73,14 +73,10 @@ def _changed(settings: LLMParams, **options: Any) -> LLMParams:
     return LLMParams.model_validate(values)
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
-
-
 def prompts(name: str | None, task: str | None, params_file: Path) -> None:
     if name is None:
         for found, summary in list_prompts().items():
-            _console().print(f"[bold cyan]{found}[/bold cyan]  {escape(summary)}")
+            console().print(f"[bold cyan]{found}[/bold cyan]  {printed(summary)}")
         return
     if task is None:
         raise ParamsError("--task: got none; expected the task whose texts and labels fill the prompt")
@@ -88,7 +84,7 @@ def prompts(name: str | None, task: str | None, params_file: Path) -> None:
     prompt = task_prompt(marks, marks.llm, name)
     print(f"{prompt.name}, version {prompt.version}, {len(prompt.shots)} examples")
     for message in prompt.messages(marks.examples[0]):
-        print(f"\n--- {message['role']}\n{message['content']}")
+        print(visible(f"\n--- {message['role']}\n{message['content']}"))
 
 
 def calibrate(
@@ -146,7 +142,7 @@ def calibrate(
     figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
     write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
     _print_candidates(candidates, best)
-    _console().print(f"{escape(why)}\n{escape(str(target))}: all figures")
+    console().print(f"{printed(why)}\n{printed(str(target))}: all figures")
 
 
 def _money(answers: Sequence[CachedAnswer], meter: Meter) -> float | None:
@@ -175,8 +171,8 @@ def _print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
         shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
         cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
         style = "bold" if c is best else None
-        table.add_row(escape(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
-    _console().print(table)
+        table.add_row(printed(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
+    console().print(table)
 
 
 def _figure(value: float | None) -> str:
@@ -207,13 +203,15 @@ def run(
         return
     annotated, summary, asked = annotate(marks, settings, params.seed, bounds)
     if summary is None:
-        _console().print("no text to ask about: people have marked all of them, or there are none of these labels")
+        console().print("no text to ask about: people have marked all of them, or there are none of these labels")
         return
     _print_summary(summary, bounds.meter)
     if out is not None:
         words = {example.id: example.all_words for example in marks.examples}
         write_rows(out, [rationale_row(r, words[r.example_id]) for r in to_rationales(annotated, asked)])
-        _console().print(f"{escape(str(out))}: {summary.fates['kept']:,} rationales by {escape(annotator_name(asked))}")
+        console().print(
+            f"{printed(str(out))}: {summary.fates['kept']:,} rationales by {printed(annotator_name(asked))}"
+        )
 
 
 def _print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
@@ -228,22 +226,22 @@ def _print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Mete
 
 
 def _print_summary(summary: Summary, meter: Meter) -> None:
-    console = _console()
+    screen = console()
     name = f"{summary.model} with {summary.prompt} (version {summary.version}, {summary.shots} examples)"
-    console.print(f"[bold]{escape(name)}[/bold]: {summary.texts:,} texts")
+    screen.print(f"[bold]{printed(name)}[/bold]: {summary.texts:,} texts")
     for fate in FATES:
         if summary.fates[fate]:
-            console.print(f"  {summary.fates[fate]:>7,}  {FATE_WORDS[fate]}")
+            screen.print(f"  {summary.fates[fate]:>7,}  {FATE_WORDS[fate]}")
     quotes = summary.quotes
-    console.print(
+    screen.print(
         f"quotes: {quotes['exact']:,} as in the text, {quotes['insensitive']:,} but for case and punctuation, "
         f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
     )
     length = "-" if summary.mean_length is None else f"{summary.mean_length:.2f}"
-    console.print(f"answers mended: {summary.repaired:,}; words marked a text, mean: {length}")
+    screen.print(f"answers mended: {summary.repaired:,}; words marked a text, mean: {length}")
     spent = meter.spent
     cost = f", cost {spent.money:,.4f}" if meter.prices else ""
-    console.print(
+    screen.print(
         f"this run: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
         f"{spent.output_tokens:,} written{cost}"
     )
@@ -293,7 +291,7 @@ def sheet(
 
 def _write(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
     write_new_sheet(out, kind, title, rows)
-    _console().print(f"{escape(str(out))}: {len(rows):,} texts")
+    console().print(f"{printed(str(out))}: {len(rows):,} texts")
 
 
 def _sample(rows: Mapping[str, SheetRow], marks: TaskMarks, count: int, seed: int) -> list[SheetRow]:
@@ -355,12 +353,12 @@ def _import(
         if rationales:
             _report(file, len(rationales), noun, store.add(file, rationales, examples))
     if untouched:
-        _console().print(f"{untouched:,} texts that nobody has touched are left out")
+        console().print(f"{untouched:,} texts that nobody has touched are left out")
 
 
 def _report(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
     instead = f", {replaced:,} in the place of earlier ones" if replaced else ""
-    _console().print(f"{escape(str(file))}: {count:,} {noun}{more}{instead}")
+    console().print(f"{printed(str(file))}: {count:,} {noun}{more}{instead}")
 
 
 def _check_new(path: Path, rationales: Sequence[Rationale], marks: TaskMarks, target: Path) -> None:
@@ -391,12 +389,12 @@ def agreement(tasks: Sequence[str], params_file: Path) -> None:
         found: Any = agreement_metrics(marks.rationales, marks.examples, split, params.rationale_agreement)
         everyone = f"all {found['annotators']}"
         table.add_row(
-            escape(task), everyone, f"{found['alpha_texts']:,}", _figure(found["alpha"]), _figure(found["pairwise_f1"])
+            printed(task), everyone, f"{found['alpha_texts']:,}", _figure(found["alpha"]), _figure(found["pairwise_f1"])
         )
         for pair, figures in found["alpha_by_pair"].items():
             texts, alpha, f1 = figures["texts"], figures["alpha"], figures["pairwise_f1"]
-            table.add_row("", escape(pair), f"{texts:,}", _figure(alpha), _figure(f1))
-    _console().print(table)
+            table.add_row("", printed(pair), f"{texts:,}", _figure(alpha), _figure(f1))
+    console().print(table)
 
 
 def adjudicate(task: str, out: Path, params_file: Path) -> None:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-import yaml
 from pydantic import BaseModel
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
+from explearn.core.documents import parse_yaml
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution
-from explearn.core.storage import json_text
+from explearn.core.visible import visible, visible_json
 from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer
 from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
@@ -181,10 +181,10 @@ def explain(
         for attribution, answer in zip(explained, answers, strict=False):
             if as_json:
                 record = attribution.to_record() | ({} if answer is None else {"answer": answer})
-                print(json_text(record, ascii_only=not _speaks_unicode()))
+                print(visible_json(record, ascii_only=not _speaks_unicode()))
             else:
                 if answer is not None:
-                    console.print(Text(f"answer: {answer}"))
+                    console.print(Text(visible(f"answer: {answer}")))
                 console.print(_rendered(attribution))
 
 
@@ -287,10 +287,14 @@ def _speaks_unicode() -> bool:
 
 def _lines() -> list[str]:
     """Texts from standard input, one a line."""
-    try:
-        return [line.rstrip("\n") for line in sys.stdin]
-    except UnicodeDecodeError as error:
-        raise DataError(f"standard input: byte {error.start} is not valid {error.encoding}") from error
+    lines = []
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"standard input, line {number}: byte {error.start} is not valid UTF-8") from error
+        lines.append(line.rstrip("\r\n"))
+    return lines
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
@@ -300,9 +304,11 @@ def _options(pairs: list[str]) -> dict[str, Any]:
         if not separator or not name:
             raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
         try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ParamsError(f"--option {name}: got {value!r}; expected a number, a word or a YAML value") from error
+            options[name] = parse_yaml(value)
+        except ValueError as error:
+            raise ParamsError(
+                f"--option {name}: got {value[:60]!r}; expected a number, a word or a YAML value ({error})"
+            ) from error
     return options
 
 
@@ -314,20 +320,20 @@ def _rendered(attribution: Attribution) -> Text:
     head = f"{attribution.target} ({attribution.answer()})"
     if attribution.target != attribution.predicted:
         head = f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
-    text = Text(f"{attribution.method}: {head}\n", style="bold")
+    text = Text(visible(f"{attribution.method}: {head}\n"), style="bold")
     largest = max(abs(float(score)) for score in attribution.filled(0.0)) or 1.0
     scored = []
     for word, score, read in zip(attribution.words, attribution.scores, attribution.read, strict=True):
         if not read:
-            text.append(word, style="dim")
+            text.append(visible(word), style="dim")
         else:
             scored.append((word, score))
             strength = int(160 * abs(float(score)) / largest)
             shade = f"rgb(0,{strength},0)" if score >= 0 else f"rgb({strength},0,0)"
-            text.append(word, style=f"default on {shade}" if strength > 24 else "")
+            text.append(visible(word), style=f"default on {shade}" if strength > 24 else "")
         text.append(" ")
     ranked = sorted(scored, key=lambda item: -item[1])
-    text.append("\n" + "  ".join(f"{word} {score:+.4f}" for word, score in ranked[:8]) + "\n", style="dim")
+    text.append("\n" + "  ".join(f"{visible(word)} {score:+.4f}" for word, score in ranked[:8]) + "\n", style="dim")
     if attribution.unaligned:
         text.append(f"{attribution.unaligned:,} of {len(attribution.words):,} words were not read\n", style="dim")
     return text

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from explearn.core.errors import DeviceError, ParamsError
+from explearn.core.settings import MOST, whole_number
 
 if TYPE_CHECKING:
     import torch
@@ -48,8 +49,9 @@ class ComputeOptions:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise ParamsError(f"precision: got {self.precision!r}; expected one of {', '.join(PRECISIONS)}")
-        if self.max_tokens != "auto" and (not isinstance(self.max_tokens, int) or self.max_tokens < 1):
-            raise ParamsError(f"max-tokens: got {self.max_tokens!r}; expected a positive number of sub-tokens, or auto")
+        tokens = self.max_tokens
+        if tokens != "auto" and (type(tokens) is not int or not 1 <= tokens <= MOST):
+            raise ParamsError(f"max-tokens: got {tokens!r}; expected a positive number of sub-tokens, or auto")
 
     def resolve_device(self) -> torch.device:
         """Raises DeviceError when the device named is unknown or not on this machine."""
@@ -61,7 +63,8 @@ class ComputeOptions:
                 return torch.device("cuda")
             return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
         kind, _, index = name.partition(":")
-        if kind not in ("cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdigit())):
+        numbered = kind == "cuda" and whole_number(index, 9999) is not None
+        if kind not in ("cpu", "cuda", "mps") or (index and not numbered):
             raise DeviceError(f"device {name!r} is not known; expected auto, cpu, cuda, cuda:N or mps")
         if kind == "cuda":
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0

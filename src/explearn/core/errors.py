@@ -6,6 +6,8 @@ import difflib
 import os
 from collections.abc import Iterable
 
+from explearn.core.visible import visible
+
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text that is not blank, else its type; some libraries' errors have many."""
@@ -48,6 +50,10 @@ class ExplearnError(Exception):
     """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message, safe to print: what it repeats of a file or a server may hold a terminal's commands."""
+        return visible(super().__str__())
 
 
 class DataError(ExplearnError):

@@ -7,6 +7,7 @@ All three are about words: a rationale marks words and an attribution scores the
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, cast, get_args
@@ -42,6 +43,27 @@ separator); every tokenizer would turn them into one unknown token or hundreds o
 def is_unicode(text: str) -> bool:
     """Whether `text` is free of lone surrogates (halves of UTF-16 pairs, stray bytes), which no file format takes."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def label_problem(labels: Sequence[str]) -> str | None:
+    """What is wrong with the names of classes: one is empty, no valid Unicode, or cannot be told from another.
+
+    Names that differ only in how Unicode puts a letter together (e with an accent, as one character or as two) look the
+    same to everybody, and a file says the one or the other by chance.
+    """
+    seen: dict[str, str] = {}
+    for label in labels:
+        if not label.strip():
+            return f"got the label {label!r}; expected a name"
+        if not is_unicode(label):
+            return f"got the label {label!r}; expected valid Unicode"
+        other = seen.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            return f"got the labels {other!a} and {label!a}, which read the same; expected one of them"
+    if len(seen) != len(labels):
+        twice = next(label for label in labels if list(labels).count(label) > 1)
+        return f"got the label {twice!r} twice; expected each once"
+    return None
 
 
 def check_words(words: tuple[str, ...], field: str = "words") -> None:

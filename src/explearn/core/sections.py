@@ -12,7 +12,16 @@ from pydantic import Field
 
 from explearn.core.errors import ParamsError
 from explearn.core.records import RationaleKind, Split
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Section
+from explearn.core.settings import (
+    MOST_ROUNDS,
+    MOST_UNITS,
+    Fraction,
+    OpenFraction,
+    PositiveInt,
+    Rounds,
+    Section,
+    Units,
+)
 
 ENSEMBLE = "ensemble:"
 """How the name of a teacher begins that is several methods."""
@@ -117,7 +126,7 @@ class LLMParams(Section):
     max_texts: PositiveInt | None = None
     """Most texts a split, drawn by seed in the labels' own proportions."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    max_tokens: Annotated[int, Field(ge=16)] = 600
+    max_tokens: Annotated[int, Field(ge=16, le=MOST_ROUNDS)] = 600
     """Longest answer, in tokens."""
     fuzzy_threshold: Annotated[float, Field(ge=50, le=100)] = 90.0
     """Least likeness (0 to 100) at which a misspelt quote counts as words of the text; 100: never."""
@@ -136,18 +145,18 @@ class RationaleParams(Section):
 
 
 class FinetuneParams(Section):
-    epochs: PositiveInt = 6
+    epochs: Rounds = 6
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
     """Share of all steps in which the learning rate rises."""
-    batch_size: PositiveInt = 32
+    batch_size: Units = 32
     """Examples per step."""
-    max_length: Annotated[int, Field(ge=8)] = 256
+    max_length: Annotated[int, Field(ge=8, le=MOST_ROUNDS)] = 256
     """Most sub-tokens per text, special tokens included; longer texts are cut."""
     class_weights: Literal["balanced", "none"] = "balanced"
     """balanced: each class weighs n / (C n_c) in the loss."""
-    patience: PositiveInt = 2
+    patience: Rounds = 2
     """Epochs without a better validation metric (see `selection`) before training stops."""
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
@@ -173,7 +182,7 @@ class DistilParams(Section):
     teachers: list[str] = Field(default_factory=list)
     """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
     formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
-    seeds: PositiveInt = 3
+    seeds: Rounds = 3
     """Students a teacher and formulation; the other options are those of `l2e`."""
     percent: Annotated[int, Field(ge=1, le=100)] = 30
     """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
@@ -184,23 +193,23 @@ class DistilParams(Section):
 class SimulatabilityParams(Section):
     enabled: bool = True
     """Train the students; the costliest metric."""
-    dimensions: PositiveInt = 32
+    dimensions: Units = 32
     """Principal components of the classifier's word embeddings that the student reads."""
-    steps: PositiveInt = 50
+    steps: Rounds = 50
     """Steps of Adam, each on all training texts."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.05
     weight: Annotated[float, Field(ge=0)] = 1.0
     """Of the divergence between explanation and the student's attention, beside its cross-entropy (IvRA eq. 7)."""
-    folds: Annotated[int, Field(ge=2)] = 2
+    folds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] = 2
     """Parts of the texts; a student learns from all but one of them and is tested on that one."""
-    repeats: PositiveInt = 5
+    repeats: Rounds = 5
     """Partitions into folds, each drawn separately."""
 
 
 class EvaluateParams(Section):
     protocol: Literal["default", "aml", "eraser"] = "default"
     """Which paper's counts and means faithfulness follows; see `explearn.metrics.faithfulness`."""
-    bootstrap_samples: Annotated[int, Field(ge=100)] = 1000
+    bootstrap_samples: Annotated[int, Field(ge=100, le=100_000)] = 1000
     confidence: OpenFraction = 0.95
     removal: Literal["delete", "mask"] = "delete"
     """How words leave the text for comprehensiveness and sufficiency. Log-odds always masks."""
@@ -210,11 +219,11 @@ class EvaluateParams(Section):
     """The share of the single comprehensiveness, sufficiency and log-odds figures, and of L2E's, in percent."""
     significance: OpenFraction = 0.05
     """A method is tied with the best where Holm's corrected p-value of the difference is at least this."""
-    neighbours: PositiveInt = 3
+    neighbours: Units = 3
     """Most similar texts that stability compares a text with."""
-    consistency_batch: Annotated[int, Field(ge=3)] = 64
+    consistency_batch: Annotated[int, Field(ge=3, le=MOST_UNITS)] = 64
     """Most texts whose distances are correlated together."""
-    infidelity_samples: Annotated[int, Field(ge=0)] = 10
+    infidelity_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 10
     """Random sets of words masked in each text, the same for all methods; 0 leaves infidelity out."""
     simulatability: SimulatabilityParams = SimulatabilityParams()
 
@@ -226,7 +235,7 @@ class SanityParams(Section):
     """Test texts explained again on every perturbed model."""
     cascade: bool = False
     """Randomise the classifier from its head downwards, one more part at a time; otherwise only all of it at once."""
-    noise_samples: Annotated[int, Field(ge=0)] = 3
+    noise_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 3
     """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
     noise_radius: Annotated[float, Field(gt=0)] = 0.02
     """Largest change of an embedding's entry (captum's default), in the embeddings' own unit."""

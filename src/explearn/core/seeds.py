@@ -7,6 +7,9 @@ import random
 import threading
 from collections.abc import Iterable
 
+from explearn.core.errors import ParamsError
+from explearn.core.settings import LARGEST_SEED
+
 RANDOM_LOCK = threading.RLock()
 """Held where a library draws from the global generators, which are set to a seed and put back: one thread at a time.
 
@@ -20,10 +23,12 @@ def hash_order(ids: Iterable[str], seed: int) -> list[str]:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's global generators."""
+    """Seed Python's, NumPy's and torch's global generators. Raises ParamsError for what is no seed."""
     import numpy as np
     import torch
 
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise ParamsError(f"seed: got {seed!r}; expected a whole number from 0 to {LARGEST_SEED}")
     random.seed(seed)
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed)
     torch.manual_seed(seed)

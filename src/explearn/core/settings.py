@@ -14,7 +14,38 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 
-PositiveInt = Annotated[int, Field(ge=1)]
+MOST = 10**9
+"""Largest count of anything; what is larger is a slip of the keyboard, or more than a machine holds."""
+
+
+def whole_number(text: str, most: int = MOST) -> int | None:
+    """The number that a text of ASCII digits writes; None for any other text, and for more than `most`.
+
+    `str.isdigit` alone says yes to "\u00b2", which is no number.
+    """
+    digits = text.strip()
+    usable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most
+    return int(digits) if usable else None
+
+
+PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+
+MOST_ROUNDS = 10**6
+"""Most passes, steps, trials or samples."""
+
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+"""Epochs, steps, samples and their like."""
+
+MOST_UNITS = 2**16
+"""Largest size of a layer, a batch or a model's part. Twice of it in each direction fill the memory of a machine."""
+
+Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
+"""Width, heads, layers, batch size and their like."""
+
+LARGEST_SEED = 2**32 - 1
+"""NumPy takes no larger one."""
+
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 
 
 class Section(BaseModel):
@@ -24,6 +55,10 @@ class Section(BaseModel):
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False, use_attribute_docstrings=True
     )
 
+
+SHOWN_PROBLEMS = 5
+SHOWN_CHARS = 80
+"""Most problems told at once, and characters of a value."""
 
 SectionT = TypeVar("SectionT", bound=Section)
 
@@ -36,18 +71,31 @@ def check_section(section: type[SectionT], values: Mapping[str, Any]) -> Section
     try:
         return section.model_validate(dict(values))
     except ValidationError as error:
-        raise ParamsError("; ".join(problem_sentence(problem, section) for problem in error.errors())) from error
+        raise ParamsError(problems_sentence(error, section)) from error
 
 
-def problem_sentence(problem: Any, root: type[Section]) -> str:
-    where = ".".join(str(part) for part in problem["loc"]) or "parameters"
+def problems_sentence(error: ValidationError, root: type[Section], before: str = "") -> str:
+    """What is wrong with some values, the first problems of many; `before` stands before each."""
+    problems = error.errors()
+    listed = [f"{before}{_problem_sentence(problem, root)}" for problem in problems[:SHOWN_PROBLEMS]]
+    more = [f"and {len(problems) - SHOWN_PROBLEMS} more"] if len(problems) > SHOWN_PROBLEMS else []
+    return "; ".join(listed + more)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+
+
+def _problem_sentence(problem: Any, root: type[Section]) -> str:
+    where = ".".join(str(part) for part in problem["loc"])[: 2 * SHOWN_CHARS] or "parameters"
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"], root), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
         return f"{where}: no such parameter; {hint}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: got {problem['input']!r}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return f"{where}: got {_shown(problem['input'])}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _names_beside(location: tuple[int | str, ...], root: type[Section]) -> list[str]:

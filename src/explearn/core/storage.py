@@ -1,13 +1,11 @@
-"""Files between stages: Parquet with fixed schemas, JSON, JSON Lines with row numbers in every error.
+"""Files between stages: atomic writes, Parquet with fixed schemas; readers of JSON and of bare tables beside them.
 
 A file or folder appears under its name only once it is whole, see `explearn.core.writing`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from explearn.core.documents import read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.locks import locked
-from explearn.core.partials import check_output, odd_kind
+from explearn.core.partials import check_output
 from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
+from explearn.core.tables import METADATA_KEY, check_schema, open_parquet, read_metadata, read_table
 from explearn.core.writing import (
     atomic_folder,
     atomic_path,
@@ -70,72 +70,7 @@ ATTRIBUTION_SCHEMA = pa.schema(
     ]
 )
 
-METADATA_KEY = b"explearn"
-"""Key of the JSON document that describes a Parquet file's content, in the file's own metadata."""
-
 ROWS_PER_GROUP = 4096
-
-
-def check_readable(path: str | os.PathLike[str]) -> None:
-    """Raise DataError for a pipe, a socket or a device: reading one may never end."""
-    kind = odd_kind(path)
-    if kind not in (None, "a folder"):
-        raise DataError(f"{os.fspath(path)}: is {kind}; expected a regular file")
-
-
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Raises DataError when the file is missing, not UTF-8 or not JSON."""
-    check_readable(path)
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: not valid JSON ({error})") from error
-    except (RecursionError, ValueError) as error:
-        raise DataError(f"{path}: {_unreadable(error)}") from error
-
-
-def _unreadable(error: RecursionError | ValueError) -> str:
-    """Why Python does not read a document although it is JSON."""
-    if isinstance(error, RecursionError):
-        return "got lists or objects inside one another beyond what can be read; expected a few levels"
-    digits = sys.get_int_max_str_digits()
-    return f"got a whole number too long to be read; expected at most {digits:,} digits"
-
-
-def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (row number from 1, object) for each line that is not blank.
-
-    Raises DataError naming file and row for invalid UTF-8, invalid JSON, JSON nested too deeply or with a number too
-    long to be read, and a line that is no JSON object.
-    """
-    check_readable(path)
-    try:
-        handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    with handle:
-        for number, raw in enumerate(handle, start=1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}, row {number}: byte {error.start} is not valid UTF-8; expected UTF-8 JSON Lines"
-                ) from error
-            if not line.strip():
-                continue
-            try:
-                value = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{path}, row {number}: not valid JSON ({error.msg} at {error.colno})") from error
-            except (RecursionError, ValueError) as error:
-                raise DataError(f"{path}, row {number}: {_unreadable(error)}") from error
-            if not isinstance(value, dict):
-                raise DataError(f"{path}, row {number}: got {type(value).__name__}; expected a JSON object")
-            yield number, value
 
 
 @contextmanager
@@ -167,54 +102,6 @@ def write_table(
     with parquet_writer(target, schema, metadata) as writer:
         for start in range(0, len(rows), ROWS_PER_GROUP):
             writer.write_table(pa.Table.from_pylist(list(rows[start : start + ROWS_PER_GROUP]), schema=schema))
-
-
-@contextmanager
-def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file and check its columns and types against `schema`.
-
-    Raises DataError naming the file (missing, cut short, not Parquet) or the column that is missing or of another type.
-    """
-    check_readable(path)
-    try:
-        file = pq.ParquetFile(path)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: not a whole Parquet file ({reason}); create it again") from error
-    with file:
-        if schema is not None:
-            check_schema(file.schema_arrow, schema, path)
-        yield file
-
-
-def check_schema(found: pa.Schema, expected: pa.Schema, path: str | os.PathLike[str]) -> None:
-    for field in expected:
-        if field.name not in found.names:
-            raise DataError(
-                f"{path}: column {field.name!r} is missing; expected {', '.join(expected.names)}, "
-                f"got {', '.join(found.names)}"
-            )
-        got = found.field(field.name).type
-        if not got.equals(field.type):
-            raise DataError(f"{path}: column {field.name!r} has type {got}; expected {field.type}")
-
-
-def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
-    """Read a whole Parquet file; raises DataError as `open_parquet` does, also when a later page is damaged."""
-    with open_parquet(path, schema) as file:
-        try:
-            return file.read(columns=schema.names)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path}: damaged ({str(error).splitlines()[0]}); create it again") from error
-
-
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON document given to `parquet_writer`; empty when there was none."""
-    with open_parquet(path) as file:
-        raw = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
-    return dict(json.loads(raw))
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
@@ -268,6 +155,8 @@ def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | 
     rationales: list[Rationale] = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
         try:
+            if None in row["mask"]:
+                raise DataError("field 'mask' has an entry without a value; expected true or false")
             rationale = Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"]))
             if lengths is not None:
                 check_mask_length(rationale, lengths)
@@ -298,22 +187,23 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Raises DataError naming file and row (from 1) where a score is missing, one too many, or infinite."""
     attributions: list[Attribution] = []
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
-        scores = np.asarray(row["scores"], dtype=np.float32)
-        if len(scores) != len(row["words"]):
-            raise DataError(
-                f"{path}, row {number}, field 'scores' has {len(scores)} entries; "
-                f"expected {len(row['words'])}, one per word"
-            )
-        # NaN is a word without a score.
-        if np.isinf(scores).any():
-            raise DataError(f"{path}, row {number}, field 'scores' holds an infinite value")
+        for field, of in (("scores", "words"), ("token_scores", "tokens")):
+            if len(row[field]) != len(row[of]):
+                raise DataError(
+                    f"{path}, row {number}, field {field!r} has {len(row[field])} entries; "
+                    f"expected {len(row[of])}, one per {of.removesuffix('s')}"
+                )
+            values = np.asarray(row[field], dtype=np.float32)
+            # NaN is a word without a score.
+            if np.isinf(values).any() or (field == "token_scores" and np.isnan(values).any()):
+                raise DataError(f"{path}, row {number}, field {field!r} holds a value that is not finite")
         attributions.append(
             Attribution(
                 **{
                     **row,
                     "words": tuple(row["words"]),
                     "tokens": tuple(row["tokens"]),
-                    "scores": scores,
+                    "scores": np.asarray(row["scores"], dtype=np.float32),
                     "token_scores": np.asarray(row["token_scores"], dtype=np.float32),
                 }
             )
@@ -331,7 +221,6 @@ __all__ = [
     "attribution_row",
     "check_mask_length",
     "check_output",
-    "check_readable",
     "check_schema",
     "json_text",
     "locked",

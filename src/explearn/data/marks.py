@@ -5,10 +5,10 @@ These functions raise DataError saying what they got and expected; callers that 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
+from explearn.core.documents import parse_json
 from explearn.core.errors import DataError
 
 OPEN, CLOSE = "[[", "]]"
@@ -187,8 +187,8 @@ _RAISE = object()
 
 def _json(value: str, default: object = _RAISE) -> object:
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:  # not JSON, a number of thousands of digits, nested too deeply
+        return parse_json(value)
+    except ValueError as error:  # not JSON, a number of thousands of digits, nested too deeply
         if default is not _RAISE:
             return default
         raise DataError(f"got {value[:80]!r}; expected a list written as JSON") from error

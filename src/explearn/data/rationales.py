@@ -21,6 +21,9 @@ from explearn.data.marks import (
 )
 from explearn.data.sources.readers import RawRow, read_file
 
+COLUMNS = ("id", "annotator", "kind", "words", "rationale", "text", "pair", "spans")
+"""Of a file of rationales; others are not read."""
+
 
 def import_rationales(
     path: str | Path,
@@ -51,7 +54,7 @@ def import_rationales(
     read_mask = FORMATS[spec.format]
     rationales: list[Rationale] = []
     seen: dict[tuple[str, str], int] = {}
-    for row in read_file(path):
+    for row in read_file(path, COLUMNS):
         column, value = row.value("id")
         identifier = str(value)
         annotator = _stated(row, "annotator", spec.annotator)
@@ -68,7 +71,11 @@ def import_rationales(
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             raise row.error(column, identifier, f"the id of a text of this task{hint}")
         if row.values.get("words") is not None:
-            _check_words(row, "words", parse_word_list(row.values["words"]), example)
+            try:
+                words = parse_word_list(row.values["words"])
+            except DataError as error:
+                raise row.located("words", error) from error
+            _check_words(row, "words", words, example)
         mask = read_mask(row, example)
         kind = _stated(row, "kind", spec.kind)
         try:
@@ -85,6 +92,8 @@ def _stated(row: RawRow, column: str, default: str | None) -> str:
         value = default
     if value is None:
         raise row.error(column, value, f"a column {column!r}, or {column} in the parameters of this file")
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise row.error(column, value, "a text")
     return str(value)
 
 

@@ -66,7 +66,8 @@ class WordSignals:
     @property
     def read(self) -> NDArray[np.bool_]:
         """Which words the classifier read, bool, (words,): those with a signal."""
-        return ~np.isnan(self.scores).all(-1)
+        found: NDArray[np.bool_] = ~np.isnan(self.scores).all(-1)
+        return found
 
 
 def signals_table(rows: Sequence[WordSignals]) -> pa.Table:

@@ -18,14 +18,15 @@ from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, UnknownNameError, UnsupportedError
+from explearn.core.documents import kind_of
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
-from explearn.models.loading import load_trained
+from explearn.models.loading import check_config, load_trained
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 
@@ -63,11 +64,13 @@ class Classifier(Answers):
         compute: ComputeOptions | None = None,
         name: str = "",
     ) -> None:
-        """Raises ModelError for a tokenizer without character offsets or padding, and DeviceError."""
+        """Raises ModelError for a tokenizer without character offsets or padding, or classes that cannot be told
+        apart, and DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
         if tokenizer.pad_token_id is None:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer has no padding token; batches need one")
+        check_config(model.config, name or "the classifier")
         compute = compute or ComputeOptions()
         self.name = name
         self.device = compute.resolve_device()
@@ -206,6 +209,8 @@ class Classifier(Answers):
             if target not in self.labels:
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)
+        if isinstance(target, bool) or not isinstance(target, int | np.integer):
+            raise ParamsError(f"target: got {target!r}; expected the name of a class or its number")
         if not 0 <= target < len(self.labels):
             raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
         return target
@@ -366,11 +371,17 @@ def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
     """A text, its second segment and its id; raises DataError, naming `number`, for a word that cannot be used."""
     if isinstance(text, Example):
         return text.text, text.pair_text, text.id
-    first, second = text if isinstance(text, tuple) else (text, None)
-    for segment in (first, second):
-        if segment is not None:
-            try:
-                check_words(tuple(segment.split()), "text")
-            except DataError as error:
-                raise DataError(f"text {number}: {error}") from error
+    segments: Sequence[Any] = text if isinstance(text, tuple) else (text, None)
+    if len(segments) != 2:
+        raise DataError(
+            f"text {number}: got a tuple of {len(segments)}; expected a text, a pair of texts or an Example"
+        )
+    first, second = segments
+    for segment in (first,) if second is None else (first, second):
+        if not isinstance(segment, str):
+            raise DataError(f"text {number}: got {kind_of(segment)}; expected a text, a pair of texts or an Example")
+        try:
+            check_words(tuple(segment.split()), "text")
+        except DataError as error:
+            raise DataError(f"text {number}: {error}") from error
     return first, second, ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import ModelError, first_line
+from explearn.core.documents import is_folder, kind_of, read_json
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.finite import check_weights
-from explearn.models.heads import Head, head_of
+from explearn.core.records import label_problem
+from explearn.models.heads import CLASSIFICATION, Head, head_of
 
 if TYPE_CHECKING:
     import transformers
@@ -29,6 +32,32 @@ def quiet_transformers() -> None:
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+def check_config(config: Any, name: str) -> None:
+    """Raise ModelError for a configuration without classes whose names can be told apart, or without layers."""
+    names: Mapping[int, Any] = config.id2label
+    expected = f"expected the names of its classes, numbered from 0, in {name}'s config.json (id2label)"
+    if not names:
+        raise ModelError(f"{name}: has no classes; {expected}")
+    numbers = list(range(len(names)))
+    if sorted(names, key=str) != sorted(numbers, key=str):
+        raise ModelError(f"{name}: its classes are numbered {', '.join(str(i) for i in list(names)[:20])}; {expected}")
+    if (problem := label_problem([str(names[i]) for i in numbers])) is not None:
+        raise ModelError(f"{name}: {problem}, in its config.json (id2label)")
+    layers = getattr(config, "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:
+        raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
+
+
+def _check_json(path: Path, name: str) -> None:
+    """Raise ModelError for a configuration that is missing, or no JSON object within the bounds."""
+    try:
+        found = read_json(path)
+    except DataError as error:
+        raise ModelError(f"{name}: cannot be loaded as a classifier ({error})") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}, not an object)")
+
+
 def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
     """A fine-tuned model, its tokenizer and the kind of its head.
 
@@ -40,17 +69,25 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
     """
     # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
     parent = Path(name).parent
-    if not Path(name).is_dir() and (
-        name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and parent.is_dir())
+    local = is_folder(name)
+    if not local and (
+        name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and is_folder(parent))
     ):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
+    if local:
+        _check_json(Path(name) / "config.json", name)
     quiet_transformers()
     import transformers
 
     try:
-        head = head_of(transformers.AutoConfig.from_pretrained(name, trust_remote_code=False))
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        head = head_of(config)
+        if head is CLASSIFICATION:
+            check_config(config, name)
         model, info = head.from_pretrained(name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except ModelError:
+        raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
         raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
     missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +11,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.settings import Section
-from explearn.core.storage import check_readable, read_json
 from explearn.metrics.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
@@ -75,16 +73,10 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
     Raises ParamsError naming file, rule, what was got and what was expected.
     """
-    check_readable(path)
     try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        return Gate.model_validate(raw)
-    except OSError as error:
-        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+        return Gate.model_validate(read_yaml(path))
     except ValidationError as error:
-        problems = ("{}: {}".format(".".join(map(str, p["loc"])) or "rules", p["msg"]) for p in error.errors())
+        problems = ("{}: {}".format(".".join(map(str, p["loc"]))[:80] or "rules", p["msg"]) for p in error.errors()[:5])
         raise ParamsError(f"{path}, {'; '.join(problems)}") from error
 
 
@@ -149,11 +141,11 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
     with closing(DVCFileSystem(rev=revision)) as project:
         for file in files:
             try:
-                found[file] = json.loads(project.read_text(file, encoding="utf-8"))
+                found[file] = parse_json(project.read_text(file, encoding="utf-8"))
             except FileNotFoundError:
                 continue
-            except json.JSONDecodeError as error:
-                raise DataError(f"{file} at {revision}: not valid JSON ({error})") from error
+            except ValueError as error:
+                raise DataError(f"{file} at {revision}: {error}") from error
             except DvcException as error:
                 raise DataError(f"{file} at {revision}: {first_line(error)}") from error
     return found

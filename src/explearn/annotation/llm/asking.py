@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from explearn.annotation.llm.answers import InvalidAnswerError, parse_answer
 from explearn.annotation.llm.budget import BudgetError, Meter, Price, Spent
 from explearn.annotation.llm.cache import AnswerCache, CachedAnswer
-from explearn.annotation.llm.client import ChatClient, EndpointError, NoAnswerError, RefusedError, worst_input_tokens
-from explearn.annotation.llm.endpoint import Endpoint
+from explearn.annotation.llm.client import ChatClient, NoAnswerError, RefusedError, worst_input_tokens
+from explearn.annotation.llm.endpoint import Endpoint, EndpointError
 from explearn.annotation.llm.prompts import BoundPrompt
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Example

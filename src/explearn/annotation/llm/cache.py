@@ -20,6 +20,7 @@ from types import TracebackType
 
 import filelock
 
+from explearn.core.documents import kind_of, parse_json
 from explearn.core.errors import DataError, first_line
 from explearn.core.records import Example, is_unicode
 
@@ -93,13 +94,11 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(line: bytes, where: str) -> CachedAnswer:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{where}: not valid JSON ({first_line(error)}); expected an answer as it was written"
-        ) from error
+        row = parse_json(line)
+    except ValueError as error:
+        raise DataError(f"{where}: {first_line(error)}; expected an answer as it was written") from error
     if not isinstance(row, dict):
-        raise DataError(f"{where}: got {type(row).__name__}; expected a JSON object")
+        raise DataError(f"{where}: got {kind_of(row)}; expected a JSON object")
     for name, kind in _TYPES.items():
         if type(row.get(name)) is not kind:
             expected = "a whole number" if kind is int else "a text"

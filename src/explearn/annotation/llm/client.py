@@ -26,8 +26,10 @@ import tenacity
 from openai.types.chat import ChatCompletion
 
 from explearn.annotation.llm.budget import Meter, Spent
-from explearn.annotation.llm.endpoint import API_KEY, BASE_URL, Endpoint
+from explearn.annotation.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
+from explearn.annotation.llm.transport import ReplyError, make_client
 from explearn.core.errors import ExplearnError
+from explearn.core.visible import visible
 
 Message = Mapping[str, str]
 
@@ -46,12 +48,11 @@ SHOWN_CHARS = 200
 MAX_ANSWER_CHARS = 20_000
 """What a server writes beyond this is not kept; answers have some hundred characters."""
 
+MOST_TOKENS = 10**9
+"""A count of tokens beyond this is none."""
+
 _REFUSALS = (400, 413, 415, 422, 501)
 _TRANSIENT = (408, 409, 425, 429)
-
-
-class EndpointError(ExplearnError):
-    """The server cannot be used: the address, the key or the model is wrong, or it asks for too long a pause."""
 
 
 class RefusedError(ExplearnError):
@@ -139,6 +140,7 @@ class ChatClient:
             api_key=endpoint.key.get_secret_value() or "-",
             timeout=timeout,
             max_retries=0,
+            http_client=make_client(endpoint, timeout),
         )
         # Taken from OPENAI_* variables, which are for another server.
         self._client.organization = self._client.project = None
@@ -228,12 +230,16 @@ class ChatClient:
                 actual = Spent(1, *used, self.meter.cost(self.model, *used))
         except (openai.APITimeoutError, TimeoutError):
             failure = _TransientError("timed out")
+        except EndpointError as error:
+            actual, failure = Spent(1), EndpointError(f"model {self.model!r}: {error}")
+        except ReplyError as error:
+            failure = _TransientError(self._shown(str(error)))
         except openai.APIStatusError as error:
             actual, failure = Spent(1), self._failure(error)
         except openai.OpenAIError as error:
             # What stands behind a broken connection says more than "Connection error."
             failure = _TransientError(self._shown(str(error.__cause__ or error)))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             failure = _TransientError(f"not the protocol's reply: {self._shown(str(error))}")
         finally:
             await self.meter.settle(worst, actual)
@@ -264,7 +270,7 @@ class ChatClient:
         return EndpointError(f"model {self.model!r}: HTTP {status}, {words}{hint.get(status, '')}")
 
     def _shown(self, words: str) -> str:
-        line = " ".join(self.endpoint.redact(words).split()) or "without a reason"
+        line = visible(" ".join(self.endpoint.redact(words).split())) or "without a reason"
         return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]}..."
 
 
@@ -292,7 +298,7 @@ def _read_reply(reply: Any) -> tuple[str, str, tuple[int, int] | None]:
         raise ValueError(f"content of type {type(content).__name__}")
     usage = getattr(reply, "usage", None)
     counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-    known = all(isinstance(count, int) and count >= 0 for count in counts)
+    known = all(isinstance(count, int) and 0 <= count <= MOST_TOKENS for count in counts)
     used = (int(counts[0] or 0), int(counts[1] or 0)) if known else None
     return content or "", str(choices[0].finish_reason or "stop"), used
 

@@ -15,14 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import jinja2
-import jinja2.sandbox
 import pydantic
-import yaml
 
 from explearn.annotation.llm.cache import answer_key
 from explearn.annotation.llm.quotes import quote_evidence
-from explearn.core.errors import ParamsError, UnknownNameError, first_line
+from explearn.annotation.llm.templates import TemplateProblem, fill_template
+from explearn.core.documents import read_bytes, read_yaml
+from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example
 from explearn.core.sections import LLMParams
 
@@ -180,8 +179,7 @@ def find_prompt(name: str) -> Path:
     Raises UnknownNameError, with near names, or ParamsError for a file that is not there.
     """
     if name.endswith((".yaml", ".yml")):
-        if not Path(name).is_file():
-            raise ParamsError(f"prompt {name!r}: no such file")
+        read_bytes(name, ParamsError)
         return Path(name)
     numbered = [(match, path) for path in FOLDER.glob("*-*.yaml") if (match := _NUMBERED.fullmatch(path.stem))]
     for match, path in sorted(numbered, key=lambda item: -int(item[0]["number"])):
@@ -192,11 +190,7 @@ def find_prompt(name: str) -> Path:
 
 def _read(path: Path) -> PromptFile:
     try:
-        return PromptFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+        return PromptFile.model_validate(read_yaml(path))
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"]) or "the file"
@@ -211,19 +205,18 @@ def bind_prompt(name: str, task: str, labels: Sequence[str], shots: Sequence[Sho
     """
     path = find_prompt(name)
     file = _read(path)
-    brief = yaml.safe_load((FOLDER / "tasks.yaml").read_text(encoding="utf-8")).get(task, {})
+    brief = read_yaml(FOLDER / "tasks.yaml").get(task, {})
     for label in settings.meanings:
         if label not in labels:
             raise UnknownNameError(f"label under rationales.{task}.llm.meanings", label, labels)
     known: Mapping[str, str] = {**brief.get("labels", {}), **settings.meanings}
     about = settings.about if settings.about is not None else brief.get("about", "")
-    environment = jinja2.sandbox.SandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True)
     try:
-        system = environment.from_string(file.system).render(
-            about=about, labels={label: known.get(label, "") for label in labels}
+        system = fill_template(
+            file.system, {"about": about, "labels": {label: known.get(label, "") for label in labels}}
         )
-    except jinja2.TemplateError as error:
-        raise ParamsError(f"{path}, system: cannot be filled ({first_line(error)})") from error
+    except TemplateProblem as error:
+        raise ParamsError(f"{path}, system: {error}") from error
     shape = "{" + ", ".join(_SHAPE[field] for field in file.order) + "}"
     form = FORMAT.format(example=shape, labels=", ".join(f'"{label}"' for label in labels))
     return BoundPrompt(

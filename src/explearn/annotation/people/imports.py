@@ -11,16 +11,19 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from explearn.core.documents import is_folder, kind_of, read_bytes, read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import check_readable, read_json, read_jsonl
 from explearn.data.alignment import word_spans
 from explearn.data.sources.readers import shown
 
 ID_FIELDS = ("example_id", "text_id", "id")
 """Fields in which a tool may carry the task's own ids."""
+
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,11 @@ def import_marks(
         first = seen.setdefault((example.id, name), marks.where)
         if first is not marks.where:
             raise DataError(f"{marks.where}: {name!r} has marked {example.id!r} in {first} too; expected it once")
-        rationales.append(Rationale(example.id, name, "human", _mask(marks, example)))
+        mask = _mask(marks, example)
+        try:
+            rationales.append(Rationale(example.id, name, "human", mask))
+        except DataError as error:
+            raise DataError(f"{marks.where}, {error}") from error
     return Imported(rationales, untouched)
 
 
@@ -131,30 +138,53 @@ def _mask(marks: ToolMarks, example: Example) -> tuple[bool, ...]:
 def _label_studio(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
     tasks = read_json(path)
     if not isinstance(tasks, list):
-        raise DataError(f"{path}: got {type(tasks).__name__}; expected the list of tasks that Label Studio exports")
+        raise DataError(f"{path}: got {kind_of(tasks)}; expected the list of tasks that Label Studio exports")
     for number, task in enumerate(tasks, start=1):
         where = f"{path}, task {number}"
         if not isinstance(task, dict):
             raise DataError(f"{where}: got {shown(task)}; expected a JSON object")
-        data = task.get("data", task)
-        text = data.get("text") if isinstance(data, dict) else None
-        if not isinstance(text, str):
-            raise DataError(f"{where}, field 'text': got {shown(text)}; expected the text")
+        data = task if "data" not in task else _field(task, "data", dict, where, "a JSON object")
+        text = _field(data, "text", str, where, "the text")
         ids = tuple(str(data[name]) for name in ID_FIELDS if name in data)
         if "annotations" not in task and "data" not in task:  # JSON-MIN: one row for each task and annotator
             marked: list[Any] = next((value for value in task.values() if _are_regions(value)), [])
             spans = tuple(_regions(marked, text, evidence, where))
-            yield ToolMarks(where, ids, text, spans, _person(task.get("annotator")), "annotator" in task)
+            yield ToolMarks(where, ids, text, spans, _person(task, "annotator", where), "annotator" in task)
             continue
-        for annotation in task.get("annotations") or ():
-            if not isinstance(annotation, dict):
-                raise DataError(f"{where}, field 'annotations': got {shown(annotation)}; expected JSON objects")
-            if annotation.get("was_cancelled"):
+        for annotation in _objects(task, "annotations", where):
+            if _field(annotation, "was_cancelled", bool, where, "true or false", False):
                 continue
-            results = annotation.get("result") or []
-            regions = [item["value"] for item in results if isinstance(item, dict) and _is_region(item.get("value"))]
-            spans = tuple(_regions(regions, text, evidence, where))
-            yield ToolMarks(where, ids, text, spans, _person(annotation.get("completed_by")), True)
+            # Beside marked regions there are results of other kinds: choices, relations.
+            values = [
+                _field(item, "value", dict, where, "a JSON object", {})
+                for item in _objects(annotation, "result", where)
+            ]
+            spans = tuple(_regions(filter(_is_region, values), text, evidence, where))
+            yield ToolMarks(where, ids, text, spans, _person(annotation, "completed_by", where), True)
+
+
+_MISSING: Any = object()
+
+
+def _field(
+    of: Mapping[str, Any], name: str, kind: type[Kind], where: str, expected: str, default: Any = _MISSING
+) -> Kind:
+    """A field of a tool's object. Raises DataError where it is of another kind, or missing and without a default."""
+    value = of.get(name)
+    if value is None and default is not _MISSING:
+        return default  # type: ignore[no-any-return]
+    if not isinstance(value, kind):
+        raise DataError(f"{where}, field {name!r}: got {shown(value)}; expected {expected}")
+    return value
+
+
+def _objects(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """A field that is a list of objects, or missing."""
+    found: list[Any] = _field(of, name, list, where, "a list of JSON objects", [])
+    for item in found:
+        if not isinstance(item, dict):
+            raise DataError(f"{where}, field {name!r}: got {shown(item)}; expected JSON objects")
+    return found
 
 
 def _is_region(value: object) -> bool:
@@ -169,14 +199,17 @@ def _regions(
     regions: Iterable[Mapping[str, Any]], text: str, evidence: Collection[str], where: str
 ) -> Iterator[tuple[int, int]]:
     for region in regions:
-        labels: Any = next((value for name in ("labels", "hypertextlabels") if (value := region.get(name))), [])
+        start, end = region["start"], region["end"]
+        if type(start) is not int or type(end) is not int or start < 0:
+            raise DataError(f"{where}: got the span [{shown(start)}, {shown(end)}); expected whole numbers from 0")
+        name = next((name for name in ("labels", "hypertextlabels") if region.get(name)), "labels")
+        labels = _field(region, name, list, where, "a list of labels", [])
+        if not all(isinstance(label, str) for label in labels):
+            raise DataError(f"{where}, field {name!r}: got {shown(labels)}; expected a list of labels")
         if evidence and not any(label in evidence for label in labels):
             continue
-        start, end = region["start"], region["end"]
-        if type(start) is not int or type(end) is not int:
-            raise DataError(f"{where}: got the span [{shown(start)}, {shown(end)}); expected whole numbers")
-        said = region.get("text")
-        if isinstance(said, str) and (text[start:end], end - start) != (said, len(said)):
+        said = _field(region, "text", str, where, "the words of the span", None)
+        if said is not None and (text[start:end], end - start) != (said, len(said)):
             # A browser counts in units of UTF-16, where a character beyond the first 65,536 is two.
             start, end = _from_utf16(text, start), _from_utf16(text, end)
             if text[start:end] != said:
@@ -191,11 +224,16 @@ def _from_utf16(text: str, offset: int) -> int:
     return len(encoded.decode("utf-16-le", "replace"))
 
 
-def _person(value: object) -> str | None:
-    """A name from Label Studio's account, which is a number or an object."""
+def _person(of: Mapping[str, Any], field: str, where: str) -> str | None:
+    """A name from a tool's account, which is a name, a number or (Label Studio) an object; None where there is none."""
+    value = of.get(field)
     if isinstance(value, Mapping):
-        value = next((value[name] for name in ("email", "username", "id") if value.get(name)), None)
-    return None if value is None else f"annotator-{value}" if isinstance(value, int) else str(value)
+        value = next((value[name] for name in ("email", "username", "id") if value.get(name)), value or None)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise DataError(f"{where}, field {field!r}: got {shown(value)}; expected a name or a number")
+    return f"annotator-{value}" if isinstance(value, int) else value
 
 
 def _doccano(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
@@ -211,14 +249,16 @@ def _doccano(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
                 item = [item.get("start_offset"), item.get("end_offset"), item.get("label")]
             if not (isinstance(item, Sequence) and len(item) == 3 and all(type(bound) is int for bound in item[:2])):
                 raise DataError(f"{where}: got the span {shown(item)}; expected [start, end, label]")
+            if item[2] is not None and not isinstance(item[2], (str, int)):
+                raise DataError(f"{where}: got the span {shown(item)}; expected a label as its third part")
             if not evidence or item[2] in evidence:
                 spans.append((item[0], item[1]))
         ids = tuple(str(row[name]) for name in ID_FIELDS if name in row)
-        yield ToolMarks(where, ids, text, tuple(spans), row.get("annotator") or None, False)
+        yield ToolMarks(where, ids, text, tuple(spans), _person(row, "annotator", where), False)
 
 
 def _brat(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
-    files = sorted(path.rglob("*.ann")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.ann")) if is_folder(path) else [path]
     if not files:
         raise DataError(f"{path}: no .ann file; expected a folder of brat's .txt and .ann files")
     for file in files:
@@ -232,13 +272,8 @@ def _brat(path: Path, evidence: Collection[str]) -> Iterator[ToolMarks]:
 
 def _read_text(path: Path) -> str:
     """Text of a file as it stands: brat counts every character, those of line ends too."""
-    check_readable(path)
     try:
-        return path.read_bytes().decode("utf-8")
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is not valid UTF-8; expected UTF-8") from error
 

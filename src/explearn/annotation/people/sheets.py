@@ -180,13 +180,14 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
     filled = FilledSheet([], [], [], 0)
     untouched = 0
     seen: dict[tuple[str, str], int] = {}
-    for row in read_file(path):
+    for row in read_file(path, COLUMNS):
         kind = row.value("sheet")[1]
         if kind not in SHEET_KINDS:
             raise row.error("sheet", kind, " or ".join(SHEET_KINDS))
-        example = by_id.get(_cell(row, "id")) or by_id.get(str(row.values["id"]))
+        identifier = row.value("id")[1]
+        example = by_id.get(_cell(row, "id")) or by_id.get(str(identifier))
         if example is None:
-            raise row.error("id", row.values["id"], "the id of a text of this task")
+            raise row.error("id", identifier, "the id of a text of this task")
         verdict = _cell(row, "verdict").strip().lower()
         if verdict not in ("", *VERDICTS):
             raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
@@ -208,26 +209,34 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
             raise row.error("verdict", verdict, expected)
         else:
             marks = filled.decisions if kind == "adjudicate" else filled.rationales
-            marks.append(Rationale(example.id, name, "human", mask))
+            try:
+                marks.append(Rationale(example.id, name, "human", mask))
+            except DataError as error:
+                raise DataError(f"{row.where}, {error}") from error
     return FilledSheet(filled.verdicts, filled.rationales, filled.decisions, untouched)
 
 
 def _cell(row: RawRow, column: str) -> str:
     value = row.values.get(column)
+    if value is not None and not isinstance(value, (str, int)):
+        raise row.error(column, value, "a text")
     return "" if value is None else _unguarded(str(value))
 
 
 def _mask(row: RawRow, column: str, example: Example) -> Mask:
+    value = row.values.get(column)
     try:
-        return parse_mask(_cell(row, column), len(example.all_words))
+        return parse_mask(value if isinstance(value, list) else _cell(row, column), len(example.all_words))
     except DataError as error:
         raise row.located(column, error) from error
 
 
 def _marks(row: RawRow, example: Example) -> Mask:
-    if _cell(row, "rationale").strip():
+    if isinstance(row.values.get("rationale"), list) or _cell(row, "rationale").strip():
         return _mask(row, "rationale", example)
-    raw = str(row.value("text")[1])
+    column, raw = row.value("text")
+    if not isinstance(raw, str):
+        raise row.error(column, raw, "a text with [[marks]]")
     for text in (raw, _unguarded(raw)):
         try:
             words, mask = parse_marked(text)

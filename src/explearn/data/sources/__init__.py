@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import SPLITS, Example, Rationale, Split
+from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
 from explearn.core.sections import SourceParams
 from explearn.data.sources.adapters import ADAPTERS, get_adapter
 from explearn.data.sources.mapping import Adapter, Dropped, MappedRow, Marks, one_of
@@ -103,9 +103,10 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
             raise ParamsError(
                 f"sources.{task}.splits: got several splits; expected a folder as path, not the file {path}"
             )
-        return {"train": read_file(path)}
+        return {"train": read_file(path, adapter.columns)}
     wanted = {s: (stem,) for s, stem in source.splits.items()} if source.splits else adapter.file_splits
-    return {split: read_file(file) for split, file in split_files(path, wanted, source.splits is not None).items()}
+    files = split_files(path, wanted, source.splits is not None)
+    return {split: read_file(file, adapter.columns) for split, file in files.items()}
 
 
 def _open_hub(
@@ -124,7 +125,7 @@ def _open_hub(
             config = own.config
     elif own and name == own.name:
         config, revision = config or own.config, revision or own.revision
-    return read_hub(name, config, revision, source.splits or (own.splits if own else None))
+    return read_hub(name, config, revision, source.splits or (own.splits if own else None), adapter.columns)
 
 
 def _read(
@@ -165,14 +166,22 @@ def _read(
 
 def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
     if adapter.labels is not None:
-        return list(adapter.labels)
+        labels = list(adapter.labels)
+        _check_labels(task, labels)
+        return labels
     labels = sorted({text.mapped.label for text in texts if text.split == "train"})
     if len(labels) < 2:
         raise DataError(f"source of task {task!r}: got {len(labels)} label(s) in train; expected two or more")
+    _check_labels(task, labels)
     for text in texts:
         if text.mapped.label not in labels:
             raise text.row.error("label", text.mapped.label, f"{one_of(text.mapped.label, labels)}, as train has")
     return labels
+
+
+def _check_labels(task: str, labels: list[str]) -> None:
+    if (problem := label_problem(labels)) is not None:
+        raise DataError(f"source of task {task!r}: {problem}")
 
 
 def _assign_splits(

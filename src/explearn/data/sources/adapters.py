@@ -10,7 +10,16 @@ from explearn.core.records import Split
 from explearn.core.sections import SourceParams
 from explearn.data.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn.data.sources.custom import CustomAdapter
-from explearn.data.sources.mapping import OWN_NAMES, Adapter, Dropped, HubDefault, MappedRow, class_label, row_id
+from explearn.data.sources.mapping import (
+    ID_COLUMNS,
+    OWN_NAMES,
+    Adapter,
+    Dropped,
+    HubDefault,
+    MappedRow,
+    class_label,
+    row_id,
+)
 from explearn.data.sources.questions import SquadAdapter
 from explearn.data.sources.readers import RawRow
 
@@ -40,6 +49,10 @@ class TextAdapter:
     unlabelled: tuple[object, ...] = ()
     file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
     splits_in_rows: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.text, "label", *ID_COLUMNS, *((self.pair,) if self.pair else ()))
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         column, value = row.value("label")

@@ -11,7 +11,16 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
 from explearn.core.sections import SourceParams
 from explearn.data.marks import parse_mask
-from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, Marks, class_label, row_id
+from explearn.data.sources.mapping import (
+    ID_COLUMNS,
+    OWN_NAMES,
+    Dropped,
+    HubDefault,
+    MappedRow,
+    Marks,
+    class_label,
+    row_id,
+)
 from explearn.data.sources.readers import RawRow
 
 CONVERTED = "refs/convert/parquet"
@@ -44,6 +53,7 @@ class CorpusAdapter:
     hub: HubDefault | None = None
     file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
     splits_in_rows = True
+    columns = ("task", "split", "words", "label", "annotations", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
         self.corpus = Path(source.path).stem if source.path else task
@@ -80,9 +90,11 @@ class CorpusAdapter:
         for entry in annotations:
             if not isinstance(entry, dict) or not {"annotator", "rationale"} <= entry.keys():
                 raise row.error(column, entry, "an object with 'annotator' and 'rationale'")
+            if not isinstance(entry["annotator"], str) or not entry["annotator"].strip():
+                raise row.error(f"{column}.annotator", entry["annotator"], "a name")
             kind: RationaleKind = "author" if entry["annotator"] == "author" else "llm"
             mask = _mask(row, "annotations.rationale", entry["rationale"], n_words)
-            marks.append(Marks(str(entry["annotator"]), kind, mask))
+            marks.append(Marks(entry["annotator"], kind, mask))
         return marks
 
 
@@ -108,6 +120,7 @@ class HateXplainAdapter:
     )
     file_splits: Mapping[Split, tuple[str, ...]] = {**OWN_NAMES, "train": ("train", "train_unannotated")}
     splits_in_rows = False
+    columns = ("label", "labels", "annotators", "rationales", "text", "tokens", "post_tokens", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
         self.task = task
@@ -204,6 +217,7 @@ class MovieRationalesAdapter:
     )
     file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
     splits_in_rows = False
+    columns = ("review", "text", "label", "evidences", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
         self.task = task

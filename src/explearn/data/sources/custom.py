@@ -30,7 +30,7 @@ class CustomAdapter:
     splits_in_rows = False
 
     def __init__(self, task: str, source: SourceParams) -> None:
-        self.columns = columns = source.columns
+        self.names = columns = source.columns
         where = f"sources.{task}"
         if columns.text and columns.words:
             raise ParamsError(f"{where}.columns: got both text and words; expected one of them")
@@ -54,8 +54,12 @@ class CustomAdapter:
                         f"{where}.label_names.{raw}: got {label!r}; expected {one_of(label, self.labels)}"
                     )
 
+    @property
+    def columns(self) -> list[str]:
+        return [name for name in self.names.model_dump().values() if name is not None]
+
     def map_row(self, row: RawRow) -> MappedRow:
-        columns = self.columns
+        columns = self.names
         pair = row.words(columns.pair) if columns.pair else ()
         marked = self._marked(row)
         if marked is not None and not (columns.text or columns.words):
@@ -78,7 +82,7 @@ class CustomAdapter:
         )
 
     def _words(self, row: RawRow) -> tuple[str, ...]:
-        column, value = row.value(str(self.columns.words))
+        column, value = row.value(str(self.names.words))
         try:
             words = parse_word_list(value)
         except DataError as error:
@@ -87,10 +91,10 @@ class CustomAdapter:
         return words
 
     def _marked(self, row: RawRow) -> tuple[tuple[str, ...], tuple[bool, ...]] | None:
-        if not self.columns.marked:
+        if not self.names.marked:
             return None
-        column, value = row.value(self.columns.marked)
-        if value in (None, "") and (self.columns.text or self.columns.words):
+        column, value = row.value(self.names.marked)
+        if value in (None, "") and (self.names.text or self.names.words):
             return None
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
@@ -102,22 +106,22 @@ class CustomAdapter:
         return words, mask
 
     def _mask(self, row: RawRow, n_words: int) -> tuple[bool, ...] | None:
-        name = self.columns.mask or self.columns.spans
+        name = self.names.mask or self.names.spans
         if not name:
             return None
         column, value = row.value(name)
         if value in (None, ""):
             return None
         try:
-            return parse_mask(value, n_words) if self.columns.mask else parse_spans(value, n_words)
+            return parse_mask(value, n_words) if self.names.mask else parse_spans(value, n_words)
         except DataError as error:
             raise row.located(column, error) from error
 
     def _label(self, row: RawRow) -> str:
-        column, value = row.value(self.columns.label)
+        column, value = row.value(self.names.label)
         if value is None or (isinstance(value, str) and not value.strip()):
             raise row.error(column, value, "a label")
-        if isinstance(value, (dict, list)):
+        if not isinstance(value, (str, int, float)) or value != value:  # NaN is not itself
             raise row.error(column, value, "a label as text or a code")
         raw = str(value).strip()
         if not is_unicode(raw):
@@ -138,6 +142,6 @@ class CustomAdapter:
         return label
 
     def _id(self, row: RawRow) -> str | None:
-        if not self.columns.id:
+        if not self.names.id:
             return None
-        return identifier(row, *row.value(self.columns.id))
+        return identifier(row, *row.value(self.names.id))

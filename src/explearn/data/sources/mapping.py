@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from explearn.core.records import RationaleKind, Split, is_unicode
+from explearn.core.settings import whole_number
 from explearn.data.sources.readers import RawRow
 
 OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
@@ -18,8 +19,8 @@ OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
 """File stems where each split has its own name."""
 
 
-MAX_CODE = 20
-"""Longest cell taken for a class's number, in characters; Python refuses to read numbers of thousands of digits."""
+ID_COLUMNS = ("id", "idx")
+"""Where `row_id` looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Adapter(Protocol):
         hub: where the hub has it; None for sources that exist only as files.
         file_splits: our split -> stems of its file, in order of preference.
         splits_in_rows: whether one file holds all splits and each row names its own.
+        columns: all that `map_row` may ask a row for; no other column is read.
     """
 
     @property
@@ -90,6 +92,8 @@ class Adapter(Protocol):
     def file_splits(self) -> Mapping[Split, tuple[str, ...]]: ...
     @property
     def splits_in_rows(self) -> bool: ...
+    @property
+    def columns(self) -> Collection[str]: ...
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         """Raises DataError naming file, row and field for a row that cannot be used."""
@@ -140,8 +144,8 @@ def class_label(
     another. Raises DataError, with near names, for anything else.
     """
     name = value
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_CODE and value.strip() not in labels:
-        name = int(value)
+    if isinstance(value, str) and value.strip() not in labels and (code := whole_number(value)) is not None:
+        name = code
     if isinstance(name, int) and not isinstance(name, bool):
         declared = row.class_names.get(path or column, tuple(labels))
         if not 0 <= name < len(declared):

@@ -9,7 +9,7 @@ from typing import Any
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
 from explearn.core.sections import SourceParams
 from explearn.data.alignment import word_spans
-from explearn.data.sources.mapping import OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
+from explearn.data.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
 from explearn.data.sources.readers import RawRow
 
 
@@ -30,6 +30,7 @@ class SquadAdapter:
     )
     file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
     splits_in_rows: bool = False
+    columns: tuple[str, ...] = ("question", "context", "answers", *ID_COLUMNS)
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         question = row.words("question")

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from explearn.core.documents import read_bytes, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Split, check_words
-from explearn.core.storage import open_parquet, read_jsonl
+from explearn.core.tables import column_names, iter_rows
 
 SHOWN_CHARS = 60
 """Longest part of a value repeated in an error, in characters."""
@@ -44,6 +43,7 @@ class RawRow:
         values: column -> value.
         class_names: column -> names of the classes that integers in it stand for, where the source declares them;
             a column inside another is written with a dot.
+        unread: names of the columns that were not asked for.
     """
 
     file: str
@@ -51,6 +51,7 @@ class RawRow:
     number: int
     values: Mapping[str, Any]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -70,7 +71,7 @@ class RawRow:
                 return column, self.values[column]
         raise DataError(
             f"{self.where}, field {columns[0]!r}: missing; expected a column {' or '.join(map(repr, columns))}, "
-            f"got {', '.join(self.values)}"
+            f"got {', '.join([*self.values, *self.unread])}"
         )
 
     def words(self, *columns: str) -> tuple[str, ...]:
@@ -102,11 +103,12 @@ class RawRow:
             raise DataError(f"{self.where}, {error}") from error
 
 
-def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+def _read_jsonl(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    return read_jsonl(path)
+
+
+def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    raw = read_bytes(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -133,36 +135,25 @@ def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
-    with open_parquet(path) as file:
-        batches = file.iter_batches(batch_size=BATCH_ROWS)
-        while True:
-            try:
-                batch = next(batches, None)
-                rows = [] if batch is None else batch.to_pylist()
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                raise DataError(
-                    f"{path}, after row {number}: damaged ({str(error).splitlines()[0]}); create it again"
-                ) from error
-            if batch is None:
-                return
-            for row in rows:
-                number += 1
-                yield number, row
+def _read_parquet(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    return iter_rows(path, BATCH_ROWS, columns)
 
 
-READERS: dict[str, Callable[[Path], Iterator[tuple[int, dict[str, Any]]]]] = {
-    ".jsonl": read_jsonl,
+READERS: dict[str, Callable[[Path, Collection[str] | None], Iterator[tuple[int, dict[str, Any]]]]] = {
+    ".jsonl": _read_jsonl,
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
 
 
-def read_file(path: str | Path) -> Iterator[RawRow]:
+def read_file(path: str | Path, columns: Collection[str] | None = None) -> Iterator[RawRow]:
     """Yield the rows of a .jsonl, .csv or .parquet file.
 
-    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short or damaged.
+    Args:
+        columns: those that will be asked for; of Parquet, no other is decoded. Default: all.
+
+    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short, damaged, or larger
+    than the limit once decoded (see `explearn.core.tables`).
     """
     path = Path(path)
     reader = READERS.get(path.suffix)
@@ -170,8 +161,11 @@ def read_file(path: str | Path) -> Iterator[RawRow]:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    for number, values in reader(path):
-        yield RawRow(str(path), path.stem, number, values)
+    others: tuple[str, ...] = ()
+    if path.suffix == ".parquet" and columns is not None:
+        others = tuple(name for name in column_names(path) if name not in columns)
+    for number, values in reader(path, columns):
+        yield RawRow(str(path), path.stem, number, values, unread=others)
 
 
 def find_source(data_dir: str | Path, name: str) -> Path:
@@ -180,9 +174,12 @@ def find_source(data_dir: str | Path, name: str) -> Path:
     Raises DataError when there is none, or when several files differ only in their ending.
     """
     path = Path(data_dir) / name
-    if path.exists():
-        return path
-    found = _with_endings(path)
+    try:
+        if path.exists():
+            return path
+        found = _with_endings(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if not found:
         raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
     return found
@@ -233,7 +230,11 @@ def folder_configs(folder: Path) -> list[str]:
 
 
 def read_hub(
-    name: str, config: str | None, revision: str | None, splits: Mapping[Split, str] | None
+    name: str,
+    config: str | None,
+    revision: str | None,
+    splits: Mapping[Split, str] | None,
+    columns: Collection[str] | None = None,
 ) -> dict[Split, Iterator[RawRow]]:
     """Rows of a data set on the hub, or in a local folder with the hub's file layout, by our split.
 
@@ -242,6 +243,7 @@ def read_hub(
         config: configuration to load.
         revision: git revision on the hub.
         splits: our split -> split expression of the `datasets` library; None takes those of our names that exist.
+        columns: those that will be asked for; no other (images, say) is decoded. Default: all.
 
     Raises DataError in one sentence when the data set cannot be had (unknown, offline, needs code of its own, damaged).
     """
@@ -263,7 +265,7 @@ def read_hub(
         ) from error
     if "train" not in parts:
         raise DataError(f"hub data set {name!r}: got the splits {', '.join(loaded)}; expected train, or splits.train")
-    return {split: _hub_rows(name, expression, part) for split, (expression, part) in parts.items()}
+    return {split: _hub_rows(name, expression, part, columns) for split, (expression, part) in parts.items()}
 
 
 def _reason(error: BaseException) -> str:
@@ -271,10 +273,22 @@ def _reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _hub_rows(name: str, expression: str, part: Any) -> Iterator[RawRow]:
+def _hub_rows(name: str, expression: str, part: Any, columns: Collection[str] | None) -> Iterator[RawRow]:
     names = dict(_class_names(part.features, ""))
-    for number, values in enumerate(part, start=1):
-        yield RawRow(f"{name}:{expression}", expression, number, values, names)
+    wanted = [column for column in part.column_names if columns is None or column in columns]
+    unread = tuple(column for column in part.column_names if column not in wanted)
+    # Without any column there would be no rows to complain of.
+    rows = iter(part.select_columns(wanted)) if wanted else ({} for _ in range(part.num_rows))
+    number = 0
+    while True:
+        try:
+            values = next(rows, None)
+        except Exception as error:  # whatever the library raises for what it cannot decode
+            raise DataError(f"{name}:{expression}, row {number + 1}: cannot be read ({_reason(error)})") from error
+        if values is None:
+            return
+        number += 1
+        yield RawRow(f"{name}:{expression}", expression, number, values, names, unread)
 
 
 def _class_names(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:

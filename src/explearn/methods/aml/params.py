@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import Fraction, PositiveInt, Section
+from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Section, Units
 
 Metric = Literal[
     "sufficiency",
@@ -42,7 +42,7 @@ class PAMLParams(MetricOfInterest):
     backbone: str = "classifier"
     """Encoder that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
-    layers: PositiveInt | None = None
+    layers: Units | None = None
     """Lowest blocks of the backbone that are kept (null: all)."""
     merge: Literal["max", "mean"] = "max"
     """How the scores of several sub-tokens of the backbone become that of one of the classifier's."""
@@ -61,9 +61,9 @@ class PAMLParams(MetricOfInterest):
     """Most training texts, drawn by seed."""
     validation_texts: PositiveInt = 100
     """Most validation texts on which the metric of interest is watched, drawn by seed."""
-    epochs: PositiveInt = 5
+    epochs: Rounds = 5
     """Passes over the training texts; the best one on the metric of interest is kept."""
-    batch_size: PositiveInt = 8
+    batch_size: Units = 8
     """Texts a step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Of the backbone (AdamW)."""
@@ -73,7 +73,7 @@ class PAMLParams(MetricOfInterest):
     """Of AdamW."""
     warmup: Fraction = 0.1
     """Fraction of all steps over which the learning rates rise; they fall linearly to 0 afterwards."""
-    trials: Annotated[int, Field(ge=0)] = 0
+    trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
     0 stays 0."""
 
@@ -90,17 +90,17 @@ class FAMLParams(MetricOfInterest):
     scope: Literal["full", "low_rank", "last_block"] = "low_rank"
     """What is fine-tuned for each text: all of G, one text at a time as in the paper, or small changes to its last
     blocks, many texts at a time."""
-    rank: PositiveInt = 8
+    rank: Units = 8
     """low_rank: rank of the changes."""
-    blocks: PositiveInt = 2
+    blocks: Units = 2
     """low_rank: how many of G's last blocks change."""
-    steps: Annotated[int, Field(ge=0)] = 20
+    steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
     """Most steps a text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     """Of AdamW: constant, without weight decay."""
-    patience: PositiveInt = 10
+    patience: Rounds = 10
     """Steps without a better map before a text is done."""
-    samples: Annotated[int, Field(ge=0)] = 16
+    samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 16
     """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
     tops of all maps are also joined into one. 0: G's own alone, as in the paper."""
     cross_metrics: bool = True

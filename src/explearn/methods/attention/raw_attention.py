@@ -7,6 +7,7 @@ import torch
 from explearn.core.method_info import About
 from explearn.introspection.capture import capture_attention, cls_row_mean, layer_count, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_layer
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -30,6 +31,7 @@ class RawAttention(BatchExplainer):
     )
 
     def __init__(self, layer: int = -1) -> None:
+        check_layer("layer", layer)
         self.layer = layer
 
     def check(self, classifier: Classifier) -> None:

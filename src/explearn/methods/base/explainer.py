@@ -33,6 +33,7 @@ from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
 from explearn.methods.base.asking import Question, Target, encodings_of, joint_probabilities, questions, targets_of
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
+from explearn.methods.base.options import check_seed
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
 
@@ -308,6 +309,7 @@ class WithOptions(Explainer):
     def __init__(self, *, seed: int = SEED, **options: Any) -> None:
         """Raises ParamsError, naming the option, for one that there is not or that has a bad value."""
         self.options = check_section(self.section, options)
+        check_seed(seed)
         self.seed = seed
 
     def all_options(self) -> dict[str, Any]:

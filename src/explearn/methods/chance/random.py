@@ -10,6 +10,7 @@ import torch
 from explearn.core.method_info import About
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_seed
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 
@@ -33,6 +34,7 @@ class Random(BatchExplainer):
     needs_model = False
 
     def __init__(self, seed: int = 13) -> None:
+        check_seed(seed)
         self.seed = seed
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

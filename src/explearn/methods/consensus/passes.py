@@ -167,7 +167,8 @@ def _attention(query: torch.Tensor, key: torch.Tensor, padding: torch.Tensor | N
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
     if padding is not None:
         scores = scores.masked_fill_(padding, float("-inf"))
-    return scores.softmax(-1)
+    found: torch.Tensor = scores.softmax(-1)
+    return found
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Section
+from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Rounds, Section, Units
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -32,7 +32,7 @@ class ExpNetParams(Section):
     first training; a second one learns with them alone. null: all."""
     context: Annotated[int, Field(ge=0, le=5)] = 0
     """Words before and after a word whose inputs are read with its own."""
-    hidden: PositiveInt = 32
+    hidden: Units = 32
     """Units of the hidden layer."""
     input_dropout: Rate = 0.1
     """Share of the inputs that is dropped at random in training."""
@@ -42,16 +42,16 @@ class ExpNetParams(Section):
     """Of AdamW, without a schedule."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Of AdamW."""
-    epochs: PositiveInt = 60
+    epochs: Rounds = 60
     """Passes over the training words."""
-    batch_size: PositiveInt = 512
+    batch_size: Units = 512
     """Words a step."""
 
 
 class ExpNetPaperParams(Section):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
-    hidden: PositiveInt = 16
+    hidden: Units = 16
     """Units of the hidden layer."""
     alpha: Fraction = 0.6
     """Focal loss: weight of evidence tokens; the others weigh 1 - alpha."""
@@ -59,9 +59,9 @@ class ExpNetPaperParams(Section):
     """Focal loss: how much less tokens count that are already classified well."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     """Of Adam, without a schedule."""
-    epochs: PositiveInt = 50
+    epochs: Rounds = 50
     """Passes over the training texts."""
-    batch_size: PositiveInt = 32
+    batch_size: Units = 32
     """Texts a step."""
     threshold: OpenFraction = 0.5
     """Score from which a word counts as evidence."""

@@ -87,7 +87,8 @@ class Student(nn.Module):
         first = self.network[1]
         assert isinstance(first, nn.Linear)
         weights = first.weight.detach()
-        return weights.view(len(weights), 2 * self.context + 1, -1).norm(dim=(0, 1))
+        found: torch.Tensor = weights.view(len(weights), 2 * self.context + 1, -1).norm(dim=(0, 1))
+        return found
 
 
 def train_student(
@@ -109,7 +110,8 @@ def train_student(
         epochs = epoch_bar(options.epochs, description)
         for _ in epochs:
             total = 0.0
-            for chosen in torch.randperm(len(x)).to(device).split(options.batch_size):
+            order = torch.randperm(len(x)).to(device)
+            for chosen in torch.split(order, options.batch_size):
                 loss = nn.functional.binary_cross_entropy_with_logits(
                     student.network(x[chosen]).squeeze(-1), y[chosen], w[chosen]
                 )

@@ -15,7 +15,7 @@ from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
 from explearn.core.seeds import RANDOM_LOCK
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.options import check_count
+from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
@@ -68,7 +68,7 @@ class GradientShap(Explainer):
             raise ParamsError(f"stdevs: got {stdevs!r}; expected a number of at least 0")
         check_baseline(baseline)
         check_output(output)
-        check_count("seed", seed, 0)
+        check_seed(seed)
         self.samples = samples
         self.stdevs = stdevs
         self.baseline = baseline

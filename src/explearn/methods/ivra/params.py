@@ -6,15 +6,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Section
+from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Rounds, Section, Units
 
 
 class AttentionScheduleParams(Section):
     """How ivra and smat are trained."""
 
-    epochs: PositiveInt = 4
+    epochs: Rounds = 4
     """Passes over the training texts."""
-    batch_size: PositiveInt = 16
+    batch_size: Units = 16
     """Texts a step."""
     max_texts: PositiveInt | None = None
     """Most training texts an epoch, drawn anew in each; null: all."""
@@ -26,7 +26,7 @@ class AttentionScheduleParams(Section):
     """Of the classifier's weights."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
     """Factor on both learning rates, every `decay_every` epochs."""
-    decay_every: PositiveInt = 1
+    decay_every: Rounds = 1
     """Epochs between two decays."""
     train_embeddings: bool = False
     """Also train the word embeddings; they are most of a small encoder's weights."""
@@ -51,7 +51,7 @@ class FaithfulnessLossParams(Section):
 
     percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
     """Shares of the words that are taken out or kept, in percent: k of equations 8 to 11."""
-    each_step: PositiveInt | None = 1
+    each_step: Units | None = 1
     """Shares drawn for each step; each costs a pass. null: all of them."""
     comp_margin: Annotated[float, Field(gt=0)] = 1.0
     """mu of equation 10, in nats."""
@@ -94,15 +94,15 @@ class StudentParams(Section):
     asked_weight: Annotated[float, Field(ge=0)] = 0.0
     """The same while the student is asked and the explanations learn from its loss (eq. 15; the paper has 1). With 0 it
     is asked for classes alone, as in the metric and in Fernandes et al. (2022)."""
-    pilot_steps: PositiveInt = 10
+    pilot_steps: Rounds = 10
     """Steps of SGD on one batch, through which the explanations learn (the paper takes 1). With an encoder as the
     student, each step takes more memory."""
-    batch_size: PositiveInt = 64
+    batch_size: Units = 64
     """Texts whose explanations the student is shown in a step; it is asked about as many others."""
     restart: Literal["step", "epoch"] = "step"
     """When the student is replaced by one that knows nothing: after every step, as the metric's students begin, or
     after every epoch, within which it goes on learning as in the paper."""
-    dimensions: PositiveInt = 32
+    dimensions: Units = 32
     """bag: number of principal components of the embeddings."""
 
 

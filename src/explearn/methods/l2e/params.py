@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import PositiveInt, Section
+from explearn.core.settings import PositiveInt, Rounds, Section, Units
 
 
 class L2EParams(Section):
@@ -16,13 +16,13 @@ class L2EParams(Section):
     """L2E section 3: learn each sub-token's level, or the order of all (quadratic in a text's length)."""
     ranking_order: Literal["magnitude", "signed"] = "magnitude"
     """ranking: the order of |w|, as in the paper, or of w."""
-    layers: PositiveInt = 4
+    layers: Units = 4
     """Transformer blocks of the student."""
-    heads: PositiveInt = 4
+    heads: Units = 4
     """Attention heads of a block."""
-    width: PositiveInt = 128
+    width: Units = 128
     """Of embeddings and hidden states; a multiple of `heads`, and even."""
-    feedforward: PositiveInt = 256
+    feedforward: Units = 256
     """Hidden units of a block's feed-forward part."""
     window: PositiveInt | None = None
     """Sub-tokens to either side that a sub-token attends to, for texts of thousands of them; null: all."""
@@ -38,11 +38,11 @@ class L2EParams(Section):
     """Of the optimizer, without a schedule."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Of the optimizer."""
-    epochs: PositiveInt = 20
+    epochs: Rounds = 20
     """Most passes over the training texts."""
-    patience: PositiveInt = 3
+    patience: Rounds = 3
     """Epochs without better agreement with the teacher on the validation texts before training stops."""
-    batch_size: PositiveInt = 32
+    batch_size: Units = 32
     """Texts a step."""
     max_texts: PositiveInt | None = None
     """Most training texts, drawn by seed; null: all that were taught."""

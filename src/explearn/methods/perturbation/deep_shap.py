@@ -6,7 +6,7 @@ import torch
 
 from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.options import check_count
+from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier
@@ -51,7 +51,7 @@ class DeepShap(BatchExplainer):
     def __init__(self, references: int = 8, output: Output = "logit", seed: int = 13) -> None:
         check_count("references", references)
         check_output(output)
-        check_count("seed", seed, 0)
+        check_seed(seed)
         self.references = references
         self.output = output
         self.seed = seed

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.method_info import About
-from explearn.methods.base.options import check_count
+from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
@@ -16,7 +16,6 @@ from explearn.methods.perturbation.method import (
     Scored,
     check_mask_token,
     check_removal,
-    check_seed,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask

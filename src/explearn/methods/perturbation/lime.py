@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
-from explearn.methods.base.options import check_count
+from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
@@ -18,7 +18,6 @@ from explearn.methods.perturbation.method import (
     Scored,
     check_mask_token,
     check_removal,
-    check_seed,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask
@@ -68,7 +67,11 @@ class Lime(PerturbationExplainer):
         seed: int = 13,
     ) -> None:
         check_count("samples", samples, 2)
-        if isinstance(kernel_width, bool) or not isinstance(kernel_width, int | float) or not kernel_width > 0:
+        if (
+            isinstance(kernel_width, bool)
+            or not isinstance(kernel_width, int | float)
+            or not 0 < kernel_width < float("inf")
+        ):
             raise ParamsError(f"kernel_width: got {kernel_width!r}; expected a positive number")
         check_output(output)
         check_removal(removal)

@@ -12,7 +12,7 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.options import check_choice
 from explearn.methods.base.outputs import Output
@@ -26,9 +26,6 @@ from explearn.models.problems import Problem
 WINDOW_BATCHES = 32
 """Batches' worth of perturbed texts collected before they are sorted by length: with more, texts of a batch differ less
 in length, so less of it is padding."""
-
-LARGEST_SEED = 2**32 - 1
-"""numpy's RandomState takes no larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +94,6 @@ def stand_in(classifier: Classifier) -> int:
 def check_removal(removal: str) -> None:
     """Raise ParamsError unless `removal` is one of Removal."""
     check_choice("removal", removal, get_args(Removal))
-
-
-def check_seed(seed: int) -> None:
-    """Raise ParamsError unless numpy can be seeded with `seed`."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise ParamsError(f"seed: got {seed!r}; expected a whole number from 0 to {LARGEST_SEED}")
 
 
 def check_mask_token(classifier: Classifier, removal: Removal) -> None:

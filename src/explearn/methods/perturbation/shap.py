@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
-from explearn.methods.base.options import check_choice, check_count
+from explearn.methods.base.options import check_choice, check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_seed, outputs
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
 from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
+from explearn.core.settings import MOST_UNITS
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs
@@ -58,7 +59,7 @@ class Solvex(PerturbationExplainer):
         self, metric: Metric = "both", beam: int = 5, removal: Removal = "delete", max_words: int = 64
     ) -> None:
         check_choice("metric", metric, get_args(Metric))
-        check_count("beam", beam)
+        check_count("beam", beam, most=MOST_UNITS)
         check_removal(removal)
         check_count("max_words", max_words)
         self.metric = metric

@@ -10,6 +10,7 @@ from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.gradients import LayerGradients, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_flag
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -41,6 +42,7 @@ class CAT(BatchExplainer):
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
     def __init__(self, mask_special: bool = False) -> None:
+        check_flag("mask_special", mask_special)
         self.mask_special = mask_special
 
     def check(self, classifier: Classifier) -> None:

@@ -11,6 +11,7 @@ from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect, trace_block
 from explearn.introspection.gradients import differentiate, full_precision
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_flag
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.problems import ONE_CLASS
@@ -46,6 +47,8 @@ class CAM(BatchExplainer):
     signed = True
 
     def __init__(self, attention: bool = True, centred: bool = False) -> None:
+        check_flag("attention", attention)
+        check_flag("centred", centred)
         self.attention = attention
         self.centred = centred
         # The mean over classes means nothing where they do not exclude each other.

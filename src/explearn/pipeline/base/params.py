@@ -12,12 +12,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Self
 
-import yaml
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
+from explearn.core.documents import kind_of, read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info, learned_sections, list_explainers, set_variants
@@ -36,8 +35,7 @@ from explearn.core.sections import (
     TeachParams,
     members,
 )
-from explearn.core.settings import Fraction, Section, problem_sentence
-from explearn.core.storage import check_readable
+from explearn.core.settings import Fraction, Section, Seed, problems_sentence
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -55,7 +53,7 @@ class Params(Section):
     """A run's parameters. `Params.of` adds a section for each learned explainer; `section` gives it."""
 
     profile: str
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 13
+    seed: Seed = 13
     encoder: str = "embedded"
     """`embedded`, a hub name, or a local folder."""
     encoder_revision: str | None = None
@@ -301,9 +299,7 @@ class Params(Section):
                 checked: dict[str, Any] = section.model_validate(merged).model_dump()
                 return checked
             except ValidationError as error:
-                raise ParamsError(
-                    "; ".join(problem_sentence(problem, section) for problem in error.errors())
-                ) from error
+                raise ParamsError(problems_sentence(error, section)) from error
         if name in learned_sections():
             found: dict[str, Any] = self.section(name).model_dump()
             return found
@@ -337,24 +333,14 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
 
     Raises ParamsError naming the file, the parameter, what was got and what was expected.
     """
-    check_readable(path)
-    try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ParamsError(f"{path}: no such file; run from the project's root or give --params") from error
-    except OSError as error:
-        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+    raw = read_yaml(path, hint="; run from the project's root or give --params")
     if not isinstance(raw, dict):
-        raise ParamsError(f"{path}: got {type(raw).__name__}; expected a mapping of parameters")
+        raise ParamsError(f"{path}: got {kind_of(raw)}; expected a mapping of parameters")
     try:
         return Params.of(raw)
     except ValidationError as error:
         root = with_sections(Params)
-        raise ParamsError(
-            "; ".join(f"{path}, {problem_sentence(problem, root)}" for problem in error.errors())
-        ) from error
+        raise ParamsError(problems_sentence(error, root, f"{path}, ")) from error
 
 
 def _known(name: str) -> MethodInfo:

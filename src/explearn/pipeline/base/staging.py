@@ -17,6 +17,7 @@ import typer
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.locks import locked
+from explearn.core.settings import LARGEST_SEED, whole_number
 from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.workspace import Workspace
 
@@ -29,8 +30,8 @@ TaskOption = Annotated[
 
 
 def _max_tokens(value: str) -> str:
-    if value != "auto" and not (value.isdigit() and int(value) > 0):
-        raise typer.BadParameter(f"got {value!r}; expected a positive number of sub-tokens, or auto")
+    if value != "auto" and not whole_number(value):
+        raise typer.BadParameter(f"got {value[:40]!r}; expected a positive number of sub-tokens, or auto")
     return value
 
 
@@ -85,6 +86,7 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
                 "outside DVC, which does not see it.",
                 envvar="EXPLEARN_SEED",
                 min=0,
+                max=LARGEST_SEED,
                 show_default="params.yaml",
             ),
         ],

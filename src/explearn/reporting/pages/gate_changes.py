@@ -8,8 +8,10 @@ from typing import get_args
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from explearn.core.visible import visible
 from explearn.reporting.content.markdown import Markdown, table
 from explearn.reporting.gate import Change, Verdict
 
@@ -20,7 +22,7 @@ def change_rows(changes: Sequence[Change]) -> list[list[str]]:
     """Cells under HEADINGS, regressions first."""
     return [
         [
-            change.metric if change.file == "reports/metrics.json" else f"{change.file}: {change.metric}",
+            visible(change.metric if change.file == "reports/metrics.json" else f"{change.file}: {change.metric}"),
             _shown(change.old),
             _shown(change.new),
             Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
@@ -51,7 +53,7 @@ def print_changes(changes: Sequence[Change], markdown: bool) -> None:
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column(HEADINGS[-1], no_wrap=True)
     for row in rows:
-        shown.add_row(*row, style="bold red" if row[-1] in ("worse", "gone") else None)
+        shown.add_row(escape(row[0]), *row[1:], style="bold red" if row[-1] in ("worse", "gone") else None)
     Console(highlight=False).print(shown)
 
 

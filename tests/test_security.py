@@ -1,0 +1,43 @@
+"""SECURITY.md names the tests that hold its promises; they are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def test_every_promise_names_tests_that_there_are(repository: Path) -> None:
+    text = (repository / "SECURITY.md").read_text(encoding="utf-8")
+    promises = [line for line in text.partition("## Bounds")[0].splitlines() if line.startswith("| **")]
+    assert len(promises) >= 9
+    for line in promises:
+        named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`", line)
+        assert named, line
+        for path, name in named:
+            place = repository / path
+            assert place.exists(), path
+            assert not name or re.search(rf"^(def|class) {name}\b", place.read_text(encoding="utf-8"), re.M), (
+                path,
+                name,
+            )
+
+
+def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
+    from explearn.annotation.llm import templates, transport
+    from explearn.core import documents, settings, tables
+
+    text = (repository / "SECURITY.md").read_text(encoding="utf-8")
+    for row in (
+        f"| levels of lists and objects in YAML and JSON | {documents.MAX_DEPTH} |",
+        f"| digits of a whole number | {documents.MAX_DIGITS} |",
+        f"| {documents.MAX_YAML_BYTES // 2**20} MiB; {documents.MAX_YAML_VALUES:,} |",
+        f"| {tables.LIMIT_MB:,} MiB | `{tables.LIMIT}` |",
+        f"| a server's reply, unpacked | {transport.MAX_REPLY_BYTES // 2**20} MiB |",
+        f"| {templates.MAX_TEMPLATE_CHARS:,} characters; {templates.MAX_CHARS:,}; {templates.MAX_ROUNDS:,}; "
+        f"{templates.MAX_SECONDS:g} s |",
+        f"| seeds | 0 to {settings.LARGEST_SEED:,} |",
+        f"| epochs, steps, samples, evaluations | {settings.MOST_ROUNDS:,} |",
+        f"| widths, layers, heads, texts a batch | {settings.MOST_UNITS:,} |",
+        f"| counts of texts | {settings.MOST:,} |",
+    ):
+        assert row in text, row
