@@ -91,6 +91,8 @@ def test_an_attribution_becomes_json() -> None:
         "unaligned": 0,
         "seconds": 0.0,
         "completeness_error": None,
+        "spans": [],
+        "pair_start": None,
     }
 
 

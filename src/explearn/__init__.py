@@ -5,7 +5,7 @@ import explearn
 classifier = explearn.Classifier.from_pretrained("data/classifiers/reviews")
 method = explearn.get_explainer("rollout")
 for attribution in method.explain(classifier, ["A warm, funny and wholly unnecessary sequel."]):
-    print(attribution)
+    attribution.print()
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
+    from explearn.core.side_by_side import SideBySide, side_by_side
+    from explearn.core.tables import to_arrow, to_frame
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
     from explearn.models.classifier import Classifier
@@ -37,10 +39,14 @@ __all__ = [
     "ListedTask",
     "MethodInfo",
     "Rationale",
+    "SideBySide",
     "get_explainer",
     "get_info",
     "list_explainers",
     "register",
+    "side_by_side",
+    "to_arrow",
+    "to_frame",
 ]
 
 _LAZY = {
@@ -50,6 +56,10 @@ _LAZY = {
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
+    "SideBySide": "explearn.core.side_by_side",
+    "side_by_side": "explearn.core.side_by_side",
+    "to_arrow": "explearn.core.tables",
+    "to_frame": "explearn.core.tables",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

@@ -6,13 +6,19 @@ All three are about words: a rationale marks words and an attribution scores the
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -149,6 +155,10 @@ class Attribution:
         completeness_error: for methods whose scores should add up to a known number (special tokens included), by how
             much they miss it; None for others.
         example_id: id of the example, empty for free text.
+        spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
+        pair_start: index in `words` of the second segment's first word; None where there is one segment.
+
+    It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
 
     words: tuple[str, ...]
@@ -165,6 +175,8 @@ class Attribution:
     seconds: float = 0.0
     completeness_error: float | None = None
     example_id: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    pair_start: int | None = None
 
     def to_record(self) -> dict[str, object]:
         """Plain Python values, for JSON."""
@@ -183,9 +195,43 @@ class Attribution:
             "unaligned": self.unaligned,
             "seconds": self.seconds,
             "completeness_error": self.completeness_error,
+            "spans": [list(span) for span in self.spans],
+            "pair_start": self.pair_start,
         }
 
+    def to_dict(self) -> dict[str, object]:
+        """`to_record` with None for every score that is no number, so that all JSON readers take it."""
+
+        def known(scores: NDArray[np.float32]) -> list[float | None]:
+            return [None if np.isnan(score) else score for score in scores.tolist()]
+
+        return {**self.to_record(), "scores": known(self.scores), "token_scores": known(self.token_scores)}
+
+    def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
+        """The `count` highest-scoring words, highest first; with `against`, those that score below zero, lowest first.
+
+        Each is a (word, score, position, span). Words that were not read have no place among them.
+        """
+        return top_words(self, count, against)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
+
+        Returns the HTML or the path. Raises DataError where the page cannot be written.
+        """
+        return in_notebook(block(self)) if path is None else write_page(path, block(self))
+
+    def print(self) -> None:
+        """Print the text in colour; `print(attribution)` is one plain line."""
+        from rich.console import Console
+
+        Console().print(self)
+
+    def _repr_html_(self) -> str:
+        return in_notebook(block(self))
+
+    def __rich__(self) -> Text:
+        return terminal(self)
+
     def __str__(self) -> str:
-        ranked = sorted(zip(self.words, self.scores, strict=True), key=lambda pair: -pair[1])
-        listed = ", ".join(f"{word} {score:+.3f}" for word, score in ranked[:10])
-        return f"{self.method} for {self.target!r} (p = {self.probability:.3f}): {listed}"
+        return line(self)

@@ -180,6 +180,8 @@ class Explainer(ABC):
             seconds=scored.seconds,
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
+            spans=encoding.spans,
+            pair_start=encoding.pair_start,
         )
 
 

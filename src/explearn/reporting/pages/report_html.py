@@ -11,6 +11,7 @@ import yaml
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from explearn.core.heat import FAINT, UNREAD, css, shows_signs, strengths
 from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
@@ -108,7 +109,7 @@ def render_html(
     papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
-        css=Markup(asset("report.css")),
+        css=Markup(asset("report.css") + css(".words") + css("td")),
         script=script,
         script_hash=source_hash(script),
         data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
@@ -177,6 +178,9 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
 def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
     """What the page's script draws: the methods' names, and the texts of each task (see `_text`)."""
     return {
+        "unread": UNREAD,
+        "full": FULL_SCALE,
+        "faint": FAINT,
         "methods": list(methods),
         "tasks": [
             {"name": task.task, "texts": [_text(methods, example) for example in task.heatmaps]} for task in tasks
@@ -188,8 +192,8 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     """A text for the page's script.
 
     Its label, whether the answer is right (or None), its words, the index of the second segment's first word (or -1),
-    and the marked words ("0110"); and for each method its scaled scores, the words it chose, and the class it explains
-    where that is not `predicted`. None stands where a method does not explain the text.
+    and the marked words ("0110"); and for each method its scaled scores, whether these have signs, the words it chose,
+    and the class it explains where that is not `predicted`. None stands where a method does not explain the text.
     """
     first = report.task_attribution
     return {
@@ -204,6 +208,12 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
         "pair": len(report.example.words) if report.example.pair else -1,
         "marked": _bits(report.gold),
         "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
+        "signs": [
+            shows_signs(report.attributions[m].signed, report.attributions[m].scores)
+            if m in report.attributions
+            else None
+            for m in methods
+        ],
         "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
         "answers": [report.other_answer(m) if m in report.attributions else None for m in methods],
     }
@@ -213,8 +223,6 @@ def _bits(mask: Any) -> str:
     return "".join("1" if chosen else "0" for chosen in np.asarray(mask, dtype=np.bool_))
 
 
-def _scaled(scores: Any) -> list[int]:
-    array = np.asarray(scores, dtype=np.float64)
-    largest = np.abs(array).max(initial=0.0)
-    scaled: list[int] = np.rint(FULL_SCALE * array / (largest or 1.0)).astype(int).tolist()
-    return scaled
+def _scaled(scores: Any) -> list[int | None]:
+    """Scores for the page's script; None for a word that was not read."""
+    return [None if np.isnan(share) else round(FULL_SCALE * share) for share in strengths(scores).tolist()]
