@@ -181,8 +181,11 @@ _LEGEND = (
 )
 
 
-def words_html(scored: Scored) -> str:
-    """The words of a text on the background of their scores; needs the rules of `style`."""
+def words_html(scored: Scored, chosen: Sequence[bool] = ()) -> str:
+    """The words of a text on the background of their scores; needs the rules of `style`.
+
+    chosen: words that are a <strong> element; empty: none.
+    """
     signs = shows_signs(scored.signed, scored.scores)
     parts = []
     for index, (word, score, strength) in enumerate(
@@ -193,7 +196,8 @@ def words_html(scored: Scored) -> str:
         unread = np.isnan(strength)
         title = UNREAD if unread else f"{score:+.4g}"
         share = "" if unread else f' style="--s:{abs(strength):.3g}"'
-        parts.append(f'<span class="{classes(strength, signs)}"{share} title="{title}">{escape(word)}</span>')
+        tag = "strong" if len(chosen) and chosen[index] else "span"
+        parts.append(f'<{tag} class="{classes(strength, signs)}"{share} title="{title}">{escape(word)}</{tag}>')
     return f'<p class="words" dir="auto">{" ".join(parts)}</p>'
 
 

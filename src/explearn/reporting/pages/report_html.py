@@ -11,12 +11,14 @@ import yaml
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from explearn.core.display import words_html
 from explearn.core.heat import FAINT, UNREAD, css, shows_signs, strengths
 from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
-from explearn.reporting.content.caveats import caveats, chance_warning
+from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks
+from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
 from explearn.reporting.content.l2e_students import (
     Document,
@@ -101,6 +103,8 @@ def render_html(
     """
     environment = page_environment()
     counted = counted_tasks(params, tasks)
+    leading = leaders(counted, params.evaluate.significance)
+    first = glance(params, tasks, leading)
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
     shown = [*FIGURES, *([COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else [])]
@@ -119,10 +123,12 @@ def render_html(
         marks=used_marks(methods),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=Markdown(f"{LEADER_EXPLANATION} {TIME_EXPLANATION}"),
-        leaders=leader_rows(leaders(counted, params.evaluate.significance)),
+        leaders=leader_rows(leading),
+        glance=first,
+        glance_figure=data_uri(folder / "machine/glance.svg") if folder else "",
+        glance_rows=_glance_rows(first),
         counting=counting_sentence(params, tasks),
         headline=[*headline_sentences(params, counted), *time_sentences(params, counted)],
-        caveats=caveats(params, tasks),
         overview=overview(counted, (*QUESTION_COLUMNS, TIME)),
         figures=[(title, alt, data_uri(folder / file)) for file, title, alt in shown] if folder else [],
         drawn={name: data_uri(folder / "figures" / name) for name in sorted(names)} if folder else {},
@@ -155,6 +161,18 @@ def render_html(
         parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         versions=versions(),
     )
+
+
+def _glance_rows(first: Glance) -> list[tuple[str, str, Markup]]:
+    """The rows of the first screen's text: method, what it is there for, and the words in colour."""
+    if first.example is None:
+        return []
+    found, chosen = first.example.attributions, first.example.selected
+    return [
+        (shown.method, shown.role, Markup(words_html(found[shown.method], chosen[shown.method].tolist())))
+        for shown in (*first.leaders, *first.fastest)
+        if shown.method in found
+    ]
 
 
 def _task(task: TaskReport, params: Params) -> dict[str, Any]:
