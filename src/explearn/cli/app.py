@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `methods`, `report`, `gate` and `annotate`."""
+"""The command line: `explearn explain`, `demo`, `methods`, `report`, `gate` and `annotate`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
 from explearn.cli.choosing import choose, make, parse_options
+from explearn.cli.demo.command import demo
 from explearn.cli.outputs import check_output, writers
 from explearn.core.display import plain
 from explearn.core.errors import DataError, ParamsError
@@ -41,6 +42,7 @@ app = typer.Typer(
     help="Say why a text classifier gave a text its label.",
 )
 app.add_typer(annotate, name="annotate")
+app.command()(demo)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 
