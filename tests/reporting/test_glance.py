@@ -159,11 +159,19 @@ def test_both_pages_show_before_they_tell(tmp_path):
         {"expnet": 0.5, "lime": 0.3}, {"expnet": 0.1, "lime": 0.4}, heatmaps=[example(("fine", HOSTILE), [0, 1])]
     )
     html, markdown = pages(tmp_path, of)
-    of_html = ['id="verdict"', "<img src=", "people</b>", 'class="for', 'id="wins"', 'id="trust"', "<details><summary>"]
+    of_html = [
+        'id="verdict"',
+        "<img src=",
+        "marked words</b> <small>by human<",
+        'class="for',
+        'id="wins"',
+        'id="trust"',
+        "<details><summary>",
+    ]
     of_markdown = [
         "Use **",
         "](machine/glance.svg)",
-        "*People*",
+        "*Marked* (human)",
         "## Who wins",
         "## What not",
         "<details>",

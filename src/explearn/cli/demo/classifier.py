@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch.nn import functional
@@ -80,15 +80,14 @@ def _train(classifier: Classifier, states: torch.Tensor, truth: torch.Tensor) ->
         parameter.requires_grad_(True)
     optimiser = torch.optim.AdamW(learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
     for _ in range(_EPOCHS):
-        for rows in torch.randperm(len(states), device=states.device).split(_BATCH):
+        for rows in torch.split(torch.randperm(len(states), device=states.device), _BATCH):
             pooled = functional.dropout(torch.tanh(dense(states[rows])), 0.1)
             loss = functional.cross_entropy(model.classifier(pooled), truth[rows])
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     model.requires_grad_(False)
 
 
 def _bert(classifier: Classifier) -> BertForSequenceClassification:
-    model: BertForSequenceClassification = classifier.model  # type: ignore[assignment]
-    return model
+    return cast("BertForSequenceClassification", classifier.model)

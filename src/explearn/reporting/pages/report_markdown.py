@@ -169,7 +169,8 @@ def _glance_rows(first: Glance) -> list[list[str]]:
     if report is None:
         return []
     words = report.example.all_words
-    rows: list[list[str]] = [[Markdown("*People*"), emphasise(words, report.gold.tolist())]]
+    kinds = escape_markdown(", ".join(report.kinds) or "nobody")
+    rows: list[list[str]] = [[Markdown(f"*Marked* ({kinds})"), emphasise(words, report.gold.tolist())]]
     for shown in first.leaders:
         if shown.method in report.selected:
             selected = np.asarray(report.selected[shown.method], dtype=np.bool_).tolist()
