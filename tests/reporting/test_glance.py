@@ -159,15 +159,8 @@ def test_both_pages_show_before_they_tell(tmp_path):
         {"expnet": 0.5, "lime": 0.3}, {"expnet": 0.1, "lime": 0.4}, heatmaps=[example(("fine", HOSTILE), [0, 1])]
     )
     html, markdown = pages(tmp_path, of)
-    of_html = [
-        'id="verdict"',
-        "<img src=",
-        "marked words</b> <small>by human<",
-        'class="for',
-        'id="wins"',
-        'id="trust"',
-        "<details><summary>",
-    ]
+    marked = "marked words</b> <small>by human<"
+    of_html = ['id="verdict"', "<img src=", marked, 'class="for', 'id="wins"', 'id="trust"', "<details><summary>"]
     of_markdown = [
         "Use **",
         "](machine/glance.svg)",
