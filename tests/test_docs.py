@@ -9,9 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 import explearn
+from explearn.cli.app import app
 from explearn.methods.base.registry import explainer_class
 from explearn.pipeline.base.params import Params
 
@@ -31,6 +33,37 @@ def test_the_complete_roster_is_complete(repository: Path) -> None:
     quick, _, costly = text.partition("  costly:")
     for name in BASELINES:
         assert f"\n    {name}: " in (costly if explearn.get_info(name).costly else quick), name
+
+
+def pages(repository: Path) -> list[Path]:
+    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").glob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """What a code host makes of a page's headings."""
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_between_pages_lead_somewhere(repository: Path) -> None:
+    for page in pages(repository):
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            found = (page.parent / name).resolve() if name else page
+            assert found.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(found), f"{page.name}: {target}"
+
+
+def test_the_options_of_explain_in_the_documentation_are_options_that_there_are(repository: Path) -> None:
+    known = {option for p in typer.main.get_command(app).commands["explain"].params for option in p.opts}
+    found = []
+    for page in pages(repository):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        found += re.findall(r"^explearn explain .*$", text, re.M)
+    used = {word for command in found for word in shlex.split(command.partition("<")[0]) if word.startswith("-")}
+    assert used and used <= known
 
 
 def commands(repository: Path) -> list[str]:

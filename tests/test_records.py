@@ -95,6 +95,8 @@ def test_an_attribution_becomes_json() -> None:
         "completeness_error": None,
         "value": None,
         "windows": 1,
+        "spans": [],
+        "pair_start": None,
     }
 
 

@@ -5,7 +5,7 @@ import explearn
 classifier = explearn.Classifier.from_pretrained("data/classifiers/reviews")
 method = explearn.get_explainer("rollout")
 for attribution in method.explain(classifier, ["A warm, funny and wholly unnecessary sequel."]):
-    print(attribution)
+    attribution.print()
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
+    from explearn.core.side_by_side import SideBySide, side_by_side
+    from explearn.core.word_tables import to_arrow, to_frame
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
     from explearn.models.callable import CallableClassifier
@@ -39,10 +41,14 @@ __all__ = [
     "ListedTask",
     "MethodInfo",
     "Rationale",
+    "SideBySide",
     "get_explainer",
     "get_info",
     "list_explainers",
     "register",
+    "side_by_side",
+    "to_arrow",
+    "to_frame",
 ]
 
 _LAZY = {
@@ -53,6 +59,10 @@ _LAZY = {
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
+    "SideBySide": "explearn.core.side_by_side",
+    "side_by_side": "explearn.core.side_by_side",
+    "to_arrow": "explearn.core.word_tables",
+    "to_frame": "explearn.core.word_tables",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

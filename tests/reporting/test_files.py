@@ -14,7 +14,7 @@ from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.files import write_metrics, write_report
 from task_reports import metrics, task
 
-OF_MACHINE = {"report.html", "costs.json", "machine/costs.md", "machine/pareto.svg"}
+OF_MACHINE = {"report.html", "costs.json", "machine/costs.md", "machine/glance.svg", "machine/pareto.svg"}
 
 
 def params() -> Params:

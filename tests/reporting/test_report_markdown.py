@@ -133,9 +133,10 @@ def test_a_column_without_values_has_no_best():
 def test_headline_says_who_is_ahead():
     ahead = " ".join(headline_sentences(params(), [task()]))
     assert "F1 of **0.500** (mean over 1 task)" in ahead
-    assert "rollout, reaches 0.250: **expnet** is 0.250 above it" in ahead and "on 1 of 1 task." in ahead
+    assert "rollout, reaches 0.250: **expnet** is 0.250 above it" in ahead
+    assert "No baseline is ahead of **expnet** on any task." in ahead
     behind = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.2), "rollout": metrics(0.3)})]))
-    assert "0.100 below it" in behind and "on 0 of 1 task." in behind
+    assert "0.100 below it" in behind and "is ahead of **expnet** on 1 of 1 task." in behind
     level = " ".join(headline_sentences(params(), [task(methods={"expnet": metrics(0.3), "rollout": metrics(0.3)})]))
     assert "level with it" in level
 
@@ -205,8 +206,8 @@ def whole_task(**changes):
 def test_report_has_every_part_in_whole_tables():
     text = render_report(params(), [whole_task()])
     for heading in (
-        "## On one page",
-        "### Who is best at what",
+        "## Who wins on what",
+        "## What not to trust",
         "## All tasks at a glance",
         "## What this is",
         "## Methods",
@@ -224,7 +225,7 @@ def test_report_has_every_part_in_whole_tables():
         assert len(table) > 1 and len({len(row) for row in table}) == 1
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<p>|" not in rendered and "<b>" not in rendered
-    assert rendered.count("<img") == 2
+    assert rendered.count("<img") == 3
     for fact in ("bad, good", "train 1,200", "author 1,234", "over 4 texts", "0.750", "2.50", "0.900", "0.700"):
         assert fact in text
 

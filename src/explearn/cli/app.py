@@ -1,15 +1,15 @@
-"""The command line: `explearn explain`, `methods`, `report`, `gate` and `annotate`."""
+"""The command line: `explearn explain`, `demo`, `methods`, `report`, `gate` and `annotate`."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, repeat
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from pydantic import BaseModel
@@ -18,18 +18,23 @@ from rich.padding import Padding
 from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
-from explearn.core.documents import parse_yaml
+from explearn.cli.choosing import choose, make, parse_options
+from explearn.cli.demo.command import demo
+from explearn.cli.outputs import check_format, writers
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution
 from explearn.core.visible import visible, visible_json
-from explearn.methods.base.registry import accepted_options, explainer_class, get_explainer
+from explearn.methods.base.registry import explainer_class
 from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
 from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
 from explearn.reporting.pages.gate_changes import print_changes, summary
+
+if TYPE_CHECKING:
+    from explearn.models.classifier import Classifier
 
 app = typer.Typer(
     add_completion=False,
@@ -38,6 +43,7 @@ app = typer.Typer(
     help="Say why a text classifier gave a text its label.",
 )
 app.add_typer(annotate, name="annotate")
+app.command()(demo)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 
@@ -112,13 +118,29 @@ def explain(
             envvar="EXPLEARN_CLASSIFIER",
         ),
     ] = "",
-    method: Annotated[str, typer.Option(help="Name of a method; `explearn methods` lists them.")] = "attcat",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
+            show_default="attcat",
+        ),
+    ] = None,
     explainer: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME)."),
+        list[Path] | None,
+        typer.Option(
+            help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME); of several, "
+            "in the order of the methods.",
+            show_default=False,
+        ),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the method, NAME=VALUE; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            help="An option of the method, NAME=VALUE; may be repeated. With several methods, it goes to all that have "
+            "it, METHOD.NAME=VALUE to one.",
+        ),
     ] = None,
     target: Annotated[
         list[str] | None,
@@ -142,7 +164,12 @@ def explain(
             help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text, a line each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text and method, a line each.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line)."),
+    ] = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
@@ -152,40 +179,53 @@ def explain(
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
-        info = get_info(method)
-        if info.learned and not info.ready and explainer is None:
-            raise ParamsError(f"--explainer: got none; {method!r} is trained, expected the folder of a trained one")
-        if not classifier and explainer is not None and info.own_model:
-            classifier = str(explainer / "classifier")
+        check_format(output)
+        choices = choose(method or ["attcat"], explainer or [])
+        own = (str(c.folder / "classifier") for c in choices if c.folder is not None and c.info.own_model)
+        classifier = classifier or next(own, "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile)
-        options = _options(option or [])
-        if seed is not None and (explainer is None or info.base is not None) and "seed" in accepted_options(method):
-            options.setdefault("seed", seed)
-        found = get_explainer(method, path=str(explainer) if explainer else None, **options)
+        explainers = make(choices, parse_options(option or []), seed)
         lines = texts or _lines()
         from explearn.core.seeds import seed_everything
-        from explearn.models.classifier import Classifier, QuestionAnswerer
+        from explearn.models.classifier import Classifier
 
         if seed is not None:
             seed_everything(seed)
         loaded = Classifier.from_pretrained(classifier, compute)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None
-        console = Console()
-        said = None if texts else "explain"
-        explained = found.explain(loaded, inputs, targets, description=said, windows=windows)
-        # Of a question, the answer is what is explained.
-        answers = (loaded.answer(text) for text in inputs) if isinstance(loaded, QuestionAnswerer) else repeat(None)
-        for attribution, answer in zip(explained, answers, strict=False):
-            if as_json:
-                record = attribution.to_record() | ({} if answer is None else {"answer": answer})
-                print(visible_json(record, ascii_only=not _speaks_unicode()))
-            else:
-                if answer is not None:
-                    console.print(Text(visible(f"answer: {answer}")))
-                console.print(_rendered(attribution))
+        said = [None if texts else f"explain by {found.name}" for found in explainers]
+        explained = (f.explain_each(loaded, inputs, targets, d, windows) for f, d in zip(explainers, said, strict=True))
+        with writers(html, output) as files:
+            for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
+                # One row of methods for each class that is explained.
+                for found in zip(*of_text, strict=True):
+                    for write in files:
+                        write(found)
+                    if as_json or not files:
+                        _show(loaded, text, found, as_json)
+        if not as_json:
+            for path in (html, output):
+                if path is not None:
+                    print(path)
+
+
+def _show(classifier: Classifier, text: Any, found: Sequence[Attribution], as_json: bool) -> None:
+    """A text's attributions on standard output: in colour, or as JSON Lines."""
+    from explearn.models.classifier import QuestionAnswerer
+
+    # Of a question, the answer is what is explained.
+    answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
+    console = Console()
+    if answer and not as_json:
+        console.print(Text(visible(f"answer: {answer['answer']}")))
+    for attribution in found:
+        if as_json:
+            print(visible_json(attribution.to_dict() | answer, ascii_only=not _speaks_unicode()))
+        else:
+            console.print(attribution)
 
 
 @app.command()
@@ -295,48 +335,6 @@ def _lines() -> list[str]:
             raise DataError(f"standard input, line {number}: byte {error.start} is not valid UTF-8") from error
         lines.append(line.rstrip("\r\n"))
     return lines
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
-        try:
-            options[name] = parse_yaml(value)
-        except ValueError as error:
-            raise ParamsError(
-                f"--option {name}: got {value[:60]!r}; expected a number, a word or a YAML value ({error})"
-            ) from error
-    return options
-
-
-def _rendered(attribution: Attribution) -> Text:
-    """The text with its words on a background: green for the target, red against, stronger for larger scores.
-
-    Words without a score are dim, and how many were not read is said.
-    """
-    head = f"{attribution.target} ({attribution.answer()})"
-    if attribution.target != attribution.predicted:
-        head = f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
-    text = Text(visible(f"{attribution.method}: {head}\n"), style="bold")
-    largest = max(abs(float(score)) for score in attribution.filled(0.0)) or 1.0
-    scored = []
-    for word, score, read in zip(attribution.words, attribution.scores, attribution.read, strict=True):
-        if not read:
-            text.append(visible(word), style="dim")
-        else:
-            scored.append((word, score))
-            strength = int(160 * abs(float(score)) / largest)
-            shade = f"rgb(0,{strength},0)" if score >= 0 else f"rgb({strength},0,0)"
-            text.append(visible(word), style=f"default on {shade}" if strength > 24 else "")
-        text.append(" ")
-    ranked = sorted(scored, key=lambda item: -item[1])
-    text.append("\n" + "  ".join(f"{visible(word)} {score:+.4f}" for word, score in ranked[:8]) + "\n", style="dim")
-    if attribution.unaligned:
-        text.append(f"{attribution.unaligned:,} of {len(attribution.words):,} words were not read\n", style="dim")
-    return text
 
 
 def main() -> None:

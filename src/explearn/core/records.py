@@ -7,15 +7,22 @@ All three are about words: a rationale marks words and an attribution scores the
 from __future__ import annotations
 
 import math
+import os
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError
+from explearn.core.record_fields import field, numbers, spans, strings
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -104,9 +111,9 @@ class Example:
     def __post_init__(self) -> None:
         if not self.id:
             raise DataError("field 'id' is empty; expected a unique identifier")
-        for field, value in (("id", self.id), ("label", self.label)):
+        for name, value in (("id", self.id), ("label", self.label)):
             if not is_unicode(value):
-                raise DataError(f"field {field!r}: got {value!r}; expected valid Unicode")
+                raise DataError(f"field {name!r}: got {value!r}; expected valid Unicode")
         if self.split not in SPLITS:
             raise DataError(f"field 'split': got {self.split!r}; expected one of {', '.join(SPLITS)}")
         check_words(self.words)
@@ -178,6 +185,10 @@ class Attribution:
         example_id: id of the example, empty for free text.
         value: what a regression gives for the text; None for a classifier.
         windows: number of windows through which the text was read, 1 where it was read at once.
+        spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
+        pair_start: index in `words` of the second segment's first word; None where there is one segment.
+
+    It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
 
     words: tuple[str, ...]
@@ -196,6 +207,8 @@ class Attribution:
     example_id: str = ""
     value: float | None = None
     windows: int = 1
+    spans: tuple[tuple[int, int], ...] = ()
+    pair_start: int | None = None
 
     @property
     def read(self) -> NDArray[np.bool_]:
@@ -235,6 +248,8 @@ class Attribution:
             "seconds": self.seconds,
             "completeness_error": self.completeness_error,
             "windows": self.windows,
+            "spans": [list(span) for span in self.spans],
+            "pair_start": self.pair_start,
         }
 
     @classmethod
@@ -244,95 +259,69 @@ class Attribution:
         Of someone else's record `words`, `scores`, `target` and `method` must be there; all else has a default.
         Raises DataError, naming the field, for one that is missing or has another kind of value.
         """
-        words = _strings(record, "words")
+        words = strings(record, "words")
         check_words(words)
-        scores = _numbers(record, "scores", len(words), "word", missing=True)
-        tokens = _strings(record, "tokens", ())
-        aggregation = _field(record, "aggregation", str, "max")
+        scores = numbers(record, "scores", len(words), "word", missing=True)
+        tokens = strings(record, "tokens", ())
+        aggregation = field(record, "aggregation", str, "max")
         if aggregation not in get_args(Aggregation):
             raise DataError(f"field 'aggregation': got {aggregation!r}; expected max or sum")
-        target = _field(record, "target", str)
+        target = field(record, "target", str)
         return cls(
             words=words,
             scores=scores,
             tokens=tokens,
-            token_scores=_numbers(record, "token_scores", len(tokens), "sub-token", default=()),
+            token_scores=numbers(record, "token_scores", len(tokens), "sub-token", default=()),
             target=target,
-            method=_field(record, "method", str),
-            probability=float(_field(record, "probability", float, math.nan)),
-            predicted=_field(record, "predicted", str, target),
+            method=field(record, "method", str),
+            probability=float(field(record, "probability", float, math.nan)),
+            predicted=field(record, "predicted", str, target),
             aggregation=cast(Aggregation, aggregation),
-            signed=_field(record, "signed", bool, bool((scores < 0).any())),
-            unaligned=_field(record, "unaligned", int, int(np.isnan(scores).sum())),
-            seconds=float(_field(record, "seconds", float, 0.0)),
-            completeness_error=_field(record, "completeness_error", float, None),
-            example_id=_field(record, "id", str, ""),
-            value=_field(record, "value", float, None),
-            windows=_field(record, "windows", int, 1),
+            signed=field(record, "signed", bool, bool((scores < 0).any())),
+            unaligned=field(record, "unaligned", int, int(np.isnan(scores).sum())),
+            seconds=float(field(record, "seconds", float, 0.0)),
+            completeness_error=field(record, "completeness_error", float, None),
+            example_id=field(record, "id", str, ""),
+            value=field(record, "value", float, None),
+            windows=field(record, "windows", int, 1),
+            spans=spans(record, len(words)),
+            pair_start=field(record, "pair_start", int, None),
         )
 
     def answer(self) -> str:
         """What the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
         return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
 
+    def to_dict(self) -> dict[str, object]:
+        """`to_record` with None for every score of a sub-token that is no number, too."""
+        tokens = [None if np.isnan(score) else score for score in self.token_scores.tolist()]
+        return {**self.to_record(), "token_scores": tokens}
+
+    def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
+        """The `count` highest-scoring words, highest first; with `against`, those that score below zero, lowest first.
+
+        Each is a (word, score, position, span). Words that were not read have no place among them.
+        """
+        return top_words(self, count, against)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
+
+        Returns the HTML or the path. Raises DataError where the page cannot be written.
+        """
+        return in_notebook(block(self)) if path is None else write_page(path, block(self))
+
+    def print(self) -> None:
+        """Print the text in colour; `print(attribution)` is one plain line."""
+        from rich.console import Console
+
+        Console().print(self)
+
+    def _repr_html_(self) -> str:
+        return in_notebook(block(self))
+
+    def __rich__(self) -> Text:
+        return terminal(self)
+
     def __str__(self) -> str:
-        pairs = [pair for pair in zip(self.words, self.scores, strict=True) if not math.isnan(pair[1])]
-        ranked = sorted(pairs, key=lambda pair: -pair[1])
-        listed = ", ".join(f"{word} {score:+.3f}" for word, score in ranked[:10])
-        unread = f" ({self.unaligned} of {len(self.words)} words were not read)" if self.unaligned else ""
-        return f"{self.method} for {self.target!r} ({self.answer()}): {listed}{unread}"
-
-
-_REQUIRED: Any = object()
-
-_KINDS = {str: "a string", float: "a number", int: "a whole number", bool: "true or false"}
-
-
-def _field(record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
-    """A field of a record, checked; null counts as absent where there is a default."""
-    value = record.get(name)
-    if value is None:
-        if default is _REQUIRED:
-            raise DataError(f"field {name!r} is missing; expected {_KINDS[kind]}")
-        return default
-    kinds = (int, float) if kind is float else kind
-    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-        raise DataError(f"field {name!r}: got {value!r}; expected {_KINDS[kind]}")
-    return value
-
-
-def _strings(record: Mapping[str, Any], name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    value = record.get(name)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise DataError(f"field {name!r}: got {_shown(value)}; expected a list of strings")
-    return tuple(value)
-
-
-def _numbers(
-    record: Mapping[str, Any],
-    name: str,
-    count: int,
-    unit: str,
-    missing: bool = False,
-    default: Sequence[float] | None = None,
-) -> NDArray[np.float32]:
-    """One finite number a unit, float32; where one may be `missing` it is NaN."""
-    values = record.get(name)
-    if values is None and default is not None and not count:
-        values = default
-    if not isinstance(values, list | tuple):
-        raise DataError(f"field {name!r}: got {_shown(values)}; expected a list of numbers, one a {unit}")
-    if len(values) != count:
-        raise DataError(f"field {name!r} has {len(values)} entries; expected {count}, one a {unit}")
-    for place, value in enumerate(values):
-        if value is None and missing:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise DataError(f"field {name!r}, {unit} {place}: got {value!r}; expected a finite number")
-    return np.array([math.nan if value is None else value for value in values], dtype=np.float32)
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else repr(value)[:60]
+        return line(self)

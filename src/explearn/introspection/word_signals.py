@@ -66,7 +66,7 @@ class WordSignals:
     @property
     def read(self) -> NDArray[np.bool_]:
         """Which words the classifier read, bool, (words,): those with a signal."""
-        found: NDArray[np.bool_] = ~np.isnan(self.scores).all(-1)
+        found: NDArray[np.bool_] = np.any(~np.isnan(self.scores), axis=-1)
         return found
 
 

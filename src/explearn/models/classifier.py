@@ -350,6 +350,7 @@ def encode_segments(
                 example_id=example_id,
                 characters=tuple(characters),
                 pair_start=None if pair is None else len(spans),
+                spans=(*spans, *pair_spans),
             )
         )
     return result

@@ -27,6 +27,8 @@ class Encoding:
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
         answer: [first, end) of `words` that are the answer to a question, whose sub-tokens count as special; None
             elsewhere (`explearn.models.question_answering`).
+        spans: of each word, its [start, end) in the characters of its segment; empty in encodings made without a
+            tokenizer.
     """
 
     input_ids: tuple[int, ...]
@@ -38,6 +40,7 @@ class Encoding:
     characters: tuple[tuple[int, int], ...] = ()
     pair_start: int | None = None
     answer: tuple[int, int] | None = None
+    spans: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -14,14 +14,15 @@ from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.costs import split_costs
 from explearn.metrics.headline import headline
 from explearn.pipeline.base.params import Params
+from explearn.reporting.content.glance import glance
 from explearn.reporting.content.l2e_students import Document
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES
 from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.content.transfer_tables import transfer_maps
-from explearn.reporting.content.verdict import counted_tasks
+from explearn.reporting.content.verdict import counted_tasks, leaders
 from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
 from explearn.reporting.figures.interval_plots import write_plot
-from explearn.reporting.figures.pareto import write_pareto
+from explearn.reporting.figures.pareto import write_glance, write_pareto
 from explearn.reporting.figures.plot_data import AUROC_PLOT, F1_PLOT
 from explearn.reporting.figures.search_plots import write_study_plots
 from explearn.reporting.pages.costs_markdown import render_costs
@@ -42,8 +43,8 @@ def write_report(
     """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there.
 
     figures/: f1.svg, auroc.svg, study-TASK-METHOD.svg for every search for loss weights, coefficients.svg for
-    explainers with a classifier of their own, and transfer-NAME.svg for those tried on other tasks. machine/: costs.md
-    and pareto.svg.
+    explainers with a classifier of their own, and transfer-NAME.svg for those tried on other tasks. machine/: costs.md,
+    pareto.svg and glance.svg.
 
     Args:
         students, transfers: what the stages distil and transfer wrote.
@@ -53,7 +54,10 @@ def write_report(
     figures, machine = folder / "figures", folder / "machine"
     for spec in (F1_PLOT, AUROC_PLOT):
         write_plot(figures / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
-    write_pareto(machine / "pareto.svg", counted_tasks(params, tasks))
+    counted = counted_tasks(params, tasks)
+    write_pareto(machine / "pareto.svg", counted)
+    leading = glance(params, tasks, leaders(counted, params.evaluate.significance))
+    write_glance(machine / "glance.svg", counted, leading.methods)
     write_study_plots(figures, tasks)
     if any(task.own_models for task in tasks):
         write_coefficients(figures / "coefficients.svg", tasks)

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -165,6 +165,17 @@ class Explainer(ABC):
             UnknownNameError: a target that is no class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
+        return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows))
+
+    def explain_each(
+        self,
+        classifier: Classifier,
+        texts: Iterable[Text],
+        targets: Iterable[Target] | None = None,
+        description: str | None = None,
+        windows: int | None = None,
+    ) -> Iterator[list[Attribution]]:
+        """As `explain`, but the attributions of each text together, one a class."""
         self.check_problem(classifier)
         self.check(classifier)
         texts_read = texts_cut = words_lost = 0
@@ -172,9 +183,9 @@ class Explainer(ABC):
             for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows):
                 found = iter(self._explain_chunk(classifier, chunk))
                 for question in chunk:
-                    for attribution in islice(found, len(question.targets or (None,))):
-                        lost = attribution.unaligned
-                        yield attribution
+                    of_text = list(islice(found, len(question.targets or (None,))))
+                    lost = of_text[-1].unaligned
+                    yield of_text
                     texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
                     bar.update(1)
         if words_lost:
@@ -234,6 +245,8 @@ class Explainer(ABC):
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
             **_answer(classifier, np.asarray(scored.logits, dtype=np.float64)[None], target),
+            spans=encoding.spans,
+            pair_start=encoding.pair_start,
         )
 
 

@@ -210,12 +210,12 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
             figure += f" (random: {leader.column.text(leader.chance)})"
         fastest = "not tested"
         if leader.fastest is not None:
-            fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{_aside(leader.fastest)}"
+            fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{aside(leader.fastest)}"
         rivals = "not tested" if leader.rivals is None else str(leader.rivals)
         rows.append(
             [
                 Markdown(leader.question),
-                Markdown(f"**{escape_markdown(leader.method)}**{_aside(leader.method)}"),
+                Markdown(f"**{escape_markdown(leader.method)}**{aside(leader.method)}"),
                 Markdown(figure),
                 Markdown(f"{leader.unbeaten} of {_tasks(leader.tasks)}" if leader.tasks else "not tested"),
                 Markdown(TIME.text(leader.time)),
@@ -226,7 +226,7 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
     return rows
 
 
-def _aside(method: str) -> str:
+def aside(method: str) -> str:
     """Why a method's figures do not compare with the others', in brackets; `caveats` says more."""
     if get_info(method).own_model:
         return " (on its own classifier)"
@@ -288,9 +288,11 @@ def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Mark
     for rival, what in ((best_baseline, "baseline"), (best_other, "other method")):
         if rival is None or (what != "baseline" and best_baseline and rival.method == best_baseline.method):
             continue
+        lost = count - rival.tasks_won
+        ahead = f"At least one {what} is ahead of {name} on {lost} of {over}"
         sentences.append(
             f"The best {what} by that mean, {escape_markdown(rival.method)}, reaches {rival.value:.3f}: {name} is "
-            f"{_compared(topk, rival.value)}. No {what} is ahead of {name} on {rival.tasks_won} of {over}."
+            f"{_compared(topk, rival.value)}. {ahead if lost else f'No {what} is ahead of {name} on any task'}."
         )
     f1, chance_f1 = numbers["f1"], numbers["random_f1"]
     if isinstance(f1, float):

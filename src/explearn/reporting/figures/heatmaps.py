@@ -9,9 +9,11 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from explearn.core.heat import AGAINST, FOR, Colour, colour_map
 from explearn.reporting.content.gains import GainMap
 from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.figures.style import SETTINGS, save_figure
@@ -46,16 +48,20 @@ def write_coefficients(path: Path, tasks: Sequence[TaskReport]) -> None:
 
 
 def _heat(figure: Any, axes: Any, values: NDArray[np.float64]) -> None:
-    """Cells from white (the smallest value) to blue (the largest)."""
-    shown = axes.imshow(values, cmap="Blues", aspect="auto")
+    """Cells from white (the smallest value) to orange (the largest)."""
+    shown = axes.imshow(values, cmap=_colours(FOR), aspect="auto")
     axes.set_xticks(range(values.shape[1]), labels=range(1, values.shape[1] + 1), fontsize=7)
     axes.set_yticks(range(values.shape[0]), labels=range(1, values.shape[0] + 1), fontsize=7)
     axes.tick_params(length=0)
     figure.colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
 
 
+def _colours(*sides: Colour) -> LinearSegmentedColormap:
+    return LinearSegmentedColormap.from_list("explearn", colour_map(sides))
+
+
 def write_gain_maps(folder: Path, maps: Sequence[GainMap]) -> None:
-    """Draw heat maps of gains into `folder`: red below 0, blue above, a dash for NaN."""
+    """Draw heat maps of gains into `folder`: blue below 0, orange above, a dash for NaN."""
     for found in maps:
         _write_gains(folder / found.file, found)
 
@@ -67,7 +73,7 @@ def _write_gains(path: Path, found: GainMap) -> None:
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         largest = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 1.0
-        axes.imshow(values, cmap="RdBu", vmin=-(largest or 1.0), vmax=largest or 1.0, aspect="auto")
+        axes.imshow(values, cmap=_colours(AGAINST, FOR), vmin=-(largest or 1.0), vmax=largest or 1.0, aspect="auto")
         axes.set_title(found.title, fontsize=9, loc="left")
         axes.set_xticks(range(len(found.columns)), labels=found.columns)
         axes.set_yticks(range(len(found.rows)), labels=found.rows)

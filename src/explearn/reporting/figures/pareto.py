@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -78,17 +78,38 @@ def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
     Methods whose figures do not compare (`explearn.reporting.content.columns.comparable`) are shown, but are never on
     the front. The same numbers give the same bytes.
     """
-    drawn = {panel: points(panel, tasks) for panel in PANELS}
+    _write(path, PANELS, tasks, (9, 13), None)
+
+
+def write_glance(path: Path, tasks: Sequence[TaskReport], named: Collection[str]) -> None:
+    """Draw the first two of PANELS small, for a first look: all methods are points, and the ones of `named`, the front
+    and random scores have their names."""
+    _write(path, PANELS[:2], tasks, (5, 4.4), {*named, "random"})
+
+
+def _write(
+    path: Path,
+    panels: Sequence[Panel],
+    tasks: Sequence[TaskReport],
+    size: tuple[float, float],
+    named: Collection[str] | None,
+) -> None:
+    """Draw panels one below the other. size: in inches. named: methods to name beside the front's; None: all."""
+    drawn = {panel: points(panel, tasks) for panel in panels}
     methods = {point.method for found in drawn.values() for point in found}
     families = {method: get_info(method).family for method in methods}
     styles = family_styles(sorted(families.values()))
+    small = named is not None
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(9, 13), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
-        for axes, (panel, found) in zip(figure.subplots(len(PANELS), 1), drawn.items(), strict=True):
-            _draw(axes, panel, found, families, styles)
-        figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
-        draw_legend(figure, list(families.values()), styles)
+        for axes, (panel, found) in zip(figure.subplots(len(panels), 1), drawn.items(), strict=True):
+            _draw(axes, panel, found, families, styles, named)
+        costs = "time to classify and explain, relative to classifying alone (logarithmic)"
+        if small:
+            costs = "time relative to classifying alone; best is up and to the left"
+        figure.supxlabel(costs, fontsize=9)
+        draw_legend(figure, list(families.values()), styles, 4 if small else None)
         # Labels are placed once the axes have their final size.
         figure.canvas.draw()
         for axes in figure.axes:
@@ -102,6 +123,7 @@ def _draw(
     found: Sequence[Point],
     families: Mapping[str, str],
     styles: Styles,
+    named: Collection[str] | None,
 ) -> None:
     axes.set_title(panel.title, fontsize=9, fontweight="bold", loc="left")
     if not found:
@@ -121,9 +143,12 @@ def _draw(
     for point in found:
         colour, marker = styles[families[point.method]]
         axes.plot([point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3)
+    labelled = None if named is None else {*named, *(point.method for point in front)}
     for point in found:
-        weight = "bold" if families[point.method] == "learned" else "normal"
-        axes.text(point.cost, point.value, marked(point.method), fontsize=7, fontweight=weight, zorder=4)
+        if labelled is None or point.method in labelled:
+            bold = families[point.method] == "learned" if named is None else point.method in named
+            weight, size = "bold" if bold else "normal", 7 if named is None else 8
+            axes.text(point.cost, point.value, marked(point.method), fontsize=size, fontweight=weight, zorder=4)
     axes.margins(x=0.12, y=0.12)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))

@@ -10,13 +10,15 @@ import numpy as np
 import yaml
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from explearn.core.display import words_html
+from explearn.core.heat import FAINT, UNREAD, css, shows_signs, strengths
 from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
-from explearn.reporting.content.caveats import caveats, chance_warning
+from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks
+from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
 from explearn.reporting.content.l2e_students import (
     Document,
@@ -101,6 +103,8 @@ def render_html(
     """
     environment = page_environment()
     counted = counted_tasks(params, tasks)
+    leading = leaders(counted, params.evaluate.significance)
+    first = glance(params, tasks, leading)
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
     shown = [*FIGURES, *([COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else [])]
@@ -109,7 +113,7 @@ def render_html(
     papers = side_by_side(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
-        css=Markup(asset("report.css")),
+        css=Markup(asset("report.css") + css(".words") + css("td")),
         script=script,
         script_hash=source_hash(script),
         data=htmlsafe_json_dumps(heatmaps(methods, tasks), separators=(",", ":")),
@@ -119,10 +123,12 @@ def render_html(
         marks=used_marks(methods),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=Markdown(f"{LEADER_EXPLANATION} {TIME_EXPLANATION}"),
-        leaders=leader_rows(leaders(counted, params.evaluate.significance)),
+        leaders=leader_rows(leading),
+        glance=first,
+        glance_figure=data_uri(folder / "machine/glance.svg") if folder else "",
+        glance_rows=_glance_rows(first),
         counting=counting_sentence(params, tasks),
         headline=[*headline_sentences(params, counted), *time_sentences(params, counted)],
-        caveats=caveats(params, tasks),
         overview=overview(counted, (*QUESTION_COLUMNS, TIME)),
         figures=[(title, alt, data_uri(folder / file)) for file, title, alt in shown] if folder else [],
         drawn={name: data_uri(folder / "figures" / name) for name in sorted(names)} if folder else {},
@@ -157,6 +163,18 @@ def render_html(
     )
 
 
+def _glance_rows(first: Glance) -> list[tuple[str, str, Markup]]:
+    """The rows of the first screen's text: method, what it is there for, and the words in colour."""
+    if first.example is None:
+        return []
+    found, chosen = first.example.attributions, first.example.selected
+    return [
+        (shown.method, shown.role, Markup(words_html(found[shown.method], chosen[shown.method].tolist())))
+        for shown in (*first.leaders, *first.fastest)
+        if shown.method in found
+    ]
+
+
 def _task(task: TaskReport, params: Params) -> dict[str, Any]:
     return {
         "name": task.task,
@@ -178,6 +196,9 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
 def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
     """What the page's script draws: the methods' names, and the texts of each task (see `_text`)."""
     return {
+        "unread": UNREAD,
+        "full": FULL_SCALE,
+        "faint": FAINT,
         "methods": list(methods),
         "tasks": [
             {"name": task.task, "texts": [_text(methods, example) for example in task.heatmaps]} for task in tasks
@@ -189,8 +210,8 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     """A text for the page's script.
 
     Its label, whether the answer is right (or None), its words, the index of the second segment's first word (or -1),
-    and the marked words ("0110"); and for each method its scaled scores, the words it chose, and the class it explains
-    where that is not `predicted`. None stands where a method does not explain the text.
+    and the marked words ("0110"); and for each method its scaled scores, whether these have signs, the words it chose,
+    and the class it explains where that is not `predicted`. None stands where a method does not explain the text.
     """
     first = report.task_attribution
     return {
@@ -205,6 +226,12 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
         "pair": len(report.example.words) if report.example.pair else -1,
         "marked": _bits(report.gold),
         "scores": [_scaled(report.attributions[m].scores) if m in report.attributions else None for m in methods],
+        "signs": [
+            shows_signs(report.attributions[m].signed, report.attributions[m].scores)
+            if m in report.attributions
+            else None
+            for m in methods
+        ],
         "chosen": [_bits(report.selected[m]) if m in report.selected else None for m in methods],
         "answers": [report.other_answer(m) if m in report.attributions else None for m in methods],
     }
@@ -214,10 +241,6 @@ def _bits(mask: Any) -> str:
     return "".join("1" if chosen else "0" for chosen in np.asarray(mask, dtype=np.bool_))
 
 
-def _scaled(scores: NDArray[np.float32]) -> list[int | None]:
-    """Scores as shares of the text's largest in whole steps of FULL_SCALE; None for a word without a score."""
-    array = np.asarray(scores, dtype=np.float64)
-    known = ~np.isnan(array)
-    largest = np.abs(array[known]).max(initial=0.0)
-    scaled = np.rint(FULL_SCALE * np.where(known, array, 0.0) / (largest or 1.0)).astype(int).tolist()
-    return [value if there else None for value, there in zip(scaled, known, strict=True)]
+def _scaled(scores: Any) -> list[int | None]:
+    """Scores for the page's script; None for a word that was not read."""
+    return [None if np.isnan(share) else round(FULL_SCALE * share) for share in strengths(scores).tolist()]

@@ -15,8 +15,9 @@ import yaml
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.blocks import Block
-from explearn.reporting.content.caveats import caveats, chance_warning
+from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, marked, used_marks
+from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
 from explearn.reporting.content.l2e_students import Document, adapters, student_tables, students_introduction
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES, fixed_columns
@@ -53,6 +54,8 @@ def render_report(
     """
     papers = [side for side in side_by_side(params, tasks) if side.table.column.metric not in MACHINE_FIGURES]
     counted = counted_tasks(params, tasks)
+    leading = leaders(counted, params.evaluate.significance)
+    first = glance(params, tasks, leading)
     text = (
         markdown_environment()
         .get_template("report.md.j2")
@@ -65,10 +68,11 @@ def render_report(
             marks=used_marks(method for task in tasks for method in task.methods),
             leader_headings=without_times(LEADER_HEADINGS),
             leader_explanation=LEADER_EXPLANATION,
-            leaders=[without_times(row) for row in leader_rows(leaders(counted, params.evaluate.significance))],
+            leaders=[without_times(row) for row in leader_rows(leading)],
+            glance=first,
+            glance_rows=_glance_rows(first),
             counting=counting_sentence(params, tasks),
             headline=headline_sentences(params, counted),
-            caveats=caveats(params, tasks),
             overview=board(*overview(counted, QUESTION_COLUMNS), intervals=False),
             papers=[(side, papers_table(side)) for side in papers],
             papers_left_out=left_out(papers),
@@ -154,6 +158,24 @@ def _task(task: TaskReport, params: Params) -> _Task:
         distribution=board(DISTRIBUTION.columns, leaderboard(task.methods, DISTRIBUTION.columns)),
         texts=[_text(example) for example in task.examples],
     )
+
+
+def _glance_rows(first: Glance) -> list[list[str]]:
+    """The rows of the first page's text: who chooses words, and the text with as many as people usually mark in bold.
+
+    Which method is the fastest depends on the machine, so this page leaves it out.
+    """
+    report = first.example
+    if report is None:
+        return []
+    words = report.example.all_words
+    kinds = escape_markdown(", ".join(report.kinds) or "nobody")
+    rows: list[list[str]] = [[Markdown(f"*Marked* ({kinds})"), emphasise(words, report.gold.tolist())]]
+    for shown in first.leaders:
+        if shown.method in report.selected:
+            selected = np.asarray(report.selected[shown.method], dtype=np.bool_).tolist()
+            rows.append([shown.method, emphasise(words, selected)])
+    return rows
 
 
 def _matrix(rows: Sequence[tuple[str, Sequence[str]]]) -> Markdown:

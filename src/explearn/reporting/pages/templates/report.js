@@ -47,8 +47,11 @@
     return words(text, (word, index) => {
       if (scores[index] === null) return element("span", { class: "unread", title: "not read" }, word);
       const name = chosen[index] === "1" ? "strong" : "span";
-      const span = element(name, { class: scores[index] < 0 ? "against" : "for", title: (scores[index] / 99).toFixed(2) }, word);
-      span.style.setProperty("--s", Math.abs(scores[index]) / 99);
+      if (scores[index] === null) return element(name, { class: "unread", title: data.unread }, word);
+      const share = scores[index] / data.full;
+      const sign = text.signs[number] && Math.abs(share) >= data.faint ? " signed" : "";
+      const span = element(name, { class: (share < 0 ? "against" : "for") + sign, title: share.toFixed(2) }, word);
+      span.style.setProperty("--s", Math.abs(share));
       return span;
     });
   }

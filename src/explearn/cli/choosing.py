@@ -1,0 +1,111 @@
+"""Which methods `explearn explain` uses, and with which options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explearn.core.documents import parse_yaml
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.method_info import MethodInfo
+from explearn.core.method_names import get_info
+from explearn.methods.base.registry import accepted_options, get_explainer
+
+if TYPE_CHECKING:
+    from explearn.methods.base.explainer import Explainer
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A method, and the folder of its training where it is learned."""
+
+    info: MethodInfo
+    folder: Path | None
+
+    @property
+    def takes_options(self) -> bool:
+        """A trained explainer comes with its options; one that goes on from it still takes its own."""
+        return self.folder is None or self.info.base is not None
+
+
+def choose(methods: Sequence[str], folders: Sequence[Path]) -> list[Choice]:
+    """Methods by name, in the order given; the folders are those of the learned ones among them, in the same order.
+
+    Raises UnknownNameError, and ParamsError for a method that comes twice and for a folder too many or too few.
+    """
+    infos = [get_info(name) for name in methods]
+    for name in methods:
+        if list(methods).count(name) > 1:
+            raise ParamsError(f"--method: {name!r} comes twice; expected each method once")
+    if len(infos) == 1:
+        # One method says for itself that it is not learned and has nothing to load.
+        if infos[0].learned and not infos[0].ready and not folders:
+            raise _no_folder(methods[0])
+        if len(folders) > 1:
+            raise ParamsError(f"--explainer: got {len(folders)} folders; expected one")
+        return [Choice(infos[0], folders[0] if folders else None)]
+    learned = [info.name for info in infos if info.learned and not info.ready]
+    if len(folders) < len(learned):
+        raise _no_folder(learned[len(folders)])
+    if len(folders) > len(learned):
+        which = f"{len(learned)}, of {', '.join(learned)}" if learned else "none: no chosen method is trained"
+        raise ParamsError(f"--explainer: got {len(folders)}; expected {which}")
+    left = iter(folders)
+    return [Choice(info, next(left) if info.name in learned else None) for info in infos]
+
+
+def _no_folder(name: str) -> ParamsError:
+    return ParamsError(f"--explainer: got none; {name!r} is trained, expected the folder of a trained one")
+
+
+def make(choices: Sequence[Choice], options: Mapping[str, Any], seed: int | None) -> list[Explainer]:
+    """The methods with their options (`parse_options`).
+
+    With one method, all options are its own. With several, NAME goes to all that have it and METHOD.NAME to one.
+
+    Raises UnknownNameError for an option that no method has; what `get_explainer` raises.
+    """
+    given = _dealt(choices, options)
+    found = []
+    for choice in choices:
+        name, own = choice.info.name, given[choice.info.name]
+        if seed is not None and choice.takes_options and "seed" in accepted_options(name):
+            own.setdefault("seed", seed)
+        found.append(get_explainer(name, path=str(choice.folder) if choice.folder else None, **own))
+    return found
+
+
+def _dealt(choices: Sequence[Choice], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    given: dict[str, dict[str, Any]] = {choice.info.name: {} for choice in choices}
+    if len(choices) == 1:
+        return {choices[0].info.name: dict(options)}
+    accepted = {c.info.name: accepted_options(c.info.name) if c.takes_options else [] for c in choices}
+    for option, value in options.items():
+        method, dot, name = option.partition(".")
+        if dot and method not in given:
+            raise UnknownNameError("method of --option", method, given)
+        takers = [method] if dot else [m for m, names in accepted.items() if option in names]
+        if not takers:
+            known = {name for names in accepted.values() for name in names}
+            raise UnknownNameError(f"option of {', '.join(given)}", option, known or ["(none)"])
+        for taker in takers:
+            given[taker][name if dot else option] = value
+    return given
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs, values read as YAML. Raises ParamsError for another form."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
+        try:
+            options[name] = parse_yaml(value)
+        except ValueError as error:
+            raise ParamsError(
+                f"--option {name}: got {value[:60]!r}; expected a number, a word or a YAML value ({error})"
+            ) from error
+    return options

@@ -1,0 +1,77 @@
+"""Several methods on the same texts, side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explearn.core.display import in_notebook, line, rows, terminal, write_page
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBySide:
+    """Attributions by text: each entry of `texts` holds those of one text, in the order given.
+
+    It shows itself in notebooks, and in colour through rich (`rich.print`).
+    """
+
+    texts: tuple[tuple[Attribution, ...], ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods, in the order in which they first appear."""
+        return tuple(dict.fromkeys(a.method for text in self.texts for a in text))
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
+
+        Returns the HTML or the path. Raises DataError where the page cannot be written.
+        """
+        body = "".join(rows(text) for text in self.texts)
+        return in_notebook(body) if path is None else write_page(path, body)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON: the methods, and of each text what `Attribution.to_dict` gives."""
+        return {"methods": list(self.methods), "texts": [[a.to_dict() for a in text] for text in self.texts]}
+
+    def _repr_html_(self) -> str:
+        return in_notebook("".join(rows(text) for text in self.texts))
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
+        return Group(*(terminal(a) for text in self.texts for a in text))
+
+    def __str__(self) -> str:
+        return "\n".join(line(a) for text in self.texts for a in text)
+
+
+def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
+    """Put the attributions of the same text together: of those with the same words and id, in the order given.
+
+    A text that comes twice for the same method and class is two texts.
+
+    Raises DataError where there is no attribution.
+    """
+    texts: list[list[Attribution]] = []
+    found: dict[tuple[object, ...], int] = {}
+    seen: dict[tuple[object, ...], int] = {}
+    for attribution in attributions:
+        text = (attribution.example_id, attribution.words, attribution.pair_start)
+        of_method = (*text, attribution.method, attribution.target)
+        turn = seen[of_method] = seen.get(of_method, -1) + 1
+        place = found.setdefault((*text, turn), len(texts))
+        if place == len(texts):
+            texts.append([])
+        texts[place].append(attribution)
+    if not texts:
+        raise DataError("side by side: got no attribution; expected at least one")
+    return SideBySide(tuple(tuple(text) for text in texts))

@@ -1,0 +1,90 @@
+"""Attributions as tables with a row a word: Arrow, Parquet, CSV and pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from explearn.core.records import Attribution
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WORD_SCHEMA = pa.schema(
+    [
+        pa.field("text", pa.int64(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("target", pa.string(), nullable=False),
+        pa.field("predicted", pa.string(), nullable=False),
+        pa.field("probability", pa.float64(), nullable=False),
+        pa.field("segment", pa.int32(), nullable=False),
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("start", pa.int32()),
+        pa.field("end", pa.int32()),
+        pa.field("word", pa.string(), nullable=False),
+        pa.field("score", pa.float32()),
+    ]
+)
+"""A row a word.
+
+text: number of the text among those of its method, from 0. id: of the example, empty for free text. segment: 0, or 1
+in the second segment of a pair. index: place among the words of both segments, from 0. start, end: [start, end) of the
+word in the characters of its segment, null where unknown. score: null where the classifier did not read the word.
+"""
+
+
+class WordRows:
+    """Rows of WORD_SCHEMA, one attribution after the other; it counts the texts of each method."""
+
+    def __init__(self) -> None:
+        self._texts: Counter[str] = Counter()
+
+    def rows(self, attribution: Attribution) -> Iterator[dict[str, Any]]:
+        shared = {
+            "text": self._texts[attribution.method],
+            "id": attribution.example_id,
+            "method": attribution.method,
+            "target": attribution.target,
+            "predicted": attribution.predicted,
+            "probability": attribution.probability,
+        }
+        self._texts[attribution.method] += 1
+        for index, (word, score) in enumerate(zip(attribution.words, attribution.scores.tolist(), strict=True)):
+            start, end = attribution.spans[index] if attribution.spans else (None, None)
+            second = attribution.pair_start is not None and index >= attribution.pair_start
+            yield {
+                **shared, "segment": int(second), "index": index, "start": start, "end": end, "word": word,
+                "score": None if np.isnan(score) else score,
+            }  # fmt: skip
+
+
+def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
+    """A table with a row a word; columns as in WORD_SCHEMA."""
+    found = WordRows()
+    rows = [row for attribution in attributions for row in found.rows(attribution)]
+    return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
+
+
+def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
+    """A pandas frame with a row a word; columns as in WORD_SCHEMA.
+
+    A score is NaN where the classifier did not read the word; start and end are nullable whole numbers.
+    """
+    import pandas as pd
+
+    frame: pd.DataFrame = to_arrow(attributions).to_pandas()
+    return frame.astype({"start": pd.Int32Dtype(), "end": pd.Int32Dtype()})
+
+
+def csv_lines(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows as CSV (RFC 4180) without the heading; null is an empty field."""
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows([row[name] for name in WORD_SCHEMA.names] for row in rows)
+    return buffer.getvalue()

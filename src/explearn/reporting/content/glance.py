@@ -1,0 +1,197 @@
+"""The report's first screen: a verdict in one sentence, a text to look at, and what may change the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explearn.core.method_names import get_info
+from explearn.pipeline.base.params import Params
+from explearn.reporting.content.caveats import caveats
+from explearn.reporting.content.markdown import Markdown, escape_markdown
+from explearn.reporting.content.task_report import ExampleReport, TaskReport
+from explearn.reporting.content.verdict import TIME, Leader, aside, counted_tasks, counting_sentence, means, near_chance
+
+PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
+"""The figures that answer the report's two questions: do the words agree with people, and with the model?"""
+
+_ASKED = {PEOPLE: "the words that people would mark", MODEL: "the words that the classifier depends on"}
+
+_BEST = {PEOPLE: "best at people's words", MODEL: "best at the classifier's words"}
+
+SHORT_TEXT = 30
+"""Longest text of the first screen, in words, where there is one as short."""
+
+OPEN_CAVEATS = 3
+
+_OF_METHODS = (
+    "Not trained",
+    "Begins untrained",
+    "No better than chance at finding marked words",
+    "Hardly notice the model",
+    "Looks at the metric",
+    "Close to the metric",
+    "Another classifier",
+)
+"""Caveats that count for the verdict where they name one of its methods, the gravest first."""
+_OF_RUNS = ("Small differences", "People disagree on the words", "One training run", "Few sanity checks")
+"""Caveats that count for every verdict."""
+
+_TITLE = re.compile(r"\*\*(.+?):\*\*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row of the text on the first screen: a method, and what it is there for."""
+
+    method: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the first screen shows.
+
+    Attributes:
+        verdict: one sentence, without what depends on the machine. timed: the same with times.
+        scope: the tasks that the means are over.
+        leaders: the best methods by PEOPLE and MODEL, those of the two for which there are figures.
+        fastest: the fastest methods not significantly worse than these, where they are others.
+        example, task: the text to show and its task; None where no text was explained.
+        open, folded: caveats, those that may change the verdict and the others.
+    """
+
+    verdict: Markdown
+    timed: Markdown
+    scope: Markdown
+    leaders: tuple[Shown, ...]
+    fastest: tuple[Shown, ...]
+    example: ExampleReport | None
+    task: str
+    open: tuple[Markdown, ...]
+    folded: tuple[Markdown, ...]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of the verdict and the fastest beside them, each once."""
+        return list(dict.fromkeys(shown.method for shown in (*self.leaders, *self.fastest)))
+
+
+def glance(params: Params, tasks: Sequence[TaskReport], found: Sequence[Leader]) -> Glance:
+    """The first screen of a report on `tasks`; `found` are the leaders of those that count (`verdict.leaders`)."""
+    counted = counted_tasks(params, tasks)
+    best = {leader.column.metric: leader for leader in found}
+    asked = [best[metric] for metric in (PEOPLE, MODEL) if metric in best]
+    roles: dict[str, list[str]] = {}
+    for leader in (leader for leader in asked if not _by_chance(leader)):
+        roles.setdefault(leader.method, []).append(f"{_BEST[leader.column.metric]}{_level(leader)}")
+    ahead = tuple(Shown(method, "; ".join(what)) for method, what in roles.items())
+    times = means(TIME.metric, counted)
+    faster = {
+        leader.fastest: Shown(
+            leader.fastest,
+            f"the fastest not significantly worse than {leader.method}: {TIME.text(leader.fastest_time)}",
+        )
+        for leader in asked
+        if leader.fastest is not None and leader.fastest not in roles
+    }
+    no_evidence = bool(tasks) and all(near_chance(t.classifier, params.report.chance_margin) for t in tasks)
+    sentence = counting_sentence(params, tasks) if no_evidence else None
+    # Which method is the fastest depends on the machine, and what report.md shows must not.
+    example, task = _text(counted, list(roles))
+    opened, folded = _caveats(caveats(params, tasks), list(roles))
+    return Glance(
+        verdict=sentence or _verdict(asked, None),
+        timed=sentence or _verdict(asked, times),
+        scope=_scope(tasks, counted),
+        leaders=ahead,
+        fastest=tuple(faster.values()),
+        example=example,
+        task=task,
+        open=opened,
+        folded=folded,
+    )
+
+
+def _by_chance(leader: Leader) -> bool:
+    """Whether random scores are the best, or not significantly worse than the best."""
+    return leader.random_too or get_info(leader.method).family == "chance"
+
+
+def _level(leader: Leader) -> str:
+    """How a leader stands to the other methods, where that was tested."""
+    if leader.rivals == 0:
+        return ", significantly ahead of all others"
+    if leader.rivals is not None and leader.fastest == leader.method:
+        return f", and the fastest of {leader.rivals + 1} not told apart"
+    return ""
+
+
+def _verdict(asked: Sequence[Leader], times: dict[str, float] | None) -> Markdown:
+    """Which method to use for what; `times` by method, None where the page names no times."""
+    if not asked:
+        return Markdown("No method has figures on all tasks, so none is ahead.")
+    clear = [leader for leader in asked if not _by_chance(leader)]
+    if not clear:
+        return Markdown("**No method is shown to be better than random scores** on these texts.")
+    parts = []
+    for method in dict.fromkeys(leader.method for leader in clear):
+        of = [leader for leader in clear if leader.method == method]
+        what = ", and ".join(f"{_ASKED[x.column.metric]} ({_figure(x)})" for x in of)
+        time = f", at {TIME.text(times[method])} the time of classifying" if times and method in times else ""
+        parts.append(f"**{escape_markdown(method)}**{aside(method)} for {what}{time}")
+    unclear = [_ASKED[leader.column.metric] for leader in asked if _by_chance(leader)]
+    rest = f"; for {unclear[0]}, no method is shown to be better than random scores" if unclear else ""
+    return Markdown(f"Use {'; and '.join(parts)}{rest}.")
+
+
+def _figure(leader: Leader) -> str:
+    """The leader's figure beside that of random scores."""
+    value, chance = leader.column.text(leader.value), leader.column.text(leader.chance)
+    if leader.column.metric == PEOPLE:
+        return f"F1 {value}" + ("" if leader.chance is None else f", words at random {chance}")
+    beside = "" if leader.chance is None else f", random words by {chance}"
+    return f"without them its probability falls by {value}{beside}"
+
+
+def _scope(tasks: Sequence[TaskReport], counted: Sequence[TaskReport]) -> Markdown:
+    names = ", ".join(escape_markdown(task.task) for task in counted)
+    left = [escape_markdown(task.task) for task in tasks if task.task not in {t.task for t in counted}]
+    out = f" Left out: {', '.join(left)}, where the classifier has hardly learned anything." if left else ""
+    return Markdown(f"Means over {names}.{out}")
+
+
+def _text(tasks: Sequence[TaskReport], methods: Sequence[str]) -> tuple[ExampleReport | None, str]:
+    """The first drawn text that suits: explained by these methods, rightly classified, marked, and short.
+
+    Texts are drawn by chance before anything is known of the methods on them; none is picked for what they show.
+    """
+    found = [(e, t.task) for t in tasks for e in t.heatmaps if all(m in e.attributions for m in methods)]
+
+    def unsuited(item: tuple[ExampleReport, str]) -> tuple[bool, bool, bool]:
+        report, of = item[0], item[0].task_attribution
+        right = of is not None and of.predicted == report.example.label
+        return not report.gold.any(), not right, len(report.example.all_words) > SHORT_TEXT
+
+    return min(found, key=unsuited, default=(None, ""))
+
+
+def _caveats(
+    sentences: Sequence[Markdown], methods: Sequence[str]
+) -> tuple[tuple[Markdown, ...], tuple[Markdown, ...]]:
+    """The caveats that may change the verdict, OPEN_CAVEATS at most, and all the others in their order."""
+    names = [escape_markdown(name) for name in methods]
+
+    def rank(sentence: Markdown) -> int | None:
+        title = found[1] if (found := _TITLE.match(sentence)) else ""
+        if title in _OF_METHODS and any(re.search(rf"(?<![\w]){re.escape(n)}(?![\w])", sentence) for n in names):
+            return _OF_METHODS.index(title)
+        return len(_OF_METHODS) + _OF_RUNS.index(title) if title in _OF_RUNS else None
+
+    ranks = {index: place for index, sentence in enumerate(sentences) if (place := rank(sentence)) is not None}
+    opened = sorted(ranks, key=ranks.__getitem__)[:OPEN_CAVEATS]
+    return (
+        tuple(sentences[index] for index in opened),
+        tuple(sentence for index, sentence in enumerate(sentences) if index not in opened),
+    )
