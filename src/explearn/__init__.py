@@ -20,6 +20,8 @@ from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
+    from explearn.comparison.run import Comparison, compare
+    from explearn.comparison.texts import TextColumns
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
     from explearn.models.classifier import Classifier
@@ -30,6 +32,7 @@ __all__ = [
     "BatchExplainer",
     "BatchScores",
     "Classifier",
+    "Comparison",
     "Example",
     "Explainer",
     "ExplearnError",
@@ -37,6 +40,8 @@ __all__ = [
     "ListedTask",
     "MethodInfo",
     "Rationale",
+    "TextColumns",
+    "compare",
     "get_explainer",
     "get_info",
     "list_explainers",
@@ -47,9 +52,12 @@ _LAZY = {
     "BatchExplainer": "explearn.methods.base.explainer",
     "BatchScores": "explearn.methods.base.explainer",
     "Classifier": "explearn.models.classifier",
+    "Comparison": "explearn.comparison.run",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
+    "TextColumns": "explearn.comparison.texts",
+    "compare": "explearn.comparison.run",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
+from explearn.cli.compare import compare
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
@@ -35,6 +36,7 @@ app = typer.Typer(
     help="Say why a text classifier gave a text its label.",
 )
 app.add_typer(annotate, name="annotate")
+app.command()(compare)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 

@@ -153,6 +153,17 @@ class FinetuneParams(Section):
     """Validation metric that picks the checkpoint."""
 
 
+class ClassifierParams(Section):
+    """A classifier that somebody has trained already, explained as it is."""
+
+    name: str
+    """A hub name, or the folder of a model saved with save_pretrained."""
+    revision: str | None = None
+    """Of a hub name: git revision, so that every download is the same."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """The classifier's name of a class -> the label of the task's texts, where the two differ."""
+
+
 class AttendParams(Section):
     layer: int = -1
     """Encoder layer whose attention is taken, counted from 0, or from the end when negative."""
@@ -255,5 +266,7 @@ class ReportParams(Section):
     """Example texts a task in report.md."""
     heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
     """Example texts a task in report.html, each with the scores of every method."""
+    remarks: list[str] = Field(default_factory=list)
+    """Sentences for the first page on what a reader must know of this run."""
     chance_margin: Fraction = 0.1
     """Warn where accuracy is less than this above always answering the most frequent class."""

@@ -74,13 +74,18 @@ class Classifier:
 
     @classmethod
     def from_pretrained(
-        cls, path: str | os.PathLike[str], compute: ComputeOptions | None = None, **options: Any
+        cls,
+        path: str | os.PathLike[str],
+        compute: ComputeOptions | None = None,
+        revision: str | None = None,
+        **options: Any,
     ) -> Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
             path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
+            revision: git revision of a hub name.
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration; DeviceError when the device is not there.
@@ -88,7 +93,7 @@ class Classifier:
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        model, tokenizer, head = load_trained(name)
+        model, tokenizer, head = load_trained(name, revision)
         if head is QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name=name)
         return cls(model, tokenizer, compute, name=name)

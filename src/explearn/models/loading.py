@@ -28,11 +28,14 @@ def quiet_transformers() -> None:
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
+def load_trained(
+    name: str, revision: str | None = None
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
     """A fine-tuned model, its tokenizer and the kind of its head.
 
     Args:
         name: local folder or hub name.
+        revision: git revision of a hub name.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
     configuration, or its tokenizer is not its own.
@@ -47,9 +50,10 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
     import transformers
 
     try:
-        head = head_of(transformers.AutoConfig.from_pretrained(name, trust_remote_code=False))
-        model, info = head.from_pretrained(name)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        which = {"revision": revision or "main", "trust_remote_code": False}
+        head = head_of(transformers.AutoConfig.from_pretrained(name, **which))
+        model, info = head.from_pretrained(name, revision=revision or "main")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
         raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
     missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))

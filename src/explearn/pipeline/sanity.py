@@ -20,10 +20,18 @@ from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
 
-def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+def check_task(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    compute: ComputeOptions,
+    seed: int,
+    classifier: Classifier | None = None,
+) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
-    A method with a classifier of its own is checked on copies of that one.
+    A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
+    (default: the workspace's).
 
     Returns a JSON document: texts, and by method the fields of `SanityResult`. Raises as `group_methods` and
     `check_methods` do.
@@ -47,7 +55,8 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
         explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
         for explainer in explainers:
             explainer.any_classifier = True
-        model = Classifier.from_pretrained(folder, compute)
+        shared = classifier if folder == workspace.classifier(task) else None
+        model = shared or Classifier.from_pretrained(folder, compute)
         results |= check_methods(
             explainers, model, examples, params.sanity, seed, params.evaluate.headline_percent, other_labels
         )
@@ -70,10 +79,10 @@ def _finetuned_on_permuted_labels(
             target,
             permuted,
             workspace.read_labels(task),
-            params.encoder,
+            params.encoder_of(task),
             params.finetune,
             compute,
             seed,
-            params.encoder_revision,
+            params.encoder_revision_of(task),
         )
         return Classifier.from_pretrained(target, compute)

@@ -35,7 +35,8 @@ from explearn.core.sections import (
     TeachParams,
     members,
 )
-from explearn.core.settings import Fraction, Section, problem_sentence
+from explearn.core.settings import Fraction, problem_sentence
+from explearn.pipeline.base.model_params import ModelParams
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -46,14 +47,11 @@ LEARNED = "learned_"
 """Prefix of the group of the learned explainers of one room that explain the task's classifier."""
 
 
-class Params(Section):
+class Params(ModelParams):
     """A run's parameters. `Params.of` adds a section for each learned explainer; `section` gives it."""
 
     profile: str
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 13
-    encoder: str = "embedded"
-    """`embedded`, a hub name, or a local folder."""
-    encoder_revision: str | None = None
     data_dir: str = "data/corpus"
     tasks: Annotated[list[str], Field(min_length=1)]
     sources: dict[str, SourceParams]
@@ -62,9 +60,9 @@ class Params(Section):
     """A word is evidence when at least this share of its annotators mark it."""
     finetune: FinetuneParams = FinetuneParams()
     attend: AttendParams = AttendParams()
-    explainer: str = "expnet"
-    """The explainer under study; its metrics are the headline."""
-    explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain"]
+    explainer: str | None = "expnet"
+    """The explainer under study; its metrics are the headline. None: all methods are compared alike."""
+    explainers: list[str] = ["expnet", "expnet_in_domain"]
     """Learned explainers that are trained and compared. In params.yaml they stand by room, the folder of
     src/explearn/methods that holds them, since a stage depends on its room: {expnet: [expnet], ivra: [ivra]}."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -112,6 +110,7 @@ class Params(Section):
         if missing:
             raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
         _check_once("tasks", self.tasks)
+        self.check_models(self.tasks, self.sources)
         for task in self.tasks:
             if not _NAME.fullmatch(task):
                 raise ValueError(f"task {task!r}: expected letters, digits, '_', '-' and '.', for it names files")
@@ -206,7 +205,9 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _studied_methods_are_of_the_run(self) -> Self:
-        if self.explainer not in self.methods:
+        if not self.methods:
+            raise ValueError("there is no method; expected one at least under explainers, baselines or variants")
+        if self.explainer is not None and self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         for name in self.sanity.methods or ():
             if name not in self.methods:

@@ -192,11 +192,12 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     where that is not `predicted`. None stands where a method does not explain the text.
     """
     first = report.task_attribution
+    # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
+    known = report.example.label and not report.example.answer
     return {
         "id": report.example.id,
         "label": report.true_label,
-        # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
-        "right": None if first is None or report.example.answer else first.predicted == report.example.label,
+        "right": None if first is None or not known else first.predicted == report.example.label,
         "predicted": "–" if first is None else first.predicted,
         "probability": "–" if first is None else f"{first.probability:.2f}",
         "kinds": ", ".join(report.kinds) or "nobody",
