@@ -18,6 +18,7 @@ from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
 from explearn.cli.compare import compare
+from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 app.add_typer(annotate, name="annotate")
 app.command()(compare)
+app.command()(verify)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 

@@ -14,6 +14,7 @@ from explearn.comparison.given import match_scores
 from explearn.comparison.texts import OwnTexts
 from explearn.comparison.work import Plan, add_cost, predictions_of, read_done, write_given
 from explearn.core.errors import UnsupportedError
+from explearn.core.method_names import get_info
 from explearn.core.records import Attribution
 from explearn.data.choice import texts_to_explain
 from explearn.metrics.faithfulness import faithfulness
@@ -23,8 +24,8 @@ from explearn.pipeline.attribute import WARM_UP_TEXTS, ForwardClock, untrained_m
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
-TIMED_TEXTS = 4
-"""Texts on which a method's speed is measured."""
+TIMED_TEXTS, TIMED_TEXTS_COSTLY = 16, 4
+"""Texts on which a method's speed is measured; of one that takes tens of passes or more."""
 
 Tell = Callable[[str], None]
 
@@ -73,12 +74,13 @@ def make_plan(
         explainer, _ = untrained_method(name, options, seed)
         try:
             list(explainer.explain(classifier, sample[:WARM_UP_TEXTS]))
+            few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample
             begun = time.perf_counter()
-            list(explainer.explain(classifier, sample))
+            list(explainer.explain(classifier, few))
         except UnsupportedError as error:
             unsupported[name] = str(error)
         else:
-            seconds[name] = (time.perf_counter() - begun) / len(sample)
+            seconds[name] = (time.perf_counter() - begun) / len(few)
     if not seconds:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
     left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
@@ -118,6 +120,7 @@ class MethodsRun:
         self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
         self.predictions = Predictions(classifier)
         self.left = {name: self._estimate(name) for name in plan.choice.methods}
+        self.begun, self.expected = time.perf_counter(), 0.0
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
@@ -128,6 +131,7 @@ class MethodsRun:
             found = read_done(path, self.classifier, self.examples, options)
             note = "of an earlier run"
             if found is None:
+                self.expected += self._estimate(name)
                 with self.clock.part("time"):
                     forward = forward or ForwardClock(self.classifier, self.examples)
                 with self.clock.part("explain and time"):
@@ -156,7 +160,10 @@ class MethodsRun:
             )[name].means()
         self.left.pop(name, None)
         comp, suff = figures["aopc_comprehensiveness"], figures["aopc_sufficiency"]
-        left = f"about {minutes(sum(self.left.values()))} left" if self.left else "now all together"
+        # The speed so far, beside the one that a few texts promised, tells more than that alone.
+        so_far = time.perf_counter() - self.begun
+        pace = so_far / self.expected if self.expected else 1.0
+        left = f"about {minutes(pace * sum(self.left.values()))} left" if self.left else "now all together"
         self.tell(f"{name:<22} {note:>17}  comprehensiveness {comp:+.3f}  sufficiency {suff:+.3f}  {left}")
 
     def _estimate(self, name: str) -> float:

@@ -241,6 +241,8 @@ class SanityParams(Section):
     """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
     noise_radius: Annotated[float, Field(gt=0)] = 0.02
     """Largest change of an embedding's entry (captum's default), in the embeddings' own unit."""
+    seeds: PositiveInt = 1
+    """Draws of the weights, of the noise and of the permuted labels: the run's seed and those after it."""
     random_labels: bool = False
     """Also fine-tune a classifier on permuted labels and compare; as costly as the stage finetune."""
 
@@ -254,6 +256,15 @@ class BaselineParams(Section):
     """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
     own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Those run once more on the classifiers that explainers trained for themselves."""
+
+
+class EvidenceParams(Section):
+    """What an evidence page is to show: the page says of each whether the run did it."""
+
+    texts: PositiveInt = 500
+    """Fewest texts, over all tasks, on which every method is judged."""
+    seeds: PositiveInt = 3
+    """Fewest draws of the sanity checks."""
 
 
 class AttributeParams(Section):

@@ -12,7 +12,7 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.data.choice import texts_to_explain
-from explearn.metrics.sanity import SanityResult, check_methods
+from explearn.metrics.sanity import SanityResult, check_methods, over_draws
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
 from explearn.pipeline.attribute import group_methods
@@ -33,7 +33,8 @@ def check_task(
     A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
     (default: the workspace's).
 
-    Returns a JSON document: texts, and by method the fields of `SanityResult`. Raises as `group_methods` and
+    Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
+    seeds. Raises as `group_methods` and
     `check_methods` do.
     """
     chosen = params.sanity.methods
@@ -44,23 +45,31 @@ def check_task(
     examples = texts_to_explain(
         workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
     )
-    other_labels = None
-    if params.sanity.random_labels:
-        other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
     by_classifier: dict[Path, list[str]] = {workspace.classifier(task): []}
     for name in chosen:
         by_classifier.setdefault(workspace.explained(task, params.group_of(name)), []).append(name)
-    results: dict[str, SanityResult] = {}
+    models = {}
     for folder, names in by_classifier.items():
         explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
         for explainer in explainers:
             explainer.any_classifier = True
         shared = classifier if folder == workspace.classifier(task) else None
-        model = shared or Classifier.from_pretrained(folder, compute)
-        results |= check_methods(
-            explainers, model, examples, params.sanity, seed, params.evaluate.headline_percent, other_labels
-        )
-    return {"texts": len(examples), "methods": {name: asdict(result) for name, result in results.items()}}
+        models[folder] = (explainers, shared or Classifier.from_pretrained(folder, compute))
+    draws: dict[str, list[SanityResult]] = {}
+    for draw in range(seed, seed + params.sanity.seeds):
+        other_labels = None
+        if params.sanity.random_labels:
+            other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, draw)
+        for explainers, model in models.values():
+            percent = params.evaluate.headline_percent
+            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
+            for name, result in found.items():
+                draws.setdefault(name, []).append(result)
+    return {
+        "texts": len(examples),
+        "methods": {name: asdict(over_draws(results)) for name, results in draws.items()},
+        **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
+    }
 
 
 def _finetuned_on_permuted_labels(

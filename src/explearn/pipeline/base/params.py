@@ -27,6 +27,7 @@ from explearn.core.sections import (
     BaselineParams,
     DistilParams,
     EvaluateParams,
+    EvidenceParams,
     FinetuneParams,
     RationaleParams,
     ReportParams,
@@ -83,6 +84,8 @@ class Params(ModelParams):
     attribute: AttributeParams = AttributeParams()
     evaluate: EvaluateParams = EvaluateParams()
     sanity: SanityParams = SanityParams()
+    evidence: dict[str, EvidenceParams] = Field(default_factory=dict)
+    """Evidence pages: name -> what is required of the run."""
     report: ReportParams = ReportParams()
 
     @classmethod
@@ -111,9 +114,9 @@ class Params(ModelParams):
             raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
         _check_once("tasks", self.tasks)
         self.check_models(self.tasks, self.sources)
-        for task in self.tasks:
-            if not _NAME.fullmatch(task):
-                raise ValueError(f"task {task!r}: expected letters, digits, '_', '-' and '.', for it names files")
+        for kind, name in [*(("task", t) for t in self.tasks), *(("evidence", name) for name in self.evidence)]:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{kind} {name!r}: expected letters, digits, '_', '-' and '.', for it names files")
         for task in self.rationales:
             if task not in self.sources:
                 raise ValueError(str(UnknownNameError("task under 'rationales'", task, self.sources)))

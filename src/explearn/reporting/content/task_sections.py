@@ -277,8 +277,10 @@ def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
 
 def sanity_sentence(task: TaskReport) -> Markdown:
     """Which checks were made, on how many texts, and which were not."""
+    seeds = task.sanity.get("seeds")
     sentence = (
-        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew. "
+        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew"
+        f"{f', under {seeds} seeds (means; the intervals take in all of them)' if seeds else ''}. "
         "A method that reads the model then gives other scores, so rank correlation and overlap with the earlier "
         "scores should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the "
         "word embeddings; small means steady."
