@@ -170,10 +170,13 @@ def counted(task: TaskReport) -> Markdown | None:
             return "–"
         return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
+    right = ", and classified correctly" if task.classifier else ""
     sentence = (
-        f"Agreement is measured on {span('plausibility_texts')} test texts (marked"
-        f"{', and classified correctly' if task.classifier else ''}), faithfulness on {span('texts')}."
+        f"Agreement is measured on {span('plausibility_texts')} test texts (marked{right}), faithfulness on "
+        f"{span('texts')}."
     )
+    if has_no_marks(task):
+        sentence = f"Faithfulness is measured on {span('texts')} test texts."
     lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
     if lost:
         sentence += (

@@ -79,13 +79,16 @@ def write_pareto(path: Path, tasks: Sequence[TaskReport]) -> None:
     the front. The same numbers give the same bytes.
     """
     drawn = {panel: points(panel, tasks) for panel in PANELS}
+    # A panel without a point has nothing to say beside those that have some.
+    drawn = {panel: found for panel, found in drawn.items() if found} or drawn
     methods = {point.method for found in drawn.values() for point in found}
     families = {method: get_info(method).family for method in methods}
     styles = family_styles(sorted(families.values()))
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(9, 13), layout="constrained")
+        figure = Figure(figsize=(9, 13 * len(drawn) / len(PANELS)), layout="constrained")
         FigureCanvasSVG(figure)
-        for axes, (panel, found) in zip(figure.subplots(len(PANELS), 1), drawn.items(), strict=True):
+        rows = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+        for axes, (panel, found) in zip(rows, drawn.items(), strict=True):
             _draw(axes, panel, found, families, styles)
         figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
         draw_legend(figure, list(families.values()), styles)
