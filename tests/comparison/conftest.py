@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tiny
+from explearn.core import method_names
 
 TEXTS = (
     "a warm funny sequel",
@@ -19,6 +20,12 @@ TEXTS = (
     "nobody asked for a broken box",
 )
 LABELS = ("yes", "no", "yes", "yes", "no", "no")
+
+
+@pytest.fixture(autouse=True)
+def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods from files are known in the test that gives them alone."""
+    monkeypatch.setattr(method_names._state, "registered", dict(method_names._state.registered))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from explearn.pipeline.base.staging import user_errors
 
 
 def verify(
-    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page, or of `explearn compare`.")],
+    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page.")],
 ) -> None:
     """Check models, data, results, code and versions against a manifest.
 

@@ -126,7 +126,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
     """
     found = read_json(path)
     if not isinstance(found, dict) or found.get("manifest") != VERSION:
-        raise DataError(f"{path}: no manifest of form {VERSION}; expected one that the profile audit or compare wrote")
+        raise DataError(f"{path}: no manifest of form {VERSION}; expected one that the stage evidence wrote")
     try:
         root = path.parent / found["root"]
         differences = []
