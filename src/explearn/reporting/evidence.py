@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import explearn
 from explearn.core.errors import DataError
 from explearn.core.storage import read_json
 from explearn.pipeline.base.params import Params
@@ -25,7 +24,7 @@ DATA = ("data/examples", "data/rationales")
 RESULTS = ("data/attributions", "data/variants", "data/explainers", "reports/metrics", "reports/metrics.json")
 """Folders and files of a workspace that hold the texts, and what was found."""
 
-CODE = Path(explearn.__file__).parent
+CODE = Path(__file__).resolve().parents[1]
 """The package's own files."""
 
 PARTS = ("data", "models", "results", "code")
