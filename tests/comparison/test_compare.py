@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import explearn
+import tiny
 from comparison.conftest import LABELS, TEXTS
 from explearn.cli.app import app
 from explearn.comparison import methods_run
@@ -198,8 +199,6 @@ class TestTheCommand:
     def test_a_generative_model_without_a_head(self, table: Callable[..., Path], tmp_path: Path) -> None:
         import transformers
 
-        import tiny
-
         words = tiny.tokenizer("roberta")
         config = transformers.GPT2Config(vocab_size=len(words), n_embd=16, n_layer=1, n_head=2, n_positions=32)
         transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt")
@@ -209,10 +208,31 @@ class TestTheCommand:
         assert "expected a fine-tuned sequence classifier" in said
 
 
+def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:
+    import transformers
+
+    words = tiny.tokenizer("bert")
+    config = transformers.SqueezeBertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        embedding_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        pad_token_id=words.pad_token_id,
+        **{f"{part}_groups": 1 for part in ("q", "k", "v", "post_attention", "intermediate", "output")},
+    )
+    model = Classifier(transformers.SqueezeBertForSequenceClassification(config), words, name="theirs")
+    found = explearn.compare(model, list(TEXTS), methods="random,occlusion,grad_cam", out=tmp_path / "r.html")
+    assert {"random", "occlusion"} <= set(found.methods)
+    assert all(isinstance(row["aopc_comprehensiveness"], float) for row in found.methods.values())
+    assert set(found.methods) | set(found.left_out) == {"random", "occlusion", "grad_cam"}
+    if found.left_out:
+        assert "Left out: grad" in page_of(found.report)
+
+
 class TestFromPython:
     def test_a_loaded_classifier_of_another_architecture(self, tmp_path: Path) -> None:
-        import tiny
-
         found = explearn.compare(
             tiny.classifier("distilbert"), list(TEXTS), labels=LABELS, methods="rollout", out=tmp_path / "r.html"
         )

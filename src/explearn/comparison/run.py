@@ -14,9 +14,9 @@ from explearn.comparison.choice import JUDGING_PASSES, choose_methods, parse_bud
 from explearn.comparison.given import PREFIX, read_scores, register_given
 from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, minutes
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
-from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, write_inputs, write_plan
+from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
+from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import read_json, write_json, write_text
 from explearn.models.classifier import Classifier
@@ -126,7 +126,11 @@ def compare(
         with clock.part("judge"):
             judge_task(workspace, params, own.name, compute, seed, model, run.predictions)
         with clock.part("sanity"):
-            checked = check_task(workspace, params, own.name, compute, seed, model)
+            try:
+                checked = check_task(workspace, params, own.name, compute, seed, model)
+            except UnsupportedError as error:
+                checked = {"texts": 0, "methods": {}}
+                params = with_remark(params, f"No sanity checks: {error}.")
             write_json(workspace.metrics("sanity", own.name), checked)
         with clock.part("report"):
             report_project(workspace, params, seed)

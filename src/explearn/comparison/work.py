@@ -72,6 +72,12 @@ def make_params(
     )
 
 
+def with_remark(params: Params, remark: str) -> Params:
+    """The parameters with one more remark for the report's first page."""
+    report = params.report.model_copy(update={"remarks": [*params.report.remarks, remark]})
+    return params.model_copy(update={"report": report})
+
+
 SANITY_TEXTS = 5
 """Texts explained again on perturbed models; as in conf/profile/embedded.yaml."""
 
