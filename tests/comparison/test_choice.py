@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from explearn.comparison.choice import JUDGING_PASSES, choose_methods, parse_budget, within_budget
+from explearn.comparison.methods_run import time_left
 from explearn.core.errors import ParamsError
 
 
@@ -57,3 +58,15 @@ def test_then_the_slowest_methods_go() -> None:
 def test_one_method_on_the_fewest_texts_is_always_left() -> None:
     choice = within_budget({"slow": 10.0}, 0.0, 7, 1.0)
     assert (choice.methods, choice.texts) == (["slow"], 7)
+
+
+@pytest.mark.parametrize(
+    ("left", "pace", "said"),
+    [
+        ({"rollout": 65.0, "gae": 60.0}, 1.0, "about 2:05 left"),
+        ({"rollout": 65.0, "lime": None, "shap": None}, 2.0, "about 2:10 left, then lime, shap"),
+        ({"lime": None}, 1.0, "left: lime"),
+    ],
+)
+def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:
+    assert time_left(left, pace) == said

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.choice import JUDGING_PASSES, within_budget
+from explearn.comparison.choice import within_budget
 from explearn.comparison.given import match_scores
 from explearn.comparison.texts import OwnTexts
 from explearn.comparison.work import Plan, add_cost, predictions_of, read_done, write_given
@@ -58,6 +58,9 @@ def make_plan(
 ) -> Plan:
     """Time every method on a few texts, and choose.
 
+    Without a budget there is nothing to choose, and the costly methods, which come last, are not timed: loading their
+    packages alone would keep the first result waiting.
+
     Args:
         methods: method -> options. count: most texts. budget: seconds that are left, None: no end.
 
@@ -70,9 +73,14 @@ def make_plan(
     forward = _timed(lambda: classifier.predict_proba(encodings)) / len(sample)
     seconds: dict[str, float] = {}
     unsupported: dict[str, str] = {}
+    untimed: list[str] = []
     for name, options in methods.items():
         explainer, _ = untrained_method(name, options, seed)
         try:
+            if budget is None and get_info(name).costly:
+                explainer.check(classifier)
+                untimed.append(name)
+                continue
             few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample
             list(explainer.explain(classifier, sample[:1]))  # first calls load packages
             begun = time.perf_counter()
@@ -81,11 +89,12 @@ def make_plan(
             unsupported[name] = str(error)
         else:
             seconds[name] = (time.perf_counter() - begun) / len(few)
-    if not seconds:
+    if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
     left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
     choice = within_budget(seconds, forward, count, left)
-    return Plan(replace(choice, left_out={**unsupported, **choice.left_out}), seconds, forward)
+    taken = replace(choice, methods=[*choice.methods, *untimed], left_out={**unsupported, **choice.left_out})
+    return Plan(taken, seconds, forward)
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -119,7 +128,7 @@ class MethodsRun:
         encodings = classifier.encode(self.examples)
         self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
         self.predictions = Predictions(classifier)
-        self.left = {name: self._estimate(name) for name in plan.choice.methods}
+        self.left = {name: plan.expected(name) for name in plan.choice.methods}
         self.begun, self.expected = time.perf_counter(), 0.0
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
@@ -131,7 +140,7 @@ class MethodsRun:
             found = read_done(path, self.classifier, self.examples, options)
             note = "of an earlier run"
             if found is None:
-                self.expected += self._estimate(name)
+                self.expected += self.plan.expected(name) or 0.0
                 with self.clock.part("time"):
                     forward = forward or ForwardClock(self.classifier, self.examples)
                 with self.clock.part("explain and time"):
@@ -163,16 +172,21 @@ class MethodsRun:
         # The speed so far, beside the one that a few texts promised, tells more than that alone.
         so_far = time.perf_counter() - self.begun
         pace = so_far / self.expected if self.expected else 1.0
-        left = f"about {minutes(pace * sum(self.left.values()))} left" if self.left else "now all together"
+        left = time_left(self.left, pace) if self.left else "then all together"
         self.tell(f"{name:<22} {note:>17}  comprehensiveness {comp:+.3f}  sufficiency {suff:+.3f}  {left}")
-
-    def _estimate(self, name: str) -> float:
-        return self.plan.choice.texts * (self.plan.seconds[name] + JUDGING_PASSES * self.plan.forward)
 
     def _file(self, name: str) -> Path:
         return self.workspace.attributions(self.task, self.params.group_of(name)) / f"{name}.parquet"
 
 
-def minutes(seconds: float) -> str:
-    """A time such as 2:05."""
-    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
+    """What is left to do: method -> seconds, or None for one that was not timed; those are named.
+
+    pace: by how much the methods so far took longer than was expected.
+    """
+    untimed = ", ".join(name for name, seconds in left.items() if seconds is None)
+    seconds = pace * sum(found for found in left.values() if found is not None)
+    if untimed and not seconds:
+        return f"left: {untimed}"
+    known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
+    return f"{known}, then {untimed}" if untimed else known

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.choice import JUDGING_PASSES, choose_methods, parse_budget
+from explearn.comparison.choice import choose_methods, parse_budget
 from explearn.comparison.given import PREFIX, read_scores, register_given
-from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, minutes
+from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, time_left
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
 from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
 from explearn.core.compute import ComputeOptions
@@ -178,10 +178,10 @@ def _given(paths: Iterable[Path]) -> Given:
 
 def _opening(own: OwnTexts, plan: Plan, classifier: Classifier) -> str:
     texts, names = plan.choice.texts, plan.choice.methods
-    estimate = texts * sum(plan.seconds[name] + JUDGING_PASSES * plan.forward for name in names)
     return (
-        f"{len(names)} methods on {texts} of {len(own.examples)} texts, classes {', '.join(classifier.labels)}: about "
-        f"{minutes(estimate)}\nMeans over the texts; comprehensiveness: larger is better, sufficiency: smaller"
+        f"{len(names)} methods on {texts} of {len(own.examples)} texts, classes {', '.join(classifier.labels)}: "
+        f"{time_left({name: plan.expected(name) for name in names})}\n"
+        "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from explearn.comparison.choice import Choice
+from explearn.comparison.choice import JUDGING_PASSES, Choice
 from explearn.comparison.texts import OwnTexts
 from explearn.core.errors import DataError
 from explearn.core.method_names import get_info
@@ -108,11 +108,17 @@ def texts_hash(texts: OwnTexts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A choice and the speeds that it rests on: method -> seconds a text, and those to classify one."""
+    """A choice and the speeds that it rests on: method -> seconds a text, where timed, and those to classify one."""
 
     choice: Choice
     seconds: Mapping[str, float]
     forward: float
+
+    def expected(self, name: str) -> float | None:
+        """Seconds that a method takes on all texts, to explain and to be judged; None where it was not timed."""
+        if name not in self.seconds:
+            return None
+        return self.choice.texts * (self.seconds[name] + JUDGING_PASSES * self.forward)
 
 
 def read_plan(workspace: Workspace, request: Mapping[str, Any]) -> Plan | None:
