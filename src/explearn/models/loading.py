@@ -50,7 +50,7 @@ def load_trained(
     import transformers
 
     try:
-        which = {"revision": revision or "main", "trust_remote_code": False}
+        which: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
         head = head_of(transformers.AutoConfig.from_pretrained(name, **which))
         model, info = head.from_pretrained(name, revision=revision or "main")
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
