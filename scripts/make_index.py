@@ -3,9 +3,10 @@
     python scripts/make_index.py            # write what has changed
     python scripts/make_index.py --check    # write nothing; exit code 1 where a file is stale
 
-Three files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads;
+Four files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads;
 the table in docs/methods.md, between two comments; and the names in conf/roster/complete.yaml, whose options and
 comments stay as they are. A new method comes last in its family; one that is commented out in the roster stays out.
+src/explearn/methods/rosters.json holds some rosters of conf/roster for what runs outside a project.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_args
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -32,6 +35,9 @@ from explearn.methods.base.explainer import Explainer  # noqa: E402
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
 TABLE = ROOT / "docs" / "methods.md"
 ROSTER = ROOT / "conf" / "roster" / "complete.yaml"
+ROSTERS = ROOT / "src" / "explearn" / "methods" / "rosters.json"
+PACKAGED = ("quick", "light", "complete")
+"""Rosters that the package carries, for what runs outside a project."""
 
 START = "<!-- The methods: written by `make index` from what their classes declare. -->"
 END = "<!-- End of the methods. -->"
@@ -125,6 +131,16 @@ def roster(text: str, found: Found) -> str:
     return pattern.sub(lambda _: f"{lines[False]}  costly:\n{lines[True]}{above}", text)
 
 
+def rosters(complete: str) -> str:
+    """The text of rosters.json: roster -> quick and costly -> method -> options, as in conf/roster/."""
+    found = {}
+    for name in PACKAGED:
+        text = complete if name == ROSTER.stem else ROSTER.with_stem(name).read_text(encoding="utf-8")
+        baselines = yaml.safe_load(text)["baselines"]
+        found[name] = {part: baselines[part] for part in ("quick", "costly")}
+    return json.dumps(found, indent=2) + "\n"
+
+
 def write(path: Path, text: str) -> None:
     """Put a file in place by rename, so that a reader never sees half of it."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
@@ -137,10 +153,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
     check = parser.parse_args().check
     found = in_order(find_methods())
+    complete = roster(ROSTER.read_text(encoding="utf-8"), found)
     made = {
         INDEX: index(found),
         TABLE: table(TABLE.read_text(encoding="utf-8"), found),
-        ROSTER: roster(ROSTER.read_text(encoding="utf-8"), found),
+        ROSTER: complete,
+        ROSTERS: rosters(complete),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not check:

@@ -1,19 +1,22 @@
-"""Stage finetune: the classifier that all methods explain."""
+"""Stage finetune: the classifier that all methods explain, trained here or taken as it is."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json, write_text
 from explearn.models.classifier import Classifier
-from explearn.models.finetune import evaluate_classifier, finetune
+from explearn.models.finetune import Epoch, evaluate_classifier, finetune
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.importing import import_classifier
 
 
 @stage(precision="auto")
 def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
+
+    A task with an entry under `classifiers` gets that classifier as it is: nothing is trained.
 
     Writes data/classifiers/TASK/ as save_pretrained does, reports/metrics/classifier/TASK.json (accuracy, macro-F1 and
     MCC on validation and test) and the training curve reports/plots/finetune/TASK.csv.
@@ -28,16 +31,24 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
-    history = finetune(
-        folder, examples, labels, params.encoder, params.finetune, compute, seed, params.encoder_revision
-    )
+    given = params.classifiers.get(task)
+    history: list[Epoch] = []
+    if given is not None:
+        import_classifier(folder, given, task, labels, compute)
+    else:
+        encoder, revision = params.encoder_of(task), params.encoder_revision_of(task)
+        history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
     classifier = Classifier.from_pretrained(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):
         rows = [example for example in examples if example.split == split]
         metrics[split] = evaluate_classifier(classifier, rows, f"{task}: classify {split}") if rows else None
     metrics["epochs"] = len(history)
-    write_text(workspace.plot("finetune", task), pd.DataFrame(map(asdict, history)).to_csv(index=False))
+    if given is not None:
+        metrics["imported"] = {**given.model_dump(), "fingerprint": classifier.fingerprint}
+    columns = [field.name for field in fields(Epoch)]
+    table = pd.DataFrame([asdict(epoch) for epoch in history], columns=columns)
+    write_text(workspace.plot("finetune", task), table.to_csv(index=False))
     write_json(workspace.metrics("classifier", task), metrics)
 
 

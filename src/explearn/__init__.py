@@ -20,6 +20,8 @@ from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
+    from explearn.comparison.run import Comparison, compare
+    from explearn.comparison.texts import TextColumns
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
@@ -34,6 +36,7 @@ __all__ = [
     "BatchScores",
     "CallableClassifier",
     "Classifier",
+    "Comparison",
     "Example",
     "Explainer",
     "ExplearnError",
@@ -42,6 +45,8 @@ __all__ = [
     "MethodInfo",
     "Rationale",
     "SideBySide",
+    "TextColumns",
+    "compare",
     "get_explainer",
     "get_info",
     "list_explainers",
@@ -56,6 +61,7 @@ _LAZY = {
     "BatchScores": "explearn.methods.base.explainer",
     "CallableClassifier": "explearn.models.callable",
     "Classifier": "explearn.models.classifier",
+    "Comparison": "explearn.comparison.run",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
@@ -63,6 +69,8 @@ _LAZY = {
     "side_by_side": "explearn.core.side_by_side",
     "to_arrow": "explearn.core.word_tables",
     "to_frame": "explearn.core.word_tables",
+    "TextColumns": "explearn.comparison.texts",
+    "compare": "explearn.comparison.run",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

@@ -46,5 +46,13 @@ def test_the_figure_names_every_method_and_is_the_same_every_time(tmp_path) -> N
 
 
 def test_nothing_measured_is_said(tmp_path) -> None:
-    write_pareto(tmp_path / "f.svg", [task(methods={"rollout": metrics(None)})])
+    nothing = {name: None for name in metrics()}
+    write_pareto(tmp_path / "f.svg", [task(methods={"rollout": nothing})])
     assert "nothing measured" in (tmp_path / "f.svg").read_text(encoding="utf-8")
+
+
+def test_a_panel_without_a_point_is_left_out_beside_others(tmp_path) -> None:
+    write_pareto(tmp_path / "f.svg", [task(methods={"rollout": metrics(None, relative_throughput=0.5)})])
+    drawn = (tmp_path / "f.svg").read_text(encoding="utf-8")
+    assert "Agreement with people" not in drawn
+    assert "Agreement with the model" in drawn

@@ -19,8 +19,10 @@ from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
 from explearn.cli.choosing import choose, make, parse_options
+from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
 from explearn.cli.outputs import check_format, writers
+from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
@@ -44,6 +46,8 @@ app = typer.Typer(
 )
 app.add_typer(annotate, name="annotate")
 app.command()(demo)
+app.command()(compare)
+app.command()(verify)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from explearn.core.errors import ParamsError
 from explearn.core.records import Binarisation
 
-Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition"]
+Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
 Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

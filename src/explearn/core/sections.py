@@ -162,6 +162,17 @@ class FinetuneParams(Section):
     """Validation metric that picks the checkpoint."""
 
 
+class ClassifierParams(Section):
+    """A classifier that somebody has trained already, explained as it is."""
+
+    name: str
+    """A hub name, or the folder of a model saved with save_pretrained."""
+    revision: str | None = None
+    """Of a hub name: git revision, so that every download is the same."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """The classifier's name of a class -> the label of the task's texts, where the two differ."""
+
+
 class AttendParams(Section):
     layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
     """Encoder layers whose attention is taken, counted from 0, or from the end when negative."""
@@ -239,6 +250,8 @@ class SanityParams(Section):
     """Draws of noise on the word embeddings for max-sensitivity; 0 leaves it out."""
     noise_radius: Annotated[float, Field(gt=0)] = 0.02
     """Largest change of an embedding's entry (captum's default), in the embeddings' own unit."""
+    seeds: PositiveInt = 1
+    """Draws of the weights, of the noise and of the permuted labels: the run's seed and those after it."""
     random_labels: bool = False
     """Also fine-tune a classifier on permuted labels and compare; as costly as the stage finetune."""
 
@@ -261,6 +274,15 @@ class BaselineParams(Section):
     """Those run once more on the classifiers that explainers trained for themselves."""
 
 
+class EvidenceParams(Section):
+    """What an evidence page is to show: the page says of each whether the run did it."""
+
+    texts: PositiveInt = 500
+    """Fewest texts, over all tasks, on which every method is judged."""
+    seeds: PositiveInt = 3
+    """Fewest draws of the sanity checks."""
+
+
 class AttributeParams(Section):
     max_texts: PositiveInt | None = None
     """Most test texts explained a task; those with a rationale come first, then others by seed."""
@@ -271,5 +293,7 @@ class ReportParams(Section):
     """Example texts a task in report.md."""
     heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
     """Example texts a task in report.html, each with the scores of every method."""
+    remarks: list[str] = Field(default_factory=list)
+    """Sentences for the first page on what a reader must know of this run."""
     chance_margin: Fraction = 0.1
     """Warn where accuracy is less than this above always answering the most frequent class."""

@@ -67,7 +67,7 @@ class Context:
     models: Sequence[ExplainedModel]
     labels: Sequence[str]
     embeddings: Sequence[ArrayLike] | None
-    costs: Mapping[str, Mapping[str, float]]
+    costs: Mapping[str, Mapping[str, float | None]]
     k: int
     params: EvaluateParams
     seed: int

@@ -65,7 +65,7 @@ class OwnModel:
 def evaluate_task(
     task: str,
     attributions: Mapping[str, Sequence[Attribution]],
-    costs: Mapping[str, Mapping[str, float]],
+    costs: Mapping[str, Mapping[str, float | None]],
     examples: Mapping[str, Example],
     gold: Mapping[str, ArrayLike],
     k: int,
@@ -78,12 +78,14 @@ def evaluate_task(
     states: Mapping[str, ArrayLike] | None = None,
     embeddings: Mapping[str, ArrayLike] | None = None,
     own: Mapping[str, OwnModel] | None = None,
+    predictions: Predictions | None = None,
 ) -> TaskEvaluation:
     """Judge every method of a task on the same texts.
 
-    Plausibility is taken over the texts that have at least one marked word and that the classifier gets right;
-    all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1 choose words by the method's own
-    rule (`binarisation`), `f1_topk` by the top K for every method, so that no method gains from the rule.
+    Plausibility is taken over the texts that have at least one marked word and that the classifier gets right, or whose
+    label is not known (empty); all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1
+    choose words by the method's own rule (`binarisation`), `f1_topk` by the top K for every method, so that no method
+    gains from the rule.
 
     Args:
         task: name, for errors.
@@ -104,6 +106,7 @@ def evaluate_task(
         embeddings: by id, the words' embeddings, (words, d); without them simulatability is None
             (`explearn.introspection.representations.word_embeddings`). All methods' students read the same ones.
         own: method -> the model that it explains instead; its metrics ask that one.
+        predictions: what `classifier` has been asked before (default: nothing).
 
     Returns:
         Its `metrics` hold for each method every metric that a family of `explearn.metrics.catalogue` measures; those of
@@ -130,7 +133,7 @@ def evaluate_task(
         attributions=ordered,
         gold=[_gold_mask(task, e.id, gold[e.id], e) if e.id in gold else _NOTHING for e in texts],
         chosen=_chosen(ordered, binarisation, k, thresholds, positive_rate),
-        models=_models(OwnModel(classifier, states), own, ordered, texts),
+        models=_models(OwnModel(classifier, states), own, ordered, texts, predictions),
         labels=classifier.labels,
         embeddings=None if embeddings is None else [embeddings[e.id] for e in texts],
         costs=costs,
@@ -226,6 +229,7 @@ def _models(
     own: Mapping[str, OwnModel],
     ordered: Mapping[str, Sequence[Attribution]],
     examples: Sequence[Example],
+    predictions: Predictions | None,
 ) -> list[ExplainedModel]:
     """The task's classifier with the methods that explain it, if any, and each method's own."""
     of_task = {method: texts for method, texts in ordered.items() if method not in own}
@@ -240,7 +244,7 @@ def _models(
                 for example, encoding in zip(examples, model.classifier.encode(examples), strict=True)
             },
             states=_stacked(model.states, [example.id for example in examples]),
-            predictions=Predictions(model.classifier),
+            predictions=predictions if predictions and model is shared else Predictions(model.classifier),
         )
         for model, of_model in models
     ]

@@ -144,13 +144,16 @@ def _spread(values: Array, rows: Sequence[int], texts: int) -> Array:
 
 
 def measure(context: Context) -> Columns:
-    """Plausibility, over the texts with a marked word whose class the method's model gets right."""
+    """Plausibility, over the texts with a marked word whose class the method's model gets right.
+
+    A text whose label is not known (empty) counts as right.
+    """
     columns = Columns()
     boundaries = [len(example.words) or None for example in context.examples]
     for method, texts in context.attributions.items():
         judged = np.array(
             [
-                text.predicted == example.label and mask.any()
+                (text.predicted == example.label or not example.label) and mask.any()
                 for text, example, mask in zip(texts, context.examples, context.gold, strict=True)
             ]
         )

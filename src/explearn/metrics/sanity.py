@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Protocol
 
 import numpy as np
@@ -188,6 +189,38 @@ def check_methods(
         name: SanityResult({}, None, None, skipped[name]) if name in skipped else _result(of_copies, percent, seed)
         for name, of_copies in scores.items()
     }
+
+
+def over_draws(results: Sequence[SanityResult]) -> SanityResult:
+    """One method's checks over several draws: means, and intervals as wide as those of all draws together.
+
+    A method that could not be checked in one draw was not checked. Raises DataError where there is no draw.
+    """
+    if not results:
+        raise DataError("there is no draw of the sanity checks; expected at least one")
+    for result in results:
+        if result.skipped or len(results) == 1:
+            return result
+    sensitivity = [result.max_sensitivity for result in results if result.max_sensitivity is not None]
+    labels = [result.random_labels for result in results if result.random_labels is not None]
+    return SanityResult(
+        random_model={
+            part: _mean_similarity([result.random_model[part] for result in results])
+            for part in results[0].random_model
+        },
+        random_labels=_mean_similarity(labels) if labels else None,
+        max_sensitivity=fmean(sensitivity) if sensitivity else None,
+    )
+
+
+def _mean_similarity(found: Sequence[Similarity]) -> Similarity:
+    known = [one.spearman for one in found if one.spearman is not None]
+    return Similarity(
+        spearman=fmean(known) if known else None,
+        spearman_low=min((one.spearman_low for one in found if one.spearman_low is not None), default=None),
+        spearman_high=max((one.spearman_high for one in found if one.spearman_high is not None), default=None),
+        overlap=fmean(one.overlap for one in found),
+    )
 
 
 def _result(scores: Mapping[tuple[str, str], Scores], percent: int, seed: int) -> SanityResult:

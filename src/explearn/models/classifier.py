@@ -86,13 +86,18 @@ class Classifier(Answers):
 
     @classmethod
     def from_pretrained(
-        cls, path: str | os.PathLike[str], compute: ComputeOptions | None = None, **options: Any
+        cls,
+        path: str | os.PathLike[str],
+        compute: ComputeOptions | None = None,
+        revision: str | None = None,
+        **options: Any,
     ) -> Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
             path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
+            revision: git revision of a hub name.
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
@@ -100,7 +105,7 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        model, tokenizer, head = load_trained(name)
+        model, tokenizer, head = load_trained(name, revision)
         if head is QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name=name)
         return cls(model, tokenizer, compute, name=name)

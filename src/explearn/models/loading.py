@@ -58,11 +58,14 @@ def _check_json(path: Path, name: str) -> None:
         raise ModelError(f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}, not an object)")
 
 
-def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
+def load_trained(
+    name: str, revision: str | None = None
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
     """A fine-tuned model, its tokenizer and the kind of its head.
 
     Args:
         name: local folder or hub name.
+        revision: git revision of a hub name.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
     configuration or are not finite, or its tokenizer is not its own.
@@ -80,12 +83,13 @@ def load_trained(name: str) -> tuple[transformers.PreTrainedModel, transformers.
     import transformers
 
     try:
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        which: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+        config = transformers.AutoConfig.from_pretrained(name, **which)
         head = head_of(config)
         if head is CLASSIFICATION:
             check_config(config, name)
-        model, info = head.from_pretrained(name)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        model, info = head.from_pretrained(name, revision=revision or "main")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
     except ModelError:
         raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here

@@ -50,8 +50,9 @@ class ForwardClock:
         self._before = self._run()
 
     def seconds(self) -> float:
-        """Mean of one classification of all texts now and one in the constructor."""
-        return (self._before + self._run()) / 2
+        """Mean of one classification of all texts now and the one before: at the last call, or in the constructor."""
+        before, self._before = self._before, self._run()
+        return (before + self._before) / 2
 
     def _run(self) -> float:
         start = time.perf_counter()
@@ -65,12 +66,17 @@ def write_attributions(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
+    clock: ForwardClock | None = None,
 ) -> Cost:
     """Explain the predicted class of every example; write attributions shard by shard.
 
     The file's metadata holds method, options, classifier (fingerprint), threshold, notes, texts, and the passes through
     the model for one text. Nothing in it depends on the machine's speed. Returns the cost of this very run, measured
     after a warm-up.
+
+    Args:
+        clock: one of the same texts that has been running, where the method has explained texts in this process before;
+            without it, both are warmed up here.
 
     Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
     """
@@ -82,8 +88,9 @@ def write_attributions(
         raise UnsupportedError(f"method {explainer.name!r}: {error}") from error
     # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
     peak = peak_from_here(classifier.device)
-    forward = ForwardClock(classifier, examples)
-    list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
+    forward = clock or ForwardClock(classifier, examples)
+    if clock is None:
+        list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
     seconds = 0.0
     with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
         with count_passes(classifier.model) as passes:
@@ -158,7 +165,7 @@ def group_methods(
         raise UnknownNameError("group", group, groups)
     methods = [_ready(name, task, params, workspace, seed) for name in groups[group]]
     if any(name in params.own_model for name in groups[group]):
-        methods += [_untrained(name, options, seed) for name, options in params.baselines.own_model.items()]
+        methods += [untrained_method(name, options, seed) for name, options in params.baselines.own_model.items()]
     return methods
 
 
@@ -166,13 +173,14 @@ def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int
     """A method of the run, loaded where it was trained."""
     info, options = get_info(name), params.options_of(name)
     if not info.learned:
-        return _untrained(name, options, seed)
+        return untrained_method(name, options, seed)
     if info.base is not None:
         options = {**options, "seed": seed}
         return get_explainer(name, path=str(workspace.explainer(task, info.base)), **options), options
     return get_explainer(name, path=str(workspace.explainer(task, name))), options
 
 
-def _untrained(name: str, given: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
+def untrained_method(name: str, given: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
+    """A method that needs no training, and its options; it takes `seed` where these name none."""
     options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **given}
     return get_explainer(name, **options), options

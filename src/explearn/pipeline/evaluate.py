@@ -18,6 +18,7 @@ from explearn.introspection.representations import aggregate_states, word_embedd
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.predictions import Predictions
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
 from explearn.pipeline.base.params import Params
@@ -28,19 +29,32 @@ PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness
 """Plot of DVC -> the metric that it shows."""
 
 
-def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
+def judge_task(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    compute: ComputeOptions,
+    seed: int,
+    classifier: Classifier | None = None,
+    predictions: Predictions | None = None,
+) -> None:
     """Judge every method's attributions of a task's test texts, and write what the stage evaluate writes.
+
+    Args:
+        classifier: the one that is explained (default: the workspace's).
+        predictions: what it has been asked before (default: nothing).
 
     Raises DataError where an attribution file is missing, damaged, or of another classifier.
     """
     examples = {example.id: example for example in workspace.read_examples(task)}
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    if classifier is None:
+        classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     own = {
         name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
         for name in params.own_model
     }
     judge = partial(_evaluate, workspace, params, task, seed, examples)
-    evaluation = judge(workspace.attribution_files(params, task), classifier, own)
+    evaluation = judge(workspace.attribution_files(params, task), classifier, own, predictions)
     others: dict[str, Any] = {}
     for name, model in own.items():
         found = judge(workspace.own_model_files(params, task, name), model, {})
@@ -72,6 +86,7 @@ def _evaluate(
     files: Mapping[str, Path],
     classifier: Classifier,
     own: Mapping[str, Classifier],
+    predictions: Predictions | None = None,
 ) -> TaskEvaluation:
     """Judge the methods of some attribution files, which explain `classifier`, or their own."""
     agreement = read_json(workspace.agreement(task))
@@ -107,6 +122,7 @@ def _evaluate(
         states=states(classifier),
         embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
         own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
+        predictions=predictions,
     )
 
 

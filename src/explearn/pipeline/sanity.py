@@ -12,7 +12,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.core.storage import scratch_folder
 from explearn.data.choice import texts_to_explain
-from explearn.metrics.sanity import SanityResult, check_methods
+from explearn.metrics.sanity import SanityResult, check_methods, over_draws
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import finetune
 from explearn.pipeline.attribute import group_methods
@@ -20,12 +20,21 @@ from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
 
-def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+def check_task(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    compute: ComputeOptions,
+    seed: int,
+    classifier: Classifier | None = None,
+) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
-    A method with a classifier of its own is checked on copies of that one.
+    A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
+    (default: the workspace's).
 
-    Returns a JSON document: texts, and by method the fields of `SanityResult`. Raises as `group_methods` and
+    Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
+    seeds. Raises as `group_methods` and
     `check_methods` do.
     """
     chosen = params.sanity.methods
@@ -36,22 +45,31 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
     examples = texts_to_explain(
         workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
     )
-    other_labels = None
-    if params.sanity.random_labels:
-        other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, seed)
     by_classifier: dict[Path, list[str]] = {workspace.classifier(task): []}
     for name in chosen:
         by_classifier.setdefault(workspace.explained(task, params.group_of(name)), []).append(name)
-    results: dict[str, SanityResult] = {}
+    models = {}
     for folder, names in by_classifier.items():
         explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
         for explainer in explainers:
             explainer.any_classifier = True
-        model = Classifier.from_pretrained(folder, compute)
-        results |= check_methods(
-            explainers, model, examples, params.sanity, seed, params.evaluate.headline_percent, other_labels
-        )
-    return {"texts": len(examples), "methods": {name: asdict(result) for name, result in results.items()}}
+        shared = classifier if folder == workspace.classifier(task) else None
+        models[folder] = (explainers, shared or Classifier.from_pretrained(folder, compute))
+    draws: dict[str, list[SanityResult]] = {}
+    for draw in range(seed, seed + params.sanity.seeds):
+        other_labels = None
+        if params.sanity.random_labels:
+            other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, draw)
+        for explainers, model in models.values():
+            percent = params.evaluate.headline_percent
+            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
+            for name, result in found.items():
+                draws.setdefault(name, []).append(result)
+    return {
+        "texts": len(examples),
+        "methods": {name: asdict(over_draws(results)) for name, results in draws.items()},
+        **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
+    }
 
 
 def _finetuned_on_permuted_labels(
@@ -70,10 +88,10 @@ def _finetuned_on_permuted_labels(
             target,
             permuted,
             workspace.read_labels(task),
-            params.encoder,
+            params.encoder_of(task),
             params.finetune,
             compute,
             seed,
-            params.encoder_revision,
+            params.encoder_revision_of(task),
         )
         return Classifier.from_pretrained(target, compute)

@@ -47,11 +47,11 @@ class WorkspaceTask:
 
     @property
     def encoder(self) -> str:
-        return self.params.encoder
+        return self.params.encoder_of(self.name)
 
     @property
     def encoder_revision(self) -> str | None:
-        return self.params.encoder_revision
+        return self.params.encoder_revision_of(self.name)
 
     @property
     def balanced(self) -> bool:

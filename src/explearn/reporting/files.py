@@ -17,7 +17,7 @@ from explearn.pipeline.base.params import Params
 from explearn.reporting.content.glance import glance
 from explearn.reporting.content.l2e_students import Document
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES
-from explearn.reporting.content.task_report import TaskReport
+from explearn.reporting.content.task_report import Number, TaskReport
 from explearn.reporting.content.transfer_tables import transfer_maps
 from explearn.reporting.content.verdict import counted_tasks, leaders
 from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
@@ -72,15 +72,20 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
 
     metrics.json: headline, and tasks (task -> method -> metric -> value), without the figures that depend on the
     machine. headline.json: the same headline, with f1_by_task. costs.json: headline and tasks of those figures.
+    Without an explainer under study, the headlines hold no figures.
     """
     parts = {task.task: split_costs(task.methods) for task in tasks}
     metrics = {task: figures for task, (figures, _) in parts.items()}
     costs = {task: of_machine for task, (_, of_machine) in parts.items()}
-    found = headline(params.explainer, params.baseline_names, metrics)
-    found = {name: value for name, value in found.items() if name not in MACHINE_FIGURES}
+    found: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
+    f1_by_task: dict[str, Number] = {}
+    means: dict[str, float | None] = {}
+    if params.explainer is not None:
+        of_study = headline(params.explainer, params.baseline_names, metrics)
+        found |= {name: value for name, value in of_study.items() if name not in MACHINE_FIGURES}
+        f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
+        own = [methods.get(params.explainer, {}) for methods in costs.values()]
+        means = {name: mean_of_known([of.get(name) for of in own]) for name in HEADLINE_COSTS}
     write_json(folder / "metrics.json", {"headline": found, "tasks": metrics})
-    f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
     write_json(folder / "headline.json", {**found, "f1_by_task": f1_by_task})
-    own = [methods.get(params.explainer, {}) for methods in costs.values()]
-    means = {name: mean_of_known([found.get(name) for found in own]) for name in HEADLINE_COSTS}
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})

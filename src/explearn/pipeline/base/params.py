@@ -26,6 +26,7 @@ from explearn.core.sections import (
     BaselineParams,
     DistilParams,
     EvaluateParams,
+    EvidenceParams,
     FinetuneParams,
     RationaleParams,
     ReportParams,
@@ -35,7 +36,8 @@ from explearn.core.sections import (
     TeachParams,
     members,
 )
-from explearn.core.settings import Fraction, Section, Seed, problems_sentence
+from explearn.core.settings import Fraction, Seed, problems_sentence
+from explearn.pipeline.base.model_params import ModelParams
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -49,14 +51,11 @@ LEARNED = "learned_"
 """Prefix of the group of the learned explainers of one room that explain the task's classifier."""
 
 
-class Params(Section):
+class Params(ModelParams):
     """A run's parameters. `Params.of` adds a section for each learned explainer; `section` gives it."""
 
     profile: str
     seed: Seed = 13
-    encoder: str = "embedded"
-    """`embedded`, a hub name, or a local folder."""
-    encoder_revision: str | None = None
     data_dir: str = "data/corpus"
     tasks: Annotated[list[str], Field(min_length=1)]
     sources: dict[str, SourceParams]
@@ -66,9 +65,9 @@ class Params(Section):
     finetune: FinetuneParams = FinetuneParams()
     attend: AttendParams = AttendParams()
     signals: SignalsParams = SignalsParams()
-    explainer: str = "expnet"
-    """The explainer under study; its metrics are the headline."""
-    explainers: Annotated[list[str], Field(min_length=1)] = ["expnet", "expnet_in_domain", "expnet_paper"]
+    explainer: str | None = "expnet"
+    """The explainer under study; its metrics are the headline. None: all methods are compared alike."""
+    explainers: list[str] = ["expnet", "expnet_in_domain", "expnet_paper"]
     """Learned explainers that are trained and compared. In params.yaml they stand by room, the folder of
     src/explearn/methods that holds them, since a stage depends on its room: {expnet: [expnet], ivra: [ivra]}."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -89,6 +88,8 @@ class Params(Section):
     attribute: AttributeParams = AttributeParams()
     evaluate: EvaluateParams = EvaluateParams()
     sanity: SanityParams = SanityParams()
+    evidence: dict[str, EvidenceParams] = Field(default_factory=dict)
+    """Evidence pages: name -> what is required of the run."""
     report: ReportParams = ReportParams()
 
     @classmethod
@@ -116,9 +117,10 @@ class Params(Section):
         if missing:
             raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
         _check_once("tasks", self.tasks)
-        for task in self.tasks:
-            if not _NAME.fullmatch(task):
-                raise ValueError(f"task {task!r}: expected letters, digits, '_', '-' and '.', for it names files")
+        self.check_models(self.tasks, self.sources)
+        for kind, name in [*(("task", t) for t in self.tasks), *(("evidence", name) for name in self.evidence)]:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{kind} {name!r}: expected letters, digits, '_', '-' and '.', for it names files")
         for task in self.rationales:
             if task not in self.sources:
                 raise ValueError(str(UnknownNameError("task under 'rationales'", task, self.sources)))
@@ -211,7 +213,9 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _studied_methods_are_of_the_run(self) -> Self:
-        if self.explainer not in self.methods:
+        if not self.methods:
+            raise ValueError("there is no method; expected one at least under explainers, baselines or variants")
+        if self.explainer is not None and self.explainer not in self.methods:
             raise ValueError(str(UnknownNameError("explainer", self.explainer, self.methods)))
         for name in self.sanity.methods or ():
             if name not in self.methods:

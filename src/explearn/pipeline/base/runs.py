@@ -48,14 +48,14 @@ class Run:
     """How an attribution file was made.
 
     Attributes:
-        forward_passes, backward_passes: passes through the model, mean per text.
+        forward_passes, backward_passes: passes through the model, mean per text; None where they are not known.
         threshold: the method's threshold on the scores; None for a method without one.
         classifier: fingerprint of the classifier that it explained.
         notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
     """
 
-    forward_passes: float
-    backward_passes: float
+    forward_passes: float | None
+    backward_passes: float | None
     threshold: float | None
     classifier: str
     notes: dict[str, Any]

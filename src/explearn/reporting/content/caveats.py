@@ -13,6 +13,7 @@ from explearn.pipeline.base.params import Params
 from explearn.reporting.content.aml_notes import is_untrained
 from explearn.reporting.content.columns import comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
+from explearn.reporting.content.missing import missing
 from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
 from explearn.reporting.content.verdict import QUESTIONS, counted_tasks, means, near_chance
 
@@ -50,6 +51,7 @@ def caveats(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
     counted = counted_tasks(params, tasks)
     level = params.evaluate.significance
     found = [
+        *missing(params, tasks),
         *_own_classifiers(tasks),
         *_untrained(tasks),
         *_watching(tasks),

@@ -372,9 +372,10 @@ def _beside(
 
 
 def _encoders(table: PaperTable, params: Params) -> str:
-    said = f"Encoder in the paper: {table.encoder}, here: {params.encoder}."
+    used = list(dict.fromkeys(params.encoder_of(task) for task in params.tasks))
+    said = f"Encoder in the paper: {table.encoder}, here: {', '.join(used)}."
     # Checkpoints have an owner before their name.
-    if params.encoder.rpartition("/")[2].startswith(table.encoder):
+    if all(name.rpartition("/")[2].startswith(table.encoder) for name in used):
         return said
     return f"{said} They differ: compare the order of the methods, not the figures."
 

@@ -19,7 +19,7 @@ from explearn.metrics.significance import Comparison
 
 Number = int | float | None
 
-FAMILY_ORDER = ("learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition")
+FAMILY_ORDER = ("learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given")
 """Families in the order of the leaderboards; others follow by name."""
 
 
@@ -43,9 +43,9 @@ class ExampleReport:
 
     @property
     def true_label(self) -> str:
-        """The example's label; of a question, its answer's words."""
+        """The example's label, a dash where it is not known; of a question, its answer's words."""
         example = self.example
-        return example.label if example.answer is None else " ".join(example.all_words[slice(*example.answer)])
+        return example.label or "–" if example.answer is None else " ".join(example.all_words[slice(*example.answer)])
 
     @property
     def task_attribution(self) -> Attribution | None:

@@ -22,6 +22,7 @@ from explearn.reporting.content.columns import (
     marked,
 )
 from explearn.reporting.content.markdown import Markdown, escape_markdown
+from explearn.reporting.content.missing import has_no_marks
 from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
 
 COMPARED = (
@@ -107,14 +108,15 @@ def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
     agreement = task.agreement
     found = [
         ("Labels", Markdown(", ".join(escape_markdown(label) for label in task.labels))),
-        ("Texts", Markdown(", ".join(f"{escape_markdown(s)} {n:,}" for s, n in task.split_counts.items()))),
+        ("Texts", Markdown(", ".join(f"{escape_markdown(s)} {n:,}" for s, n in task.split_counts.items() if n))),
     ]
     marked = agreement.get("texts")
     if marked:
         listed = ", ".join(f"{escape_markdown(split)} {n:,}" for split, n in marked.items())
         found.append(("Texts with rationales", Markdown(listed)))
     mean_length = agreement.get("mean_length")
-    if task.k is not None:
+    # Where nobody marked a word, K is 1 for want of anything better.
+    if task.k is not None and (mean_length is not None or not has_no_marks(task)):
         mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
         found.append(("Number of words chosen by the top-K rule, K", Markdown(f"{task.k}{mean}")))
     if task.positive_rate is not None:
@@ -169,10 +171,13 @@ def counted(task: TaskReport) -> Markdown | None:
             return "–"
         return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
+    right = ", and classified correctly" if task.classifier else ""
     sentence = (
-        f"Agreement is measured on {span('plausibility_texts')} test texts (marked, and classified correctly), "
-        f"faithfulness on {span('texts')}."
+        f"Agreement is measured on {span('plausibility_texts')} test texts (marked{right}), faithfulness on "
+        f"{span('texts')}."
     )
+    if has_no_marks(task):
+        sentence = f"Faithfulness is measured on {span('texts')} test texts."
     lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
     if lost:
         sentence += (
@@ -276,8 +281,10 @@ def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
 
 def sanity_sentence(task: TaskReport) -> Markdown:
     """Which checks were made, on how many texts, and which were not."""
+    seeds = task.sanity.get("seeds")
     sentence = (
-        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew. "
+        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew"
+        f"{f', under {seeds} seeds (means; the intervals take in all of them)' if seeds else ''}. "
         "A method that reads the model then gives other scores, so rank correlation and overlap with the earlier "
         "scores should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the "
         "word embeddings; small means steady."

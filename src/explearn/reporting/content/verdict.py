@@ -264,7 +264,9 @@ def overview(tasks: Sequence[TaskReport], chosen: Sequence[Column]) -> tuple[lis
 
 
 def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
-    """What the numbers say about the explainer under study, times apart; nothing that was not measured."""
+    """What the numbers say about the explainer under study, if there is one, times apart; nothing not measured."""
+    if params.explainer is None:
+        return []
     methods = {task.task: task.methods for task in tasks}
     numbers = headline(params.explainer, params.baseline_names, methods)
     name = Markdown(f"**{escape_markdown(params.explainer)}**")
@@ -308,8 +310,8 @@ def headline_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Mark
 
 def time_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
     """How long the explainer under study takes, in one sentence; none where it was not measured."""
-    time = means(TIME.metric, tasks).get(params.explainer)
-    if time is None:
+    time = means(TIME.metric, tasks).get(params.explainer or "")
+    if time is None or params.explainer is None:
         return []
     name = escape_markdown(params.explainer)
     return [Markdown(f"Classifying and explaining with {name} takes {TIME.text(time)} as long as classifying alone.")]

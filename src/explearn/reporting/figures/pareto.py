@@ -96,14 +96,18 @@ def _write(
 ) -> None:
     """Draw panels one below the other. size: in inches. named: methods to name beside the front's; None: all."""
     drawn = {panel: points(panel, tasks) for panel in panels}
+    # A panel without a point has nothing to say beside those that have some.
+    drawn = {panel: found for panel, found in drawn.items() if found} or drawn
     methods = {point.method for found in drawn.values() for point in found}
     families = {method: get_info(method).family for method in methods}
     styles = family_styles(sorted(families.values()))
     small = named is not None
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=size, layout="constrained")
+        width, height = size
+        figure = Figure(figsize=(width, height * len(drawn) / len(panels)), layout="constrained")
         FigureCanvasSVG(figure)
-        for axes, (panel, found) in zip(figure.subplots(len(panels), 1), drawn.items(), strict=True):
+        rows = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+        for axes, (panel, found) in zip(rows, drawn.items(), strict=True):
             _draw(axes, panel, found, families, styles, named)
         costs = "time to classify and explain, relative to classifying alone (logarithmic)"
         if small:

@@ -17,9 +17,10 @@ from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.caveats import chance_warning
-from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, used_marks
+from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, Row, Table, leaderboard, used_marks
 from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
+from explearn.reporting.content.heading import heading
 from explearn.reporting.content.l2e_students import (
     Document,
     adapters,
@@ -28,6 +29,7 @@ from explearn.reporting.content.l2e_students import (
     students_introduction,
 )
 from explearn.reporting.content.markdown import Markdown
+from explearn.reporting.content.missing import has_no_marks
 from explearn.reporting.content.papers import left_out, side_by_side
 from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
 from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
@@ -69,6 +71,8 @@ FIGURES = (
     ),
 )
 """File under reports/, title and description."""
+OF_MARKS = ("figures/f1.svg", "figures/auroc.svg")
+"""Those that are empty where nobody marked a word."""
 COEFFICIENTS_FIGURE = (
     "figures/coefficients.svg",
     "What explainers with a classifier of their own learned",
@@ -107,12 +111,17 @@ def render_html(
     first = glance(params, tasks, leading)
     script = Markup(asset("page.js") + asset("report.js"))
     methods = leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods)))
-    shown = [*FIGURES, *([COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else [])]
+    unmarked = all(has_no_marks(task) for task in tasks)
+    shown = [figure for figure in FIGURES if not (unmarked and figure[0] in OF_MARKS)]
+    shown += [COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else []
     blocks = [*transfer_blocks(transfers), *(block for task in tasks for block in sections.blocks(task))]
     names = {block.figure for block in blocks if block.figure}
     papers = side_by_side(params, tasks)
+    title, subtitle = heading(params, tasks)
     return environment.get_template("report.html.j2").render(
         params=params,
+        title=title,
+        subtitle=subtitle,
         css=Markup(asset("report.css") + css(".words") + css("td")),
         script=script,
         script_hash=source_hash(script),
@@ -183,7 +192,7 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "pairs": sections.annotator_pairs(task),
         "classifier": sections.classifier_rows(task),
         "counted": sections.counted(task),
-        "boards": [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES],
+        "boards": _boards(task),
         "blocks": sections.blocks(task),
         "matrices": sections.matrices(task, params.evaluate.significance),
         "agreement": sections.agreement_rows(task),
@@ -191,6 +200,12 @@ def _task(task: TaskReport, params: Params) -> dict[str, Any]:
         "sanity_sentence": sections.sanity_sentence(task),
         "distribution": (DISTRIBUTION, leaderboard(task.methods, DISTRIBUTION.columns)),
     }
+
+
+def _boards(task: TaskReport) -> list[tuple[Table, list[Row]]]:
+    """The leaderboards for which anything was measured."""
+    found = [(board, leaderboard(task.methods, board.columns, task.comparisons)) for board in TABLES]
+    return [(board, rows) for board, rows in found if any(cell.value is not None for row in rows for cell in row.cells)]
 
 
 def heatmaps(methods: Sequence[str], tasks: Sequence[TaskReport]) -> dict[str, Any]:
@@ -214,11 +229,12 @@ def _text(methods: Sequence[str], report: ExampleReport) -> dict[str, Any]:
     and the class it explains where that is not `predicted`. None stands where a method does not explain the text.
     """
     first = report.task_attribution
+    # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
+    known = report.example.label and not report.example.answer
     return {
         "id": report.example.id,
         "label": report.true_label,
-        # Whether a question is answered correctly is not known here: the answer's span is not among the classes.
-        "right": None if first is None or report.example.answer else first.predicted == report.example.label,
+        "right": None if first is None or not known else first.predicted == report.example.label,
         "predicted": "–" if first is None else first.predicted,
         "probability": "–" if first is None else f"{first.probability:.2f}",
         "kinds": ", ".join(report.kinds) or "nobody",

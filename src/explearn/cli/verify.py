@@ -1,0 +1,37 @@
+"""`explearn verify`: is everything as an evidence page says it was?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.core.errors import ModelError
+from explearn.pipeline.base.staging import user_errors
+
+
+def verify(
+    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page.")],
+) -> None:
+    """Check models, data, results, code and versions against a manifest.
+
+    Exit code 0: all is as it was. 1: something differs, and is named. 2: this is no manifest.
+    """
+    with user_errors():
+        from explearn.models.classifier import Classifier
+        from explearn.reporting.evidence import check_manifest
+
+        def fingerprint(name: str) -> str:
+            try:
+                return Classifier.from_pretrained(name, device="cpu").fingerprint
+            except ModelError as error:
+                return str(error)
+
+        differences = check_manifest(manifest, fingerprint)
+    for difference in differences:
+        print(difference)
+    if differences:
+        print(f"{manifest}: {len(differences)} differences")
+        raise typer.Exit(1)
+    print(f"{manifest}: models, data, results, code and versions are as they were.")

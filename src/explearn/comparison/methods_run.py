@@ -1,0 +1,192 @@
+"""The methods of a comparison, one after the other, each judged as it is finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from explearn.comparison.choice import within_budget
+from explearn.comparison.given import match_scores
+from explearn.comparison.texts import OwnTexts
+from explearn.comparison.work import Plan, add_cost, predictions_of, read_done, write_given
+from explearn.core.errors import UnsupportedError
+from explearn.core.method_names import get_info
+from explearn.core.records import Attribution
+from explearn.data.choice import texts_to_explain
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.predictions import Predictions
+from explearn.models.classifier import Classifier
+from explearn.pipeline.attribute import ForwardClock, untrained_method, write_attributions
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+
+TIMED_TEXTS, TIMED_TEXTS_COSTLY = 8, 2
+"""Texts on which a method's speed is measured; of one that takes tens of passes or more."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class PartClock:
+    """What took how long: name of the part -> seconds."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.parts[name] = self.parts.get(name, 0.0) + seconds
+
+
+def make_plan(
+    classifier: Classifier,
+    own: OwnTexts,
+    methods: Mapping[str, Mapping[str, Any]],
+    count: int,
+    budget: float | None,
+    seed: int,
+) -> Plan:
+    """Time every method on a few texts, and choose.
+
+    Without a budget there is nothing to choose, and the costly methods, which come last, are not timed: loading their
+    packages alone would keep the first result waiting.
+
+    Args:
+        methods: method -> options. count: most texts. budget: seconds that are left, None: no end.
+
+    Raises UnsupportedError where no method can explain the classifier.
+    """
+    start = time.perf_counter()
+    sample = own.examples[:TIMED_TEXTS]
+    encodings = classifier.encode(sample)
+    classifier.predict_proba(encodings)  # first calls load kernels and allocate buffers
+    forward = _timed(lambda: classifier.predict_proba(encodings)) / len(sample)
+    seconds: dict[str, float] = {}
+    unsupported: dict[str, str] = {}
+    untimed: list[str] = []
+    for name, options in methods.items():
+        explainer, _ = untrained_method(name, options, seed)
+        try:
+            if budget is None and get_info(name).costly:
+                explainer.check(classifier)
+                untimed.append(name)
+                continue
+            few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample
+            list(explainer.explain(classifier, sample[:1]))  # first calls load packages
+            begun = time.perf_counter()
+            list(explainer.explain(classifier, few))
+        except UnsupportedError as error:
+            unsupported[name] = str(error)
+        else:
+            seconds[name] = (time.perf_counter() - begun) / len(few)
+    if not seconds and not untimed:
+        raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
+    left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
+    choice = within_budget(seconds, forward, count, left)
+    taken = replace(choice, methods=[*choice.methods, *untimed], left_out={**unsupported, **choice.left_out})
+    return Plan(taken, seconds, forward)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+class MethodsRun:
+    """Explains the chosen texts by all methods, and says each one's main figures as soon as it has them.
+
+    Attributes:
+        examples: the texts that are compared on.
+        predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        params: Params,
+        own: OwnTexts,
+        classifier: Classifier,
+        plan: Plan,
+        clock: PartClock,
+        tell: Tell,
+    ) -> None:
+        self.workspace, self.params, self.task, self.classifier = workspace, params, own.name, classifier
+        self.plan, self.clock, self.tell = plan, clock, tell
+        marked = workspace.read_gold(own.name, params)
+        self.examples = texts_to_explain(own.examples, marked, params.attribute.max_texts, params.seed)
+        encodings = classifier.encode(self.examples)
+        self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
+        self.predictions = Predictions(classifier)
+        self.left = {name: plan.expected(name) for name in plan.choice.methods}
+        self.begun, self.expected = time.perf_counter(), 0.0
+
+    def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
+        """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
+        forward: ForwardClock | None = None
+        for name, given in methods.items():
+            explainer, options = untrained_method(name, given, self.params.seed)
+            path = self._file(name)
+            found = read_done(path, self.classifier, self.examples, options)
+            note = "of an earlier run"
+            if found is None:
+                self.expected += self.plan.expected(name) or 0.0
+                with self.clock.part("time"):
+                    forward = forward or ForwardClock(self.classifier, self.examples)
+                with self.clock.part("explain and time"):
+                    cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                self.clock.add("explain", cost.seconds)
+                add_cost(self.workspace, self.task, self.params.group_of(name), name, cost)
+                found = read_done(path, self.classifier, self.examples, options) or []
+                note = f"{cost.seconds:.1f} s"
+            self._judge(name, found, note)
+
+    def take(self, given: Mapping[str, Sequence[tuple[str, dict[str, Any]]]]) -> None:
+        """Take somebody else's scores in: method -> records with their places."""
+        if not given:
+            return
+        predicted = predictions_of(self.classifier, self.examples)
+        for name, records in given.items():
+            found = match_scores(name, records, self.examples, predicted, self.classifier.labels)
+            write_given(self._file(name), name, found, self.classifier)
+            self._judge(name, found, "from a file")
+
+    def _judge(self, name: str, found: list[Attribution], note: str) -> None:
+        """Ask the classifier about this method's words, and say the main figures; the later judgement asks no more."""
+        with self.clock.part("judge"):
+            figures = faithfulness(
+                self.classifier, self.encodings, {name: found}, self.params.evaluate, None, self.predictions
+            )[name].means()
+        self.left.pop(name, None)
+        comp, suff = figures["aopc_comprehensiveness"], figures["aopc_sufficiency"]
+        # The speed so far, beside the one that a few texts promised, tells more than that alone.
+        so_far = time.perf_counter() - self.begun
+        pace = so_far / self.expected if self.expected else 1.0
+        left = time_left(self.left, pace) if self.left else "then all together"
+        self.tell(f"{name:<22} {note:>17}  comprehensiveness {comp:+.3f}  sufficiency {suff:+.3f}  {left}")
+
+    def _file(self, name: str) -> Path:
+        return self.workspace.attributions(self.task, self.params.group_of(name)) / f"{name}.parquet"
+
+
+def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
+    """What is left to do: method -> seconds, or None for one that was not timed; those are named.
+
+    pace: by how much the methods so far took longer than was expected.
+    """
+    untimed = ", ".join(name for name, seconds in left.items() if seconds is None)
+    seconds = pace * sum(found for found in left.values() if found is not None)
+    if untimed and not seconds:
+        return f"left: {untimed}"
+    known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
+    return f"{known}, then {untimed}" if untimed else known

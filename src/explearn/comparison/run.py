@@ -1,0 +1,200 @@
+"""The whole judgement of explanations on one's own classifier, in one process: no project, no DVC, no training."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explearn.comparison.choice import choose_methods, parse_budget
+from explearn.comparison.given import PREFIX, read_scores, register_given
+from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, time_left
+from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
+from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.seeds import seed_everything
+from explearn.core.storage import read_json, write_json, write_text
+from explearn.models.classifier import Classifier
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.evaluate import judge_task
+from explearn.pipeline.importing import check_labels
+from explearn.pipeline.sanity import check_task
+from explearn.reporting.project import report_project
+
+Given = dict[str, list[tuple[str, dict[str, Any]]]]
+"""Method -> records of its scores, each with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        report: the page.
+        texts: how many texts were compared on.
+        methods: method -> metric -> value, as in the page; names of metrics: `explearn.metrics.catalogue`.
+        left_out: method -> why it is not in the comparison.
+        seconds: what took how long; `explain` is the sum of the methods' own times, without those of an earlier run.
+    """
+
+    report: Path
+    texts: int
+    methods: Mapping[str, Mapping[str, int | float | None]]
+    left_out: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
+
+
+def compare(
+    classifier: str | Path | Classifier,
+    texts: str | Path | Sequence[str | tuple[str, str]],
+    *,
+    labels: Sequence[str] | None = None,
+    methods: str = "light",
+    budget: str | float | None = None,
+    max_texts: int | None = None,
+    out: str | Path = "report.html",
+    work: str | Path | None = None,
+    scores: Iterable[str | Path] = (),
+    columns: TextColumns | None = None,
+    seed: int = 13,
+    compute: ComputeOptions | None = None,
+    tell: Tell = lambda line: None,
+) -> Comparison:
+    """Judge explanation methods on a classifier and write the report.
+
+    Args:
+        classifier: hub name or folder of a sequence classifier, or a loaded one.
+        texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
+        labels: the true labels of a list of texts; of a file, `columns.label` names their column.
+        methods: a roster (quick, light, complete), or names of methods that need no training, separated by commas.
+        budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
+        max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
+        out: the page to write.
+        work: folder to work in, which is kept: called again with the same arguments, finished methods are not computed
+            again. Default: a temporary one.
+        scores: files of word scores that somebody else computed, to be judged beside the methods.
+        columns: where a file holds what.
+        tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
+
+    Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used, and
+    UnsupportedError where no method can explain the classifier.
+    """
+    clock, start = PartClock(), time.perf_counter()
+    chosen, limit = choose_methods(methods), parse_budget(budget)
+    if max_texts is not None and max_texts < 1:
+        raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
+    own, given = _texts(texts, labels, columns), _given(map(Path, scores))
+    compute = compute or ComputeOptions()
+    seed_everything(seed)
+    with clock.part("load"):
+        model = classifier if isinstance(classifier, Classifier) else Classifier.from_pretrained(classifier, compute)
+        check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    with _folder(work) as folder:
+        workspace = Workspace(folder)
+        request = {
+            "classifier": model.fingerprint,
+            "texts": texts_hash(own),
+            "methods": chosen,
+            "budget": limit,
+            "max_texts": max_texts,
+            "seed": seed,
+        }
+        with clock.part("choose"):
+            plan = read_plan(workspace, request)
+            if plan is None:
+                most = min(len(own.examples), max_texts or len(own.examples))
+                left = None if limit is None else limit - (time.perf_counter() - start)
+                plan = make_plan(model, own, chosen, most, left, seed)
+                write_plan(workspace, request, plan)
+        taken = {name: chosen[name] for name in plan.choice.methods}
+        everything = {**taken, **{name: {} for name in given}}
+        remarks = _remarks(own, plan, limit, given)
+        params = make_params(own, model.name or "classifier", everything, plan.choice.texts, remarks, seed)
+        write_inputs(workspace, own, model, params)
+        tell(_opening(own, plan, model))
+        run = MethodsRun(workspace, params, own, model, plan, clock, tell)
+        run.explain(taken)
+        run.take(given)
+        with clock.part("judge"):
+            judge_task(workspace, params, own.name, compute, seed, model, run.predictions)
+        with clock.part("sanity"):
+            try:
+                checked = check_task(workspace, params, own.name, compute, seed, model)
+            except UnsupportedError as error:
+                checked = {"texts": 0, "methods": {}}
+                params = with_remark(params, f"No sanity checks: {error}.")
+            write_json(workspace.metrics("sanity", own.name), checked)
+        with clock.part("report"):
+            report_project(workspace, params, seed)
+            write_text(out, (workspace.reports / "report.html").read_text(encoding="utf-8"))
+        figures = read_json(workspace.metrics("explanations", own.name))
+    clock.add("total", time.perf_counter() - start)
+    return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
+
+
+@contextmanager
+def _folder(work: str | Path | None) -> Iterator[Path]:
+    if work is not None:
+        yield Path(work)
+        return
+    with tempfile.TemporaryDirectory(prefix="explearn-compare-") as folder:
+        yield Path(folder)
+
+
+def _texts(
+    texts: str | Path | Sequence[str | tuple[str, str]], labels: Sequence[str] | None, columns: TextColumns | None
+) -> OwnTexts:
+    if not isinstance(texts, str | Path):
+        if columns is not None:
+            raise ParamsError("columns: go with a file; got a list of texts")
+        return given_texts(texts, labels)
+    if labels is not None:
+        raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
+    return read_texts(texts, columns or TextColumns())
+
+
+def _given(paths: Iterable[Path]) -> Given:
+    """What the files of scores hold, and their methods made known."""
+    given: Given = {}
+    files: dict[str, Path] = {}
+    for path in paths:
+        for name, records in read_scores(path).items():
+            if name in files:
+                raise ParamsError(
+                    f"{path}: scores of {name.removeprefix(PREFIX)!r} are in {files[name]} too; expected them once"
+                )
+            given[name], files[name] = records, path
+    register_given(files)
+    return given
+
+
+def _opening(own: OwnTexts, plan: Plan, classifier: Classifier) -> str:
+    texts, names = plan.choice.texts, plan.choice.methods
+    return (
+        f"{len(names)} methods on {texts} of {len(own.examples)} texts, classes {', '.join(classifier.labels)}: "
+        f"{time_left({name: plan.expected(name) for name in names})}\n"
+        "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
+    )
+
+
+def _remarks(own: OwnTexts, plan: Plan, budget: float | None, given: Given) -> list[str]:
+    choice = plan.choice
+    found = []
+    if choice.texts < len(own.examples):
+        why = "as the budget of time allows" if budget is not None else "as many as were asked for"
+        found.append(f"{choice.texts} of {len(own.examples)} texts were compared on, {why}.")
+    found += [f"Left out: {name} ({reason})." for name, reason in choice.left_out.items()]
+    if given:
+        found.append(
+            f"{', '.join(given)}: the scores are from a file. What they cost is not known, and the sanity checks need "
+            "the method itself."
+        )
+    return [*found, own.hint] if own.hint else found

@@ -1,0 +1,28 @@
+"""The report's title, and the line below it that says what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explearn.pipeline.base.params import Params
+from explearn.reporting.content.task_report import TaskReport
+
+QUESTION = "Which explanations to use"
+QUESTION_OF_ONE = "Which explanations of this classifier can be trusted?"
+"""Of a comparison on one classifier, without an explainer under study."""
+
+
+def heading(params: Params, tasks: Sequence[TaskReport]) -> tuple[str, str]:
+    """The title, and a line on the run: profile and tasks, or the classifier, its texts and its accuracy."""
+    if params.explainer is not None or len(tasks) != 1 or tasks[0].task not in params.classifiers:
+        study = f", explainer under study: {params.explainer}" if params.explainer is not None else ""
+        return QUESTION, f"Profile {params.profile}{study}; tasks: {', '.join(task.task for task in tasks)}."
+    (task,) = tasks
+    texts = max((int(row.get("texts") or 0) for row in task.methods.values()), default=0)
+    accuracy = task.classifier.get("test", {}).get("accuracy")
+    right = "accuracy not known" if accuracy is None else f"accuracy {accuracy:.3f}"
+    return (
+        QUESTION_OF_ONE,
+        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; {right}): {len(task.methods)} "
+        f"methods on {texts:,} texts of {task.task}.",
+    )

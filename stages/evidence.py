@@ -1,0 +1,38 @@
+"""Stage evidence: what the run rests on, as hashes, and whether it did what was asked of it."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnknownNameError
+from explearn.core.storage import write_json, write_text
+from explearn.models.classifier import Classifier
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.staging import stage
+from explearn.pipeline.base.workspace import Workspace
+from explearn.reporting.evidence import make_manifest
+from explearn.reporting.pages.evidence_html import render_evidence
+
+PageOption = Annotated[str, typer.Option(help="Name of the page, one of `evidence` in the params file.")]
+
+
+@stage()
+def evidence(page: PageOption, params: Params, compute: ComputeOptions) -> None:
+    """Write reports/evidence/PAGE.html and the manifest PAGE.json, which `explearn verify` checks."""
+    if page not in params.evidence:
+        raise UnknownNameError("evidence page", page, params.evidence)
+    workspace = Workspace()
+    folders = {task: workspace.classifier(task) for task in params.tasks}
+    models = {
+        task: (folder.as_posix(), Classifier.from_pretrained(folder, compute).fingerprint)
+        for task, folder in folders.items()
+    }
+    manifest = make_manifest(workspace, params, page, models, root="../..")
+    folder = workspace.reports / "evidence"
+    write_json(folder / f"{page}.json", manifest)
+    write_text(folder / f"{page}.html", render_evidence(page, manifest))
+
+
+if __name__ == "__main__":
+    evidence()
