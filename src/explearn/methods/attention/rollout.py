@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from explearn.core.method_info import About
-from explearn.introspection.capture import capture_attention, head_mean, layer_count
+from explearn.introspection.capture import capture_attention, head_mean, layer_count, read_weights
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -38,8 +38,7 @@ class Rollout(BatchExplainer):
         for layer in reversed(range(layer_count(classifier.model))):
             attention = captured.of(layer)
             if row is None:
-                row = torch.zeros_like(attention[:, 0])
-                row[:, 0] = 1.0
+                row = read_weights(classifier.model.config, batch).to(attention)
             # Rows of A sum to 1, so those of A + I sum to 2.
             row = (torch.einsum("bq,bqk->bk", row, attention) + row) / 2
         assert row is not None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
-from explearn.core.errors import ModelError, ParamsError
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
@@ -134,7 +134,7 @@ class Explainer(ABC):
             UnknownNameError: a target that is no class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
-        self.check(classifier)
+        self._check_named(classifier)
         if isinstance(texts, str):
             raise ParamsError("texts: got one string; expected a list of texts")
         remaining, first = iter(texts), 1
@@ -152,6 +152,15 @@ class Explainer(ABC):
                 first += len(chunk)
             if wanted is not None and next(wanted, None) is not None:
                 raise ParamsError("targets: more than texts; expected one for each text")
+
+    def _check_named(self, classifier: Classifier) -> None:
+        """`check`, with the method's name in the refusal."""
+        try:
+            self.check(classifier)
+        except UnsupportedError as error:
+            if not self.name or self.name in str(error):
+                raise
+            raise UnsupportedError(f"{self.name}: {error}") from error
 
     def _explain_chunk(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None

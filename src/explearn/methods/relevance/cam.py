@@ -9,8 +9,11 @@ import torch
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect, trace_block
-from explearn.introspection.gradients import differentiate, full_precision
+from explearn.introspection.capture import read_weights
+from explearn.introspection.gradients import check_differentiable, differentiate, full_precision
+from explearn.introspection.watched import head_states, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -49,10 +52,12 @@ class CAM(BatchExplainer):
         self.centred = centred
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        if architecture(classifier.model.config).parts is None:
+            return self._score_watched(classifier, batch, targets)
         anatomy = dissect(classifier.model)
         head, mask = anatomy.head, batch.attention_mask.bool()
         with classifier.autocast():
@@ -62,13 +67,35 @@ class CAM(BatchExplainer):
                 hidden = passed.result
             activated = head.activation(head.dense(hidden))
             logits = head.classifier(activated[:, 0])
+        attention = full_precision(passed.attention[:, :, 0]).mean(1)
+        return self._scores(activated, head.classifier.weight, attention, logits, targets)
+
+    def _score_watched(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        """The same from the model's own forward pass; its attention row is that of the token that the head reads."""
+        with classifier.autocast():
+            found = watch(classifier, batch, first_layer=-1)
+            assert found.states is not None and found.logits is not None
+            activated, last = head_states(classifier, found.states)
+        maps = full_precision(found.attentions[0]).mean(1)
+        reads = read_weights(classifier.model.config, batch).to(maps)
+        return self._scores(activated, last.weight, torch.einsum("bq,bqk->bk", reads, maps), found.logits, targets)
+
+    def _scores(
+        self,
+        activated: torch.Tensor,
+        weight: torch.Tensor,
+        row: torch.Tensor,
+        logits: torch.Tensor,
+        targets: torch.Tensor | None,
+    ) -> BatchScores:
+        """Scores from what the last linear map reads of each token, (b, n, d), its weight and the attention row."""
         chosen = resolve_targets(logits, targets)
-        weight = full_precision(head.classifier.weight)
+        weight = full_precision(weight)
         if self.centred:
             weight = weight - weight.mean(0)
         scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
         if self.attention:
-            scores = scores * full_precision(passed.attention[:, :, 0]).mean(1)
+            scores = scores * row
         return BatchScores(scores, full_precision(logits), chosen)
 
 
@@ -101,7 +128,7 @@ class GradCAM(BatchExplainer):
         self.normalisation = normalisation
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
@@ -111,7 +138,7 @@ class GradCAM(BatchExplainer):
         tokens = mask.sum(-1)
         weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
         maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
-        scores = maps[:, 0]
+        scores = found.read_rows(maps)
         if self.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest

@@ -9,8 +9,8 @@ import torch
 
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
-from explearn.introspection.anatomy import dissect
-from explearn.introspection.gradients import content_mask, differentiate
+from explearn.introspection.capture import layer_count
+from explearn.introspection.gradients import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -39,12 +39,11 @@ class GAE(BatchExplainer):
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = differentiate(classifier, batch, targets, attentions=True)
-        row = torch.zeros_like(found.attentions[0][:, 0, 0])
-        row[:, 0] = 1.0
+        row = found.read_row()
         for layer in reversed(range(len(found.attentions))):
             attention = found.attentions[layer]
             relevance = (attention * found.attention_gradients[layer]).clamp_(min=0)
@@ -121,15 +120,16 @@ class MaskedGAE(GAE):
 
     def check(self, classifier: Classifier) -> None:
         """Raises UnsupportedError, and ParamsError for explicit heads that the classifier does not have."""
-        blocks = dissect(classifier.model).blocks
+        check_differentiable(classifier)
+        layers, heads = layer_count(classifier.model), int(classifier.model.config.num_attention_heads)
         if isinstance(self.heads, Mapping):
             for layer, kept in self.heads.items():
-                if not 0 <= layer < len(blocks):
-                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {len(blocks)}, from 0")
+                if not 0 <= layer < layers:
+                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
                 for head in kept:
-                    if not 0 <= head < blocks[layer].heads:
+                    if not 0 <= head < heads:
                         raise ParamsError(
-                            f"heads: head {head} of layer {layer} does not exist: it has {blocks[layer].heads}, from 0"
+                            f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0"
                         )
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
