@@ -25,6 +25,7 @@ from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import load_trained
+from explearn.models.padding import with_padding
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class Classifier:
         """Raises ModelError for a tokenizer without character offsets or padding, and DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
-        if tokenizer.pad_token_id is None:
-            raise ModelError(f"{name or 'the classifier'}: its tokenizer has no padding token; batches need one")
+        tokenizer = with_padding(model, tokenizer, name)
         compute = compute or ComputeOptions()
         self.name = name
         self.device = compute.resolve_device()

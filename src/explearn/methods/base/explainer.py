@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +159,7 @@ class Explainer(ABC):
         try:
             self.check(classifier)
         except UnsupportedError as error:
-            if not self.name or self.name in str(error):
+            if not self.name or re.search(rf"\b{self.name}\b", str(error)):
                 raise
             raise UnsupportedError(f"{self.name}: {error}") from error
 
