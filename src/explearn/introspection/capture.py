@@ -39,7 +39,8 @@ or another token than the first is read."""
 Reducer = Callable[[torch.Tensor, torch.Tensor, Any], Reduced]
 """(queries, keys, mask) -> what is kept of one layer's attention.
 
-queries: already scaled, keys: both (batch, heads, tokens, head size); mask: see Mask.
+queries: already scaled, keys: both (batch, heads, tokens, head size); mask: see Mask. Both are None where a model whose
+projections are not known (`architectures`) writes its attention out, which then is in the Pattern.
 """
 
 BLOCK_ELEMENTS = 2**18
@@ -188,14 +189,12 @@ def _capture_calls(
         if layer not in wanted or captured.mask is None:
             return
         query, key = call.query, call.key
-        if query is None or key is None:
+        if query is None and projected:
             query, key = projected[0] * size**-0.5, projected[1]
             projected.clear()
-        attention = call.attention
-        if not keep_graph:
-            query, key = query.detach(), key.detach()
-            attention = None if attention is None else attention.detach()
-        captured.layers[layer] = reduce(query, key, Pattern(captured.mask, position[0], call.mask, attention))
+        found = [t if t is None or keep_graph else t.detach() for t in (query, key, call.attention)]
+        known: Any = found[:2]
+        captured.layers[layer] = reduce(*known, Pattern(captured.mask, position[0], call.mask, found[2]))
 
     handles = [model.register_forward_pre_hook(on_model, with_kwargs=True)]
     try:

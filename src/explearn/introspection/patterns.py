@@ -106,7 +106,7 @@ class Pattern:
 
     def _blocks(self, query: torch.Tensor) -> list[slice]:
         batch, heads, tokens, _ = query.shape if self.attention is None else self.attention.shape
-        size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if query.device.type == "cpu" else batch
+        size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if self.keys.device.type == "cpu" else batch
         return [slice(start, start + size) for start in range(0, batch, size)]
 
 

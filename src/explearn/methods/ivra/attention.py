@@ -10,6 +10,7 @@ import entmax
 import torch
 from torch import nn
 
+from explearn.core.errors import UnsupportedError
 from explearn.introspection.capture import Mask, Reducer, layer_count
 from explearn.introspection.patterns import Pattern
 from explearn.models.architectures import head_size
@@ -119,6 +120,11 @@ class AttentionModule(nn.Module, ABC):
         parts: list[torch.Tensor] = []
 
         def reduce(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
+            if query is None:
+                raise UnsupportedError(
+                    "a model that writes its attention out shows no queries and keys; load it with "
+                    "attn_implementation='sdpa'"
+                )
             unscaled = query.transpose(1, 2) * self.head_size**0.5
             parts.append(self.layer(len(parts), unscaled, key.transpose(1, 2), mask, content))
             return parts[-1]
