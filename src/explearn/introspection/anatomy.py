@@ -173,7 +173,7 @@ def dissect(model: nn.Module) -> Anatomy:
     with unusual_build(classifier.config):
         head = Head(
             dense=attrgetter(entry.head.dense)(model),
-            activation=_activation(classifier, entry.head.activation),
+            activation=activation_of(classifier, entry.head.activation),
             classifier=_linear(attrgetter(entry.head.classifier)(model)),
         )
     masked = entry.bias == "disentangled"
@@ -208,7 +208,7 @@ def dissect_encoder(base: nn.Module) -> Encoder:
     return Encoder(encoder.embeddings, projection, blocks)
 
 
-def _activation(model: Any, name: str) -> Activation:
+def activation_of(model: Any, name: str) -> Activation:
     """By its name as a function, or by its path, which leads to a module or to a name in the configuration."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
+from explearn.introspection.anatomy import activation_of
 from explearn.introspection.capture import layer_count
 from explearn.introspection.patterns import AttentionCalls, Call
 from explearn.models.architectures import architecture, blocks_in_order, unusual_build
@@ -121,9 +122,12 @@ def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Ten
     head = architecture(model.config).head
     assert head is not None
     with unusual_build(model.config):
-        for path in (head.dense, head.activation, head.norm):
-            if path is not None:
-                states = attrgetter(path)(model)(states)
+        if head.dense is not None:
+            states = attrgetter(head.dense)(model)(states)
+        if head.activation is not None:
+            states = activation_of(model, head.activation)(states)
+        if head.norm is not None:
+            states = attrgetter(head.norm)(model)(states)
         last = attrgetter(head.classifier)(model)
         if not isinstance(last, nn.Linear):
             raise AttributeError(f"its classifier is a {type(last).__name__}, not a linear map")

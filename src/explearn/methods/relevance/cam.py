@@ -106,7 +106,7 @@ class GradCAM(BatchExplainer):
 
     M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
     is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
-    neither in the means nor below. Not signed.
+    neither in the means nor below, and what a causal or local mask hides does not count in the means. Not signed.
 
     Args:
         normalisation: `none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code
@@ -135,8 +135,12 @@ class GradCAM(BatchExplainer):
         attention, gradient = found.attentions[-1], found.attention_gradients[-1]
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
-        tokens = mask.sum(-1)
-        weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
+        if found.reads is None:
+            tokens = mask.sum(-1)
+            weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
+        else:
+            seen = (attention > 0) & ~padding[:, None]
+            weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
         maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
         scores = found.read_rows(maps)
         if self.normalisation == "matrix":
