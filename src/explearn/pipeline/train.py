@@ -16,6 +16,7 @@ from explearn.core.records import Example
 from explearn.core.sections import members
 from explearn.core.seeds import seed_everything
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
+from explearn.introspection.refusal import check_refusal
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.task_data import Lessons
@@ -83,7 +84,9 @@ class WorkspaceTask:
         return self.workspace.read_examples(self.name, split)
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        path = self.workspace.features(self.name) / f"{split}.parquet"
+        folder = self.workspace.features(self.name)
+        check_refusal(folder)
+        path = folder / f"{split}.parquet"
         return read_feature_metadata(path), read_features(path, hidden)
 
     def lessons(self, teacher: str) -> Lessons:
