@@ -22,7 +22,7 @@ def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, head by head.
 
     Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts. Where the
-    classifier's attention cannot be captured, it writes why: explainers that need features then refuse with that reason.
+    classifier's attention cannot be captured, it writes why, and explainers that need features refuse with that reason.
     """
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)

@@ -6,7 +6,6 @@ The references are slow and plain: transformers' written-out attention, one text
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -217,11 +216,7 @@ def half(x: torch.Tensor) -> torch.Tensor:
 
 
 class DetachedAttention(torch.overrides.TorchFunctionMode):
-    """Written-out attention whose products pass half the gradient: the first two products of each layer but linear maps.
-
-    DeBERTa multiplies queries with keys before it adds what it makes of distances: only products of two activations of
-    the same text count, which are those whose operands both have a graph and as many rows as texts times heads.
-    """
+    """Half the gradient to each operand of a product of two activations; weights and distances have no gradient."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
@@ -297,7 +292,7 @@ class TestAtTheEmbeddings:
 
 
 def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Word embeddings e of the text, the logit's gradient at b + share (e - b), and b, the padding's in words' places."""
+    """Word embeddings e of the text, the logit's gradient at b + share (e - b), and b, with padding for words."""
     (encoding,) = of.encode([TEXT])
     batch = of.batch([encoding])
     table: Any = of.model.get_input_embeddings()
@@ -361,5 +356,3 @@ def logits_without(of: Classifier, encoding: Any, gone: Any, removal: str) -> An
 
 def probability(logits: Any) -> float:
     return float(np.exp(logits[TARGET]) / np.exp(logits).sum())
-
-

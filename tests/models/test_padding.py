@@ -20,7 +20,7 @@ from explearn.models.padding import reads_last
 
 
 def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> Classifier:
-    """A decoder whose configuration names `config_pad` as padding, with a tokenizer whose special tokens are changed."""
+    """A decoder whose configuration names `config_pad` as padding; `tokens` change its tokenizer's special ones."""
     model: Any = tiny.model(kind)
     model.config.pad_token_id = config_pad
     words = copy.deepcopy(tiny.tokenizer(kind))

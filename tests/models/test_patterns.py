@@ -67,7 +67,9 @@ class TestAgainstEagerAttention:
         real = batch.attention_mask.bool()
         expected = tiny.eager_attentions(of, batch)
         weights = read_weights(of.model.config, batch)
-        for found, row, attention in zip(run(of, batch, head_mean), run(of, batch, cls_row_mean), expected, strict=True):
+        for found, row, attention in zip(
+            run(of, batch, head_mean), run(of, batch, cls_row_mean), expected, strict=True
+        ):
             torch.testing.assert_close(found[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
             wanted = torch.einsum("bq,bqk->bk", weights, attention.mean(1))
             torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)

@@ -190,9 +190,9 @@ def dissect_encoder(base: nn.Module) -> Encoder:
     entry = architecture(encoder.config)
     if entry.parts is None:
         raise UnsupportedError(
-            f"a {encoder.config.model_type!r} model cannot be taken apart: this method is derived for blocks with layer "
-            "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, rollout "
-            "and the methods that look at gradients or perturbed texts explain it"
+            f"a {encoder.config.model_type!r} model cannot be taken apart: this method is derived for blocks with "
+            "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, "
+            "attn_lrp, rollout and the methods that look at gradients or perturbed texts explain it"
         )
     with unusual_build(encoder.config):
         blocks = tuple(_block(block, entry.parts) for block in blocks_in_order(base))

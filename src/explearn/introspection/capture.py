@@ -33,8 +33,8 @@ from explearn.models.encoding import Batch
 Reduced = TypeVar("Reduced")
 
 Mask = torch.Tensor | Pattern
-"""Which keys are seen: bool, (batch, tokens), False at padding; a Pattern where more than padding hides keys from queries,
-or another token than the first is read."""
+"""Which keys are seen: bool, (batch, tokens), False at padding; a Pattern where more than padding hides keys from
+queries, or another token than the first is read."""
 
 Reducer = Callable[[torch.Tensor, torch.Tensor, Any], Reduced]
 """(queries, keys, mask) -> what is kept of one layer's attention.

@@ -64,10 +64,8 @@ class Pattern:
         def column(matrix: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
             return matrix.sum(-1) / real.sum(-1)[:, None, None]
 
-        if self.position is None:
-            found = self._reduced(query, key, column)
-        else:
-            found = self._columns(query, key, texts)
+        read_all = self.position is None
+        found = self._reduced(query, key, column) if read_all else self._columns(query, key, texts)
         return torch.cat([self.row(query, key), found], dim=1).transpose(1, 2)
 
     def head_mean(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:

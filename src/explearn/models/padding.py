@@ -55,8 +55,8 @@ def with_padding(
     pad = int(tokenizer.pad_token_id)  # type: ignore[arg-type]
     if tokenizer("a")["input_ids"][-1] == pad:
         raise ModelError(
-            f"{name}: its tokenizer ends each text with {tokenizer.pad_token!r}, which its head would take for padding, "
-            "for the model names none; expected a model with a padding token of its own"
+            f"{name}: its tokenizer ends each text with {tokenizer.pad_token!r}, which its head would take for "
+            "padding, for the model names none; expected a model with a padding token of its own"
         )
     logger.warning("%s: its configuration names no padding token; it is now %r", name, tokenizer.pad_token)
     config.pad_token_id = pad

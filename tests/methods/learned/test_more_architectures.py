@@ -64,7 +64,7 @@ class TestTraining:
             assert found.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
     def test_ivra_does_not_close_gates_where_they_do_not_take_a_token_away(self, kind: str) -> None:
-        with pytest.raises(UnsupportedError, match=f"criteria comp and suff: .* a '{kind}' model's .* sim or cons"):
+        with pytest.raises(UnsupportedError, match=rf"criteria comp and suff: .* a '{kind}' model's .* sim or cons"):
             IvRA(criteria=["comp"]).fit(task_of(kind))
 
     def test_paml_and_faml_with_an_encoder_of_another_tokenizer(self, kind: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ class TestTraining:
 
 @pytest.mark.parametrize("kind", tiny.DECODERS)
 def test_a_decoder_cannot_be_paml_s_backbone(kind: str) -> None:
-    with pytest.raises(ModelError, match="backbone 'classifier': .* no token sees what stands behind it"):
+    with pytest.raises(ModelError, match=r"backbone 'classifier': .* no token sees what stands behind it"):
         PAML(backbone="classifier", epochs=1).fit(task_of(kind))
 
 

@@ -113,8 +113,8 @@ class AttributionModel(nn.Module):
         backbone: Any = self.backbone
         if architecture(backbone.config).causal:
             raise ModelError(
-                f"backbone {name!r}: in a {self.config.model_type!r} model no token sees what stands behind it, and the "
-                "prediction stands behind the text; expected an encoder, named as backbone"
+                f"backbone {name!r}: in a {self.config.model_type!r} model no token sees what stands behind it, and "
+                "the prediction stands behind the text; expected an encoder, named as backbone"
             )
         mask, kind = batch.attention_mask, self.config.model_type
         expected = "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT"

@@ -142,7 +142,9 @@ class InterpretableAttention(AttentionModule):
 
     Of an encoder's layer every real token sees every other, of a causal or local one those that its mask lets through.
     q and k are as they enter the products: rotated where positions are, a group's key for each of its heads; what is
-    added to the products (DeBERTa, MPNet) plays no part. The factor d, which lambda could take up, makes psi about 1 for features alike. s is the number of the text's tokens
+    added to the products (DeBERTa, MPNet) plays no part.
+
+    The factor d, which lambda could take up, makes psi about 1 for features alike. s is the number of the text's tokens
     under softmax, so that long texts do not get flatter maps than short ones, and 1 under sparsemax, which leaves what
     is on the simplex as it is. All weights start at 1. The weights of a level that is switched off stay there.
 

@@ -133,10 +133,11 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         if classifier.dtype is torch.float16:
             raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
         kind = classifier.model.config.model_type
-        if {"comp", "suff"} & set(self.options.criteria) and architecture(classifier.model.config).attention == "calls":
+        gated = architecture(classifier.model.config).attention != "calls"
+        if {"comp", "suff"} & set(self.options.criteria) and not gated:
             raise UnsupportedError(
-                "criteria comp and suff: they take a token away by closing its gate in attention, which says nothing of "
-                f"a {kind!r} model's last token, local attention or distances; train with criteria sim or cons"
+                "criteria comp and suff: they take a token away by closing its gate in attention, which says nothing "
+                f"of a {kind!r} model's last token, local attention or distances; train with criteria sim or cons"
             )
         for split, rows in parts.items():
             if not rows:

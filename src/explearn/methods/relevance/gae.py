@@ -128,9 +128,7 @@ class MaskedGAE(GAE):
                     raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
                 for head in kept:
                     if not 0 <= head < heads:
-                        raise ParamsError(
-                            f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0"
-                        )
+                        raise ParamsError(f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0")
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
         if isinstance(self.heads, Mapping):
