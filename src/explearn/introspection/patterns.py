@@ -59,14 +59,14 @@ class Pattern:
         Under a causal mask no token but the one read sees it: the column is 0 but there. Where all tokens are read the
         column is their mean, the same 1 / n for each.
         """
-        texts = torch.arange(len(self.keys), device=self.keys.device)
+        row = self.row(query, key)
 
         def column(matrix: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
             return matrix.sum(-1) / real.sum(-1)[:, None, None]
 
         read_all = self.position is None
-        found = self._reduced(query, key, column) if read_all else self._columns(query, key, texts)
-        return torch.cat([self.row(query, key), found], dim=1).transpose(1, 2)
+        found = self._reduced(query, key, column) if read_all else self._column(query, key, row)
+        return torch.cat([row, found], dim=1).transpose(1, 2)
 
     def head_mean(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """Mean over heads of the attention matrix, (b, n, n)."""
@@ -85,13 +85,27 @@ class Pattern:
             return keys
         return (mask[:, :, None] if rows else mask) & keys
 
-    def _columns(self, query: torch.Tensor, key: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+    def _column(self, query: torch.Tensor, key: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """Attention from each token to the one that is read, (b, h, n); it needs each row's normaliser, but no row."""
         assert self.position is not None
+        texts = torch.arange(len(row), device=row.device)
+        if self.attention is not None:
+            return at_least_float32(self.attention[texts, :, :, self.position])
+        place = self.position[:, None, None].expand(-1, row.shape[1], 1)
+        if self.mask is not None:
+            seen = self.mask.expand(len(row), -1, -1, -1)[texts, :, :, self.position] & self.keys[:, None]
+            if not seen.scatter(2, place[:, : seen.shape[1]], False).any():
+                # No other token sees it, as under a causal mask.
+                return torch.zeros_like(row).scatter(2, place, row.gather(2, place))
         parts = []
         for block in self._blocks(query):
-            matrix = self.matrix(query, key, block)
-            rows = texts[: len(matrix)]
-            parts.append(matrix[rows, :, :, self.position[block]])
+            mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[block]
+            allowed = self._allowed(mask, block)
+            scores = at_least_float32(query[block] @ key[block].transpose(-1, -2))
+            scores = scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
+            rows, columns = texts[: len(scores)], self.position[block]
+            found = (scores[rows, :, :, columns] - scores.logsumexp(-1)).exp_()
+            parts.append(found * allowed.expand(*scores.shape[:1], -1, scores.shape[2], -1)[rows, :, :, columns])
         return torch.cat(parts)
 
     def _reduced(
