@@ -104,7 +104,9 @@ class Pattern:
             scores = at_least_float32(query[block] @ key[block].transpose(-1, -2))
             scores = scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
             rows, columns = texts[: len(scores)], self.position[block]
-            found = (scores[rows, :, :, columns] - scores.logsumexp(-1)).exp_()
+            # A[j, p] = 1 / sum_i exp(s_ji - s_jp); a sum beyond float32 gives 0, its limit.
+            own = scores[rows, :, :, columns][..., None]
+            found = (scores - own).exp_().sum(-1).reciprocal_()
             parts.append(found * allowed.expand(*scores.shape[:1], -1, scores.shape[2], -1)[rows, :, :, columns])
         return torch.cat(parts)
 
