@@ -47,6 +47,7 @@ def project(tmp_path: Path) -> Path:
         "profile": "mine",
         "tasks": ["films"],
         "sources": {"films": SOURCE},
+        "explainer": "l2e",
         "explainers": ["l2e"],
         "teachers": {"attcat": {}},
     }

@@ -193,8 +193,9 @@ def _capture_calls(
             query, key = projected[0] * size**-0.5, projected[1]
             projected.clear()
         found = [t if t is None or keep_graph else t.detach() for t in (query, key, call.attention)]
-        known: Any = found[:2]
-        captured.layers[layer] = reduce(*known, Pattern(captured.mask, position[0], call.mask, found[2]))
+        queries: Any = found[0]
+        keys: Any = found[1]
+        captured.layers[layer] = reduce(queries, keys, Pattern(captured.mask, position[0], call.mask, found[2]))
 
     handles = [model.register_forward_pre_hook(on_model, with_kwargs=True)]
     try:
@@ -221,7 +222,8 @@ def read_position(config: Any, input_ids: torch.Tensor) -> torch.Tensor | None:
     if said == "first":
         return torch.zeros_like(input_ids[:, 0])
     order = torch.arange(input_ids.shape[1], device=input_ids.device)
-    return (order * (input_ids != config.pad_token_id)).argmax(-1)
+    last: torch.Tensor = (order * (input_ids != int(config.pad_token_id))).argmax(-1)
+    return last
 
 
 def read_weights(config: Any, batch: Batch) -> torch.Tensor:
