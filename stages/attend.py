@@ -1,13 +1,20 @@
 """Stage attend: predictions and attention features of every sub-token."""
 
+import logging
+
 from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder
+from explearn.introspection.capture import layer_count
 from explearn.introspection.features import write_features
+from explearn.introspection.refusal import write_refusal
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 
 @stage()
@@ -15,11 +22,18 @@ def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
     """Classify a task's texts and keep, for every sub-token, its attention from and to the [CLS] token, in every
     layer and head.
 
-    Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts.
+    Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts. Where the
+    classifier's attention cannot be captured, it writes why, and explainers that need features refuse with that reason.
     """
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     with atomic_folder(workspace.features(task)) as folder:
+        try:
+            layer_count(classifier.model)
+        except UnsupportedError as error:
+            write_refusal(folder, error)
+            logger.warning("%s: no attention features are written: %s", task, error)
+            return
         for split in SPLITS:
             write_features(
                 folder / f"{split}.parquet",

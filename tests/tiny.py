@@ -12,14 +12,18 @@ import torch
 import transformers
 
 from explearn.core.compute import ComputeOptions
+from explearn.introspection.gradients import LayerGradients
+from explearn.models.architectures import blocks_in_order
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.testing.tiny import (
     ARCHITECTURES,
     CORPUS,
+    DECODERS,
     HEADS,
     HIDDEN,
     LABELS,
     LAYERS,
+    MORE_ENCODERS,
     PAIRS,
     POSITIONS,
     TEXTS,
@@ -32,17 +36,21 @@ from explearn.testing.tiny import (
 __all__ = [
     "ARCHITECTURES",
     "CORPUS",
+    "DECODERS",
     "HEADS",
     "HIDDEN",
     "KINDS_OF_TOKENIZER",
     "LABELS",
     "LAYERS",
+    "MORE_ENCODERS",
     "PAIRS",
     "POSITIONS",
     "TEXTS",
+    "any_classifier",
     "classifier",
     "eager",
     "eager_attentions",
+    "eager_gradients",
     "hooks",
     "long_classifier",
     "make_answerer",
@@ -104,3 +112,45 @@ def eager_attentions(of: Classifier, batch: Any) -> list[torch.Tensor]:
     """Attention matrices of all layers, (batch, heads, queries, keys) each."""
     with eager(of.model), torch.inference_mode():
         return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
+
+
+@functools.cache
+def any_classifier(kind: str, classes: int = 2) -> Classifier:
+    """As `classifier`, also of `modernbert mean`, whose head reads the mean of all tokens."""
+    if kind != "modernbert mean":
+        return classifier(kind, classes)
+    made = model("modernbert", classes, classifier_pooling="mean")
+    return Classifier(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
+
+
+def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
+    """Gradients of a class's logit at the attention matrices and the blocks' inputs that the model itself returns."""
+    batch = of.batch(of.encode([text]))
+    table: Any = of.model.get_input_embeddings()
+    made: list[torch.Tensor] = []
+
+    def begin(_module: object, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+        made.append(output.detach().requires_grad_())
+        return made[0]
+
+    inputs: list[torch.Tensor] = []
+    blocks = blocks_in_order(of.model.base_model)
+    handles = [table.register_forward_hook(begin)]
+    handles += [b.register_forward_pre_hook(lambda _m, args: inputs.append(args[0])) for b in blocks]
+    try:
+        with eager(of.model), torch.enable_grad():
+            output = of.model(**batch.model_inputs(), output_attentions=True)
+            wanted = [*output.attentions, *inputs]
+            found = torch.autograd.grad(output.logits[0, target], wanted)
+    finally:
+        for handle in handles:
+            handle.remove()
+    layers = len(blocks)
+    return LayerGradients(
+        output.logits.detach(),
+        torch.tensor([target]),
+        tuple(a.detach() for a in output.attentions),
+        tuple(found[:layers]),
+        tuple(x.detach() for x in inputs),
+        tuple(found[layers:]),
+    )

@@ -63,9 +63,13 @@ class TestRollout:
 
         monkeypatch.setattr(module, "capture_attention", captured)
         monkeypatch.setattr(module, "layer_count", lambda _model: len(layers))
-        of: Any = SimpleNamespace(
-            model=lambda **_: SimpleNamespace(logits=torch.zeros(1, 2)), autocast=contextlib.nullcontext
-        )
+        monkeypatch.setattr(module, "read_weights", lambda _config, _batch: torch.eye(1, layers[0].shape[-1]))
+
+        def model(**_: object) -> Any:
+            return SimpleNamespace(logits=torch.zeros(1, 2))
+
+        model.config = None  # type: ignore[attr-defined]
+        of: Any = SimpleNamespace(model=model, autocast=contextlib.nullcontext)
         batch: Any = SimpleNamespace(model_inputs=dict)
         return method.score_batch(of, batch, None).scores
 

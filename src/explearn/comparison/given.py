@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABCMeta
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,7 +74,8 @@ def register_given(names: Mapping[str, Path]) -> None:
     """Make methods known by name, in this process: name -> the file that their scores are from."""
     for name, path in names.items():
         about = About(name=name, family="given", cost="not known")
-        register(type(GivenScores)(name, (GivenScores,), {"about": about, "__doc__": f"Word scores from {path.name}."}))
+        known = {"about": about, "__doc__": f"Word scores from {path.name}."}
+        register(ABCMeta(name, (GivenScores,), known))
 
 
 def match_scores(
@@ -100,12 +102,12 @@ def match_scores(
     places: dict[str, str] = {}
     for where, record in records:
         words = tuple(record["words"])
-        example = by_id.get(record.get("id") or "")
-        if example is not None and example.all_words != words:
-            raise DataError(f"{where}, field 'words': not those of text {example.id!r}; expected its words in order")
-        ids = [example.id] if example is not None else by_words.get(words, [])
+        named = by_id.get(record.get("id") or "")
+        if named is not None and named.all_words != words:
+            raise DataError(f"{where}, field 'words': not those of text {named.id!r}; expected its words in order")
+        ids = [named.id] if named is not None else by_words.get(words, [])
         for example_id in ids:
-            if example_id in found and example is not None:
+            if example_id in found and named is not None:
                 raise DataError(f"{where}: text {example_id!r} has scores at {places[example_id]} already")
             found[example_id] = _attribution(method, where, record, example_id, predicted[example_id], labels)
             places[example_id] = where

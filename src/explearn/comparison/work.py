@@ -16,7 +16,7 @@ from explearn.comparison.choice import JUDGING_PASSES, Choice
 from explearn.comparison.texts import OwnTexts
 from explearn.core.errors import DataError
 from explearn.core.method_names import get_info
-from explearn.core.records import SPLITS, Attribution, Example
+from explearn.core.records import SPLITS, Attribution, Example, Rationale
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     attribution_row,
@@ -101,7 +101,8 @@ def write_inputs(workspace: Workspace, texts: OwnTexts, classifier: Classifier, 
 def texts_hash(texts: OwnTexts) -> str:
     """SHA-256 of texts, labels and marks."""
     digest = hashlib.sha256()
-    for record in (*texts.examples, *texts.rationales):
+    records: tuple[Example | Rationale, ...] = (*texts.examples, *texts.rationales)
+    for record in records:
         digest.update(json.dumps(asdict(record), sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -156,7 +157,7 @@ def read_done(
 
 def write_given(path: Path, method: str, attributions: Sequence[Attribution], classifier: Classifier) -> None:
     """Write scores from a file as the stage attribute writes those of a method; what they cost is not known."""
-    metadata = {
+    metadata: dict[str, object] = {
         "method": method,
         "options": {},
         "classifier": classifier.fingerprint,

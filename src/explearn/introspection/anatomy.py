@@ -7,9 +7,9 @@ activations in the order in which they act. `dissect` finds them where `models.a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -21,6 +21,7 @@ from explearn.models.encoding import Batch
 from explearn.models.question_answering import SpanScorer
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
+Bias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.tanh}
 """Activations that a head calls as functions (`architectures.HeadParts`)."""
@@ -32,6 +33,10 @@ class Block:
 
     x -> attention_norm(x + output(attention(query(x), key(x), value(x)))) = y
     y -> norm(y + contract(activation(expand(y))))
+
+    Attention logits are Q K^T `scale` + `bias`(Q, K); a scale of None is d^-0.5 with d the heads' size, and no bias 0.
+    `bias` takes queries and keys, (batch, heads, tokens, d), not scaled, and gives (batch, heads, tokens, tokens);
+    `bias_modules` hold the weights that it takes besides those of `query` and `key`.
     """
 
     query: nn.Linear
@@ -44,6 +49,18 @@ class Block:
     activation: Activation
     contract: nn.Linear
     norm: nn.LayerNorm
+    scale: float | None = None
+    bias: Bias | None = None
+    bias_modules: tuple[nn.Module, ...] = ()
+
+    def logits(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Attention logits, (batch, heads, tokens, tokens), before padding is masked."""
+        products = query @ key.transpose(-1, -2)
+        return self.biased(products * (query.shape[-1] ** -0.5 if self.scale is None else self.scale), query, key)
+
+    def biased(self, scores: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Logits from the scaled products of queries and keys."""
+        return scores if self.bias is None else scores + self.bias(query, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,7 @@ class Anatomy:
         blocks: in the order in which they run; ALBERT's shared block stands there once for each time it runs.
         head: classification head.
         segments: whether the embeddings take segment ids.
+        masked: whether the embeddings of padding are set to 0 (DeBERTa).
     """
 
     embeddings: nn.Module
@@ -72,12 +90,15 @@ class Anatomy:
     blocks: tuple[Block, ...]
     head: Head
     segments: bool = True
+    masked: bool = False
 
     def embed(self, batch: Batch) -> torch.Tensor:
         """Input of the first block, shape (batch, tokens, d): embeddings, projected where the encoder does so."""
         types = {}
         if batch.token_type_ids is not None and self.segments:
             types["token_type_ids"] = batch.token_type_ids
+        if self.masked:
+            types["mask"] = batch.attention_mask
         embedded: torch.Tensor = self.embeddings(input_ids=batch.input_ids, **types)
         return embedded if self.projection is None else self.projection(embedded)
 
@@ -148,15 +169,15 @@ def dissect(model: nn.Module) -> Anatomy:
     classifier: Any = model
     encoder = dissect_encoder(getattr(model, classifier.base_model_prefix))
     entry = architecture(classifier.config)
-    assert entry.head is not None
+    assert entry.head is not None and entry.head.dense is not None and entry.head.activation is not None
     with unusual_build(classifier.config):
-        activation = entry.head.activation
         head = Head(
             dense=attrgetter(entry.head.dense)(model),
-            activation=_FUNCTIONS.get(activation) or attrgetter(activation)(model),
+            activation=activation_of(classifier, entry.head.activation),
             classifier=_linear(attrgetter(entry.head.classifier)(model)),
         )
-    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head, entry.segments)
+    masked = entry.bias == "disentangled"
+    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head, entry.segments, masked)
 
 
 def dissect_encoder(base: nn.Module) -> Encoder:
@@ -167,9 +188,17 @@ def dissect_encoder(base: nn.Module) -> Encoder:
     count = layer_count(base)
     encoder: Any = base
     entry = architecture(encoder.config)
-    assert entry.parts is not None
+    if entry.parts is None:
+        raise UnsupportedError(
+            f"a {encoder.config.model_type!r} model cannot be taken apart: this method is derived for blocks with "
+            "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, "
+            "attn_lrp, rollout and the methods that look at gradients or perturbed texts explain it"
+        )
     with unusual_build(encoder.config):
         blocks = tuple(_block(block, entry.parts) for block in blocks_in_order(base))
+        if entry.bias is not None:
+            add = BIASES[entry.bias]
+            blocks = tuple(map(add, [encoder.encoder] * len(blocks), blocks_in_order(base), blocks))
         projection = None
         if entry.projection is not None:
             owner, _, name = entry.projection.rpartition(".")
@@ -177,6 +206,56 @@ def dissect_encoder(base: nn.Module) -> Encoder:
             projection = getattr(attrgetter(owner)(encoder) if owner else encoder, name, None)
     assert len(blocks) == count
     return Encoder(encoder.embeddings, projection, blocks)
+
+
+def activation_of(model: Any, name: str) -> Activation:
+    """By its name as a function, or by its path, which leads to a module or to a name in the configuration."""
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    found = attrgetter(name)(model)
+    if isinstance(found, str):
+        from transformers.activations import ACT2FN
+
+        return cast(Activation, ACT2FN[found])
+    return cast(Activation, found)
+
+
+def _relative(encoder: Any, _layer: nn.Module, block: Block) -> Block:
+    """A block with MPNet's position bias: a number for each head and (bucket of) distance, the same in all layers."""
+
+    def bias(query: torch.Tensor, _key: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, encoder.compute_position_bias(query[:, 0])).to(query.dtype)
+
+    return replace(block, bias=bias, bias_modules=(encoder.relative_attention_bias,))
+
+
+def _disentangled(encoder: Any, layer: Any, block: Block) -> Block:
+    """A block with DeBERTa's products of content and distance, (He et al. 2021, eq. 4).
+
+    Raises AttributeError where a convolution follows the first layer.
+    """
+    if encoder.conv is not None:
+        raise AttributeError("a convolution follows its first layer")
+    own = layer.attention.self
+    terms = 1 + sum(kind in own.pos_att_type for kind in ("c2p", "p2c"))
+    scale = (own.attention_head_size * terms) ** -0.5
+    if not own.relative_attention:
+        return replace(block, scale=scale)
+
+    def bias(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        shape = (*query.shape[:3], key.shape[2])
+        flat = query.flatten(0, 1), key.flatten(0, 1)
+        distances = encoder.get_rel_pos(query[:, 0])
+        found = own.disentangled_attention_bias(*flat, distances, encoder.get_rel_embedding(), terms)
+        return cast(torch.Tensor, found).view(shape)
+
+    names = ("rel_embeddings", "LayerNorm"), ("pos_key_proj", "pos_query_proj")
+    found = (getattr(owner, name, None) for owner, those in zip((encoder, own), names, strict=True) for name in those)
+    return replace(block, scale=scale, bias=bias, bias_modules=tuple(m for m in found if m is not None))
+
+
+BIASES: dict[str, Callable[[Any, Any, Block], Block]] = {"relative": _relative, "disentangled": _disentangled}
+"""What `architectures.Architecture.bias` names."""
 
 
 def _linear(module: Any) -> nn.Linear:
@@ -203,7 +282,7 @@ def merge_heads(vectors: torch.Tensor) -> torch.Tensor:
 def trace_block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> BlockTrace:
     """Run one block on (batch, tokens, d); `mask` is bool, (batch, tokens), False at padding."""
     query, key, value = (split_heads(f(hidden), block.heads) for f in (block.query, block.key, block.value))
-    scores = (query @ key.transpose(-1, -2)) * query.shape[-1] ** -0.5
+    scores = block.logits(query, key)
     attention = scores.masked_fill(~mask[:, None, None], float("-inf")).softmax(-1)
     context = merge_heads(attention @ value)
     attended = block.output(context)

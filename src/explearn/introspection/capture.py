@@ -2,6 +2,8 @@
 
 A fused kernel (SDPA) never stores the attention matrix. Where a method needs part of it, that part is computed again
 from the layer's queries and keys, which forward hooks on the two projections see; the model itself runs unchanged.
+Where attention is more than a softmax of two projections' products (rotary positions, grouped keys, causal and local
+masks, position biases), queries, keys and mask are those of the model's own attention call (`patterns`).
 The context manager removes its hooks at the end, also after an exception.
 """
 
@@ -17,15 +19,29 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.introspection.patterns import AttentionCalls, Call, Pattern
 from explearn.introspection.threads import here_only
-from explearn.models.architectures import architecture, blocks_in_order, taken_apart, unusual_build
+from explearn.models.architectures import (
+    architecture,
+    attention_captured,
+    blocks_in_order,
+    head_size,
+    reads,
+    unusual_build,
+)
+from explearn.models.encoding import Batch
 
 Reduced = TypeVar("Reduced")
 
-Reducer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Reduced]
-"""(queries, keys, attention_mask) -> what is kept of one layer's attention.
+Mask = torch.Tensor | Pattern
+"""Which keys are seen: bool, (batch, tokens), False at padding; a Pattern where more than padding hides keys from
+queries, or another token than the first is read."""
 
-queries: already scaled, keys: both (batch, heads, tokens, head size); attention_mask: bool, (batch, tokens).
+Reducer = Callable[[torch.Tensor, torch.Tensor, Any], Reduced]
+"""(queries, keys, mask) -> what is kept of one layer's attention.
+
+queries: already scaled, keys: both (batch, heads, tokens, head size); mask: see Mask. Both are None where a model whose
+projections are not known (`architectures`) writes its attention out, which then is in the Pattern.
 """
 
 BLOCK_ELEMENTS = 2**18
@@ -52,13 +68,13 @@ class Captured(Generic[Reduced]):
 def layer_count(model: nn.Module) -> int:
     """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
     config: Any = model.config
-    known = taken_apart()
+    known = attention_captured()
     if config.model_type not in known:
         raise UnsupportedError(
             f"attention of a {config.model_type!r} model cannot be captured; supported: {', '.join(known)}; "
             "input_x_gradient works for any encoder"
         )
-    if getattr(config, "is_decoder", False):
+    if getattr(config, "is_decoder", False) and not architecture(config).causal:
         raise UnsupportedError(
             f"this {config.model_type!r} model is a decoder (is_decoder), whose tokens see only those before them; "
             "attention is captured from encoders"
@@ -107,6 +123,11 @@ def capture_attention(
     count = layer_count(model)
     wanted = set(range(count) if layers is None else layers)
     captured: Captured[Reduced] = Captured(layers=[None] * count)
+    whole: Any = model
+    if architecture(whole.config).attention == "calls":
+        with _capture_calls(model, reduce, wanted, captured, keep_graph):
+            yield captured
+        return
     handles = []
 
     def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
@@ -143,6 +164,79 @@ def capture_attention(
             handle.remove()
 
 
+@contextmanager
+def _capture_calls(
+    model: nn.Module, reduce: Reducer[Reduced], wanted: set[int], captured: Captured[Reduced], keep_graph: bool
+) -> Iterator[None]:
+    """`capture_attention` at the model's own attention calls."""
+    whole: Any = model
+    position: list[torch.Tensor | None] = []
+    projected: list[torch.Tensor] = []
+    heads, size = int(whole.config.num_attention_heads), head_size(whole.config)
+
+    def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        captured.calls = 0
+        captured.mask = kwargs["attention_mask"].bool()
+        position[:] = [read_position(whole.config, kwargs["input_ids"])]
+
+    def on_projection(_module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
+        # Layers that project distances with the same weights (DeBERTa) do so after the content.
+        if len(projected) < 2 and captured.calls in wanted:
+            projected.append(output.view(*output.shape[:2], heads, size).transpose(1, 2))
+
+    def on_call(call: Call) -> None:
+        layer = captured.calls
+        captured.calls += 1
+        if layer not in wanted or captured.mask is None:
+            return
+        query, key = call.query, call.key
+        if query is None and projected:
+            query, key = projected[0] * size**-0.5, projected[1]
+            projected.clear()
+        found = [t if t is None or keep_graph else t.detach() for t in (query, key, call.attention)]
+        queries: Any = found[0]
+        keys: Any = found[1]
+        captured.layers[layer] = reduce(queries, keys, Pattern(captured.mask, position[0], call.mask, found[2]))
+
+    handles = [model.register_forward_pre_hook(on_model, with_kwargs=True)]
+    try:
+        if (parts := architecture(whole.config).parts) is not None:
+            with unusual_build(whole.config):
+                for block in blocks_in_order(whole.base_model):
+                    for linear in attrgetter(parts.query, parts.key)(block):
+                        handles.append(linear.register_forward_hook(on_projection))
+        with AttentionCalls(on_call):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def read_position(config: Any, input_ids: torch.Tensor) -> torch.Tensor | None:
+    """The token that a classifier's head reads, int64, (batch,); None where it reads the mean over all tokens.
+
+    The last token is, as in transformers, the last whose id is not the padding's.
+    """
+    said = reads(config)
+    if said == "mean":
+        return None
+    if said == "first":
+        return torch.zeros_like(input_ids[:, 0])
+    order = torch.arange(input_ids.shape[1], device=input_ids.device)
+    last: torch.Tensor = (order * (input_ids != int(config.pad_token_id))).argmax(-1)
+    return last
+
+
+def read_weights(config: Any, batch: Batch) -> torch.Tensor:
+    """How much of each token's vector the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
+    position = read_position(config, batch.input_ids)
+    if position is None:
+        real = batch.attention_mask.float()
+        return real / real.sum(-1, keepdim=True)
+    weights = torch.zeros(batch.input_ids.shape, device=batch.input_ids.device)
+    return weights.scatter_(1, position[:, None], 1.0)
+
+
 def _scores(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Attention logits, at least float32, (..., queries, keys), with -inf where `mask` (..., keys) is False."""
     scores = query @ key.transpose(-1, -2)
@@ -169,32 +263,39 @@ def _reduce_matrices(
     return joined.view(batch, heads, *joined.shape[1:])
 
 
-def cls_row(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Attention from the first token to each, (batch, heads, tokens)."""
+def cls_row(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
+    """Attention from the token that the head reads (the first, in most encoders) to each, (batch, heads, tokens)."""
+    if isinstance(mask, Pattern):
+        return mask.row(query, key)
     return _scores(query[:, :, :1], key, mask[:, None]).softmax(-1).squeeze(2)
 
 
-def cls_row_and_column(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Attention from the first token to each token, and from each token to the first, head by head.
+def cls_row_and_column(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
+    """Attention from the token that is read (here the first) to each token, and from each to it, head by head.
 
     Returns float32 (float64 for float64 inputs), shape (batch, tokens, 2 heads): A[h, 0, j] for every head h, then
     A[h, j, 0]; ExpNet eq. 1. Positions of padding hold no meaning.
 
-    The row takes one query. The column needs each row's normaliser, a log-sum-exp over its keys, but no row itself.
+    The row takes one query. The column needs each row's normaliser, a log-sum-exp over its keys, but no row itself. In
+    a causal model the column is 0 but at the token that is read (see `Pattern.row_and_column`).
     """
+    if isinstance(mask, Pattern):
+        return mask.row_and_column(query, key)
     normalisers = _reduce_matrices(query, key, mask, lambda scores: scores.logsumexp(-1))
     to_first = (query @ key[:, :, :1].transpose(-1, -2)).squeeze(-1).to(normalisers.dtype)
     column = (to_first - normalisers).exp_()
     return torch.cat([cls_row(query, key, mask), column], dim=1).transpose(1, 2)
 
 
-def cls_row_mean(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean over heads of the attention from the first token to each, shape (batch, tokens)."""
+def cls_row_mean(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
+    """Mean over heads of the attention from the token that is read to each, shape (batch, tokens)."""
     return cls_row(query, key, mask).mean(1)
 
 
-def head_mean(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def head_mean(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
     """Mean over heads of the attention matrix, shape (batch, queries, keys)."""
+    if isinstance(mask, Pattern):
+        return mask.head_mean(query, key)
     batch, heads, tokens, _ = query.shape
     size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if query.device.type == "cpu" else batch
     blocks = (slice(start, start + size) for start in range(0, batch, size))

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.capture import BLOCK_ELEMENTS, capture_attention, cls_row_and_column, layer_count
+from explearn.models.architectures import architecture
 
 _flash_on_cpu: Callable[..., tuple[torch.Tensor, torch.Tensor]] = (
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -40,7 +41,7 @@ def run_with_cls_attention(
     Raises UnsupportedError (see `layer_count`).
     """
     count = layer_count(model)
-    if model.config._attn_implementation != "sdpa":
+    if model.config._attn_implementation != "sdpa" or architecture(model.config).attention == "calls":
         with capture_attention(model, cls_row_and_column, layers) as captured:
             output = model(**inputs)
         return output, torch.cat([captured.of(layer) for layer in layers], dim=-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,12 +39,14 @@ class HeadParts:
     """Where a classification head keeps its parts, as dotted paths from the classifier; see `anatomy.Head`.
 
     `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
-    for it. `base_model` is transformers' name for the encoder.
+    for it, or the path of such a name in the configuration. `base_model` is transformers' name for the encoder.
+    `norm`: a layer norm after the activation. None: the head has no such part.
     """
 
-    dense: str
-    activation: str
+    dense: str | None
+    activation: str | None
     classifier: str
+    norm: str | None = None
 
 
 BERT_BLOCK = BlockParts(
@@ -86,11 +88,44 @@ ALBERT_BLOCK = BlockParts(
     norm="full_layer_layer_norm",
 )
 
+DEBERTA_BLOCK = replace(
+    BERT_BLOCK,
+    query="attention.self.query_proj",
+    key="attention.self.key_proj",
+    value="attention.self.value_proj",
+)
+
+MPNET_BLOCK = replace(
+    BERT_BLOCK,
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    output="attention.attn.o",
+    heads="attention.attn.num_attention_heads",
+    attention_norm="attention.LayerNorm",
+)
+
 BERT_HEAD = HeadParts("base_model.pooler.dense", "base_model.pooler.activation", "classifier")
 ROBERTA_HEAD = HeadParts("classifier.dense", "tanh", "classifier.out_proj")
 ELECTRA_HEAD = HeadParts("classifier.dense", "classifier.activation", "classifier.out_proj")
 DISTILBERT_HEAD = HeadParts("pre_classifier", "relu", "classifier")
 ALBERT_HEAD = HeadParts("base_model.pooler", "base_model.pooler_activation", "classifier")
+DEBERTA_HEAD = HeadParts("pooler.dense", "config.pooler_hidden_act", "classifier")
+MODERNBERT_HEAD = HeadParts("head.dense", "head.act", "classifier", norm="head.norm")
+DECODER_HEAD = HeadParts(None, None, "score")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleParts:
+    """What AttnLRP has rules for, besides norms and attention, in blocks that are not taken apart.
+
+    Paths from the block to its activation and, where the feed-forward layer multiplies two maps, to the linear map
+    behind their product; and from the classifier to its head's activation.
+    """
+
+    activation: str
+    gated: str | None = None
+    head_activation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +134,14 @@ class Architecture:
 
     Attributes:
         parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.Block` describes
-            them: layer norms after the residual sums, and attention that is softmax(QK^T / sqrt(d)) with nothing added
-            but the padding mask.
-        head: where the classification head keeps its parts; None with `parts`.
+            them: layer norms after the residual sums, and attention that sees all tokens.
+        head: where the classification head keeps its parts; None where they are not known.
+        attention: how attention is found. `projections`: it is softmax(QK^T / sqrt(d)) of two projections with nothing
+            added but the padding mask. `calls`: it is seen where the model calls torch's attention or softmax
+            (`introspection.patterns`), whatever is rotated, grouped, masked or added before. None: not known.
+        causal: whether a token sees only those before it.
+        bias: what is added to attention logits: `relative`, a number for each distance and head (MPNet), or
+            `disentangled`, products of content and distances (DeBERTa); None: nothing.
         blocks: path from the encoder to its list of blocks.
         shared: path from an entry of that list to its blocks, where an entry is a group of blocks whose weights several
             layers share (ALBERT).
@@ -109,7 +149,9 @@ class Architecture:
             may have one.
         counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
         segments: whether the embeddings take segment ids.
-        reads: the token whose vector the classification head reads.
+        rules: what AttnLRP needs of blocks without `parts`.
+        reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
+            name of the configuration's field that says `cls` for the first token or `mean` for all (ModernBERT).
     """
 
     parts: BlockParts | None = None
@@ -119,10 +161,24 @@ class Architecture:
     projection: str | None = None
     counts_from_padding: bool = False
     segments: bool = True
-    reads: Literal["first", "last"] = "first"
+    reads: Literal["first", "last", "classifier_pooling"] = "first"
+    attention: Literal["projections", "calls"] | None = "projections"
+    causal: bool = False
+    bias: Literal["relative", "disentangled"] | None = None
+    rules: RuleParts | None = None
 
 
 ROBERTA = Architecture(BERT_BLOCK, ROBERTA_HEAD, counts_from_padding=True)
+UNSEEN_ROBERTA = Architecture(counts_from_padding=True, attention=None)
+DECODER = Architecture(
+    head=DECODER_HEAD,
+    blocks="layers",
+    segments=False,
+    reads="last",
+    attention="calls",
+    causal=True,
+    rules=RuleParts("mlp.act_fn", gated="mlp.down_proj"),
+)
 
 ARCHITECTURES: dict[str, Architecture] = {
     "albert": Architecture(
@@ -134,16 +190,35 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "bert": Architecture(BERT_BLOCK, BERT_HEAD),
     "camembert": ROBERTA,
+    "deberta-v2": Architecture(DEBERTA_BLOCK, DEBERTA_HEAD, attention="calls", bias="disentangled"),
     "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
     "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
+    "gemma": DECODER,
+    "gpt2": replace(DECODER, blocks="h", rules=RuleParts("mlp.act")),
+    "llama": DECODER,
+    # Longformer's attention is banded, and never a matrix.
+    "longformer": UNSEEN_ROBERTA,
+    "mistral": DECODER,
+    "modernbert": Architecture(
+        head=MODERNBERT_HEAD,
+        blocks="layers",
+        segments=False,
+        reads="classifier_pooling",
+        attention="calls",
+        rules=RuleParts("mlp.act", gated="mlp.Wo", head_activation="head.act"),
+    ),
+    "mpnet": Architecture(
+        MPNET_BLOCK, ROBERTA_HEAD, counts_from_padding=True, segments=False, attention="calls", bias="relative"
+    ),
+    "qwen2": DECODER,
     "roberta": ROBERTA,
-    "roberta-prelayernorm": Architecture(counts_from_padding=True),
+    "roberta-prelayernorm": UNSEEN_ROBERTA,
     "xlm-roberta": ROBERTA,
-    "xlm-roberta-xl": Architecture(counts_from_padding=True),
+    "xlm-roberta-xl": UNSEEN_ROBERTA,
 }
 """Model type, as config.json names it -> entry."""
 
-UNKNOWN = Architecture()
+UNKNOWN = Architecture(attention=None)
 """Of types without an entry: classified and explained by methods that look at inputs and outputs alone."""
 
 
@@ -155,6 +230,27 @@ def architecture(config: Any) -> Architecture:
 def taken_apart() -> list[str]:
     """Model types whose attention can be captured and whose parts are known, sorted."""
     return sorted(name for name, entry in ARCHITECTURES.items() if entry.parts and entry.reads == "first")
+
+
+def attention_captured() -> list[str]:
+    """Model types whose attention can be captured, sorted."""
+    return sorted(name for name, entry in ARCHITECTURES.items() if entry.attention == "calls" or name in taken_apart())
+
+
+def reads(config: Any) -> Literal["first", "last", "mean"]:
+    """The token whose vector a classifier's head reads, or `mean` where it reads the mean of all."""
+    said = architecture(config).reads
+    if said == "classifier_pooling":
+        return "mean" if config.classifier_pooling == "mean" else "first"
+    return said
+
+
+def head_size(config: Any) -> int:
+    """Width of an attention head's queries and keys; not always the model's width by its heads (Gemma)."""
+    for name in ("head_dim", "attention_head_size"):
+        if getattr(config, name, None):
+            return int(getattr(config, name))
+    return int(config.hidden_size) // int(config.num_attention_heads)
 
 
 def position_offset(config: Any) -> int:
@@ -214,4 +310,6 @@ def keep_lowest(encoder: nn.Module, count: int) -> bool:
             return False
         setattr(stack, name, blocks[:count])
     config.num_hidden_layers = count
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:count]
     return True

@@ -27,6 +27,7 @@ from explearn.models.architectures import position_offset
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import check_config, load_trained
+from explearn.models.padding import with_padding
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 
@@ -68,9 +69,8 @@ class Classifier(Answers):
         apart, and DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
-        if tokenizer.pad_token_id is None:
-            raise ModelError(f"{name or 'the classifier'}: its tokenizer has no padding token; batches need one")
         check_config(model.config, name or "the classifier")
+        tokenizer = with_padding(model, tokenizer, name)
         compute = compute or ComputeOptions()
         self.name = name
         self.device = compute.resolve_device()

@@ -17,6 +17,7 @@ from explearn.core.sections import members
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import read_json
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
+from explearn.introspection.refusal import check_refusal
 from explearn.introspection.word_signals import WordSignals, read_signals
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer
@@ -90,7 +91,9 @@ class WorkspaceTask:
         return self.workspace.read_examples(self.name, split)
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        path = self.workspace.features(self.name) / f"{split}.parquet"
+        folder = self.workspace.features(self.name)
+        check_refusal(folder)
+        path = folder / f"{split}.parquet"
         return read_feature_metadata(path), read_features(path, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:

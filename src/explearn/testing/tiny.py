@@ -19,6 +19,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.models.classifier import Classifier
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
+MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert")
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
 LAYERS, HEADS, HIDDEN, POSITIONS = 3, 4, 32, 48
 
@@ -49,10 +51,55 @@ _MODELS: dict[str, tuple[Any, Any]] = {
     "roberta": (transformers.RobertaConfig, transformers.RobertaForSequenceClassification),
     "albert": (transformers.AlbertConfig, transformers.AlbertForSequenceClassification),
     "electra": (transformers.ElectraConfig, transformers.ElectraForSequenceClassification),
+    "xlm-roberta": (transformers.XLMRobertaConfig, transformers.XLMRobertaForSequenceClassification),
+    "deberta-v2": (transformers.DebertaV2Config, transformers.DebertaV2ForSequenceClassification),
+    "mpnet": (transformers.MPNetConfig, transformers.MPNetForSequenceClassification),
+    "modernbert": (transformers.ModernBertConfig, transformers.ModernBertForSequenceClassification),
+    "longformer": (transformers.LongformerConfig, transformers.LongformerForSequenceClassification),
+    "gpt2": (transformers.GPT2Config, transformers.GPT2ForSequenceClassification),
+    "llama": (transformers.LlamaConfig, transformers.LlamaForSequenceClassification),
+    "mistral": (transformers.MistralConfig, transformers.MistralForSequenceClassification),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForSequenceClassification),
+    "gemma": (transformers.GemmaConfig, transformers.GemmaForSequenceClassification),
+}
+
+_GROUPED = {"num_key_value_heads": HEADS // 2}
+_SPECIAL_SIZES: dict[str, dict[str, Any]] = {
+    # As in DeBERTa v3: distances in buckets of growing size, shared projections, no positions in the embeddings.
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_buckets": 6,
+        "pos_att_type": ["c2p", "p2c"],
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+        "pooler_hidden_size": HIDDEN,
+    },
+    # The first layer sees all tokens, the others two to either side.
+    "modernbert": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    "longformer": {"attention_window": [8] * LAYERS},
+    "gpt2": {"n_layer": LAYERS, "n_head": HEADS, "n_embd": HIDDEN, "n_inner": 48, "bos_token_id": 0, "eos_token_id": 1},
+    "llama": _GROUPED,
+    "mistral": {**_GROUPED, "sliding_window": 4},
+    "qwen2": {**_GROUPED, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
+    # Heads wider than the model's width by their number.
+    "gemma": {**_GROUPED, "head_dim": 12},
 }
 
 # By Any: transformers makes these names as they are asked for.
 _LIBRARY: Any = transformers
+_READS_AS = {
+    "xlm-roberta": "albert",
+    "deberta-v2": "albert",
+    "mpnet": "roberta",
+    "modernbert": "bert",
+    "longformer": "roberta",
+    **dict.fromkeys(("gpt2", "qwen2"), "without special tokens"),
+    **dict.fromkeys(("llama", "mistral", "gemma"), "with a first token"),
+}
+"""Whose tokenizer an architecture has here; it is no part of what is tested."""
+
 _TOKENIZERS: dict[str, Any] = {
     "bert": _LIBRARY.BertTokenizerFast,
     "distilbert": _LIBRARY.DistilBertTokenizerFast,
@@ -84,9 +131,27 @@ def _word_pieces() -> dict[str, int]:
 @functools.cache
 def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
     """The fast tokenizer of an architecture, trained on CORPUS; `limit` sub-tokens a text at most."""
+    kind = _READS_AS.get(kind, kind)
+    if kind not in _TOKENIZERS:
+        return _decoder_tokenizer(kind == "with a first token", limit)
     files: dict[str, Any] = {"roberta": _byte_level, "albert": _unigram}.get(kind, _word_level)()
     made: transformers.PreTrainedTokenizerFast = _TOKENIZERS[kind](**files, model_max_length=limit)
     return made
+
+
+def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedTokenizerFast:
+    """Byte-level BPE with a padding token of its own, and `<s>` before each text, or nothing; no mask token."""
+    bpe = tokenizers.ByteLevelBPETokenizer()
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    bpe.train_from_iterator(
+        CORPUS, vocab_size=400, min_frequency=1, show_progress=False, special_tokens=list(special.values())
+    )
+    made = tokenizers.Tokenizer.from_str(bpe.to_str())
+    if begins:
+        made.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
+        )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)  # type: ignore[no-untyped-call]
 
 
 def _word_level() -> dict[str, Any]:
@@ -135,6 +200,7 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
         sizes = {"hidden_dim": 48, "n_layers": LAYERS, "n_heads": HEADS, "dim": HIDDEN}
     if kind in ("albert", "electra"):
         sizes["embedding_size"] = 24
+    sizes = {**({} if kind == "gpt2" else sizes), **_SPECIAL_SIZES.get(kind, {})}
     config_class, model_class = _MODELS[kind]
     settings = config_class(
         vocab_size=len(words),

@@ -295,9 +295,9 @@ class TestOtherBackbones:
         ("name", "layers", "words"),
         [
             ("MPNet", None, "a 'mpnet' model comes to other states"),
-            ("GPT2", 1, "layers: got 1, but a 'gpt2' backbone cannot be cut"),
+            ("GPT2", 1, "in a 'gpt2' model no token sees what stands behind it"),
             ("T5", None, "a 't5' model cannot be called with embeddings and positions"),
-            ("ModernBert", 1, "layers: got 1, but a 'modernbert' backbone cannot be cut"),
+            ("GPTNeoX", 1, "layers: got 1, but a 'gpt_neox' backbone cannot be cut"),
         ],
     )
     def test_a_backbone_that_g_cannot_read_with(

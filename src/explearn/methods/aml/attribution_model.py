@@ -10,7 +10,7 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import ModelError, ParamsError, first_line
-from explearn.models.architectures import keep_lowest, position_offset, tells_segments_apart
+from explearn.models.architectures import architecture, keep_lowest, position_offset, tells_segments_apart
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch
 from explearn.models.loading import holds_no_words, quiet_transformers
@@ -111,6 +111,11 @@ class AttributionModel(nn.Module):
         when it is called with token ids.
         """
         backbone: Any = self.backbone
+        if architecture(backbone.config).causal:
+            raise ModelError(
+                f"backbone {name!r}: in a {self.config.model_type!r} model no token sees what stands behind it, and "
+                "the prediction stands behind the text; expected an encoder, named as backbone"
+            )
         mask, kind = batch.attention_mask, self.config.model_type
         expected = "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT"
         training = backbone.training

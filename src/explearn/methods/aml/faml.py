@@ -19,12 +19,14 @@ from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
+from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.problems import ONE_CLASS
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Text
+    from explearn.models.architectures import architecture
+from explearn.models.classifier import Text
 
 
 class FAML(RefiningExplainer, BatchExplainer):
@@ -105,6 +107,8 @@ class FAML(RefiningExplainer, BatchExplainer):
             assert self.start.model is not None
             try:
                 dissect_encoder(self.start.model.backbone)
+                if architecture(self.start.model.config).bias == "disentangled":
+                    raise UnsupportedError("its maps for content may be those for distances")
             except UnsupportedError as error:
                 raise UnsupportedError(
                     f"scope {self.options.scope!r} takes G's backbone apart, which is a "

@@ -10,8 +10,9 @@ from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.method_info import About
-from explearn.introspection.capture import capture_attention, head_mean, layer_count
+from explearn.introspection.capture import capture_attention, head_mean, layer_count, read_weights
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.models.architectures import reads
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -56,6 +57,11 @@ class AttentionFlow(BatchExplainer):
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
+        if reads(classifier.model.config) == "mean":
+            raise UnsupportedError(
+                "attention_flow: flow starts at the one token that the head reads, and the head of this "
+                f"{classifier.model.config.model_type!r} model reads the mean of all; rollout explains it"
+            )
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -71,15 +77,16 @@ class AttentionFlow(BatchExplainer):
         attention = torch.stack([captured.of(layer) for layer in range(layer_count(classifier.model))], dim=1)
         layers = attention.double().cpu().numpy()
         scores = np.zeros(batch.input_ids.shape)
+        starts = read_weights(classifier.model.config, batch).argmax(-1).tolist()
         for row, encoding in enumerate(batch.encodings):
             n = len(encoding)
-            scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions)
+            scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions, starts[row])
         found = torch.from_numpy(scores).to(attention)
         return BatchScores(found, logits, resolve_targets(logits, targets))
 
 
-def flows(attention: NDArray[np.float64], sinks: list[int]) -> NDArray[np.float64]:
-    """Largest flow from the first token above the last layer to some input tokens.
+def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> NDArray[np.float64]:
+    """Largest flow from the token `start` above the last layer to some input tokens.
 
     Args:
         attention: head means, (layers, n, n), first layer first, row = query, rows summing to 1.
@@ -95,5 +102,5 @@ def flows(attention: NDArray[np.float64], sinks: list[int]) -> NDArray[np.float6
     below = np.repeat(np.arange(layers) * n, n * n) + np.tile(np.arange(n), layers * n)
     graph = csr_array((units.ravel(), below, edges), shape=((layers + 1) * n,) * 2)
     graph.eliminate_zeros()
-    values = [maximum_flow(graph, layers * n, sink).flow_value for sink in sinks]
+    values = [maximum_flow(graph, layers * n + start, sink).flow_value for sink in sinks]
     return np.array(values, dtype=np.float64) / CAPACITY_UNITS

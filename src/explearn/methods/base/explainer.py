@@ -11,10 +11,11 @@ import inspect
 import logging
 import math
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -34,6 +35,7 @@ from explearn.data.alignment import aggregate
 from explearn.methods.base.asking import Question, Target, encodings_of, joint_probabilities, questions, targets_of
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
+from explearn.methods.base.scores import BatchScores, TextScores
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
 
@@ -44,47 +46,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+__all__ = [
+    "BatchExplainer",
+    "BatchScores",
+    "Explainer",
+    "LearnedExplainer",
+    "RefiningExplainer",
+    "TextScores",
+    "WithOptions",
+    "resolve_targets",
+]
+
 SEED = 13
 """Of a learned method that is given none."""
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchScores:
-    """What a method returns for a batch.
-
-    scores: (batch, tokens), one number a position; those of special tokens and padding are ignored.
-    logits: (batch, C), of the same forward pass, so that classification is not paid twice.
-    targets: int64, (batch,), the classes explained.
-    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
-        The scores of special tokens count towards the sum. None where the method makes no such promise.
-    unread: of each text how many words the classifier reads and a model of the method's own does not. None: no word.
-    """
-
-    scores: torch.Tensor
-    logits: torch.Tensor
-    targets: torch.Tensor
-    completeness_error: torch.Tensor | None = None
-    unread: Sequence[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TextScores:
-    """What a method returns for one text.
-
-    scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
-    logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
-    completeness_error, unread: as in BatchScores.
-    """
-
-    scores: NDArray[Any]
-    logits: NDArray[Any]
-    target: int
-    seconds: float
-    completeness_error: float | None = None
-    unread: int = 0
 
 
 class Explainer(ABC):
@@ -177,7 +154,7 @@ class Explainer(ABC):
     ) -> Iterator[list[Attribution]]:
         """As `explain`, but the attributions of each text together, one a class."""
         self.check_problem(classifier)
-        self.check(classifier)
+        self._check_named(classifier)
         texts_read = texts_cut = words_lost = 0
         with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
             for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows):
@@ -224,6 +201,15 @@ class Explainer(ABC):
         logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
         check_logits(logits, classifier.name)
         return replace(found, windows=len(scored), **_answer(classifier, logits, found.target))
+
+    def _check_named(self, classifier: Classifier) -> None:
+        """`check`, with the method's name in the refusal."""
+        try:
+            self.check(classifier)
+        except UnsupportedError as error:
+            if not self.name or re.search(rf"\b{self.name}\b", str(error)):
+                raise
+            raise UnsupportedError(f"{self.name}: {error}") from error
 
     def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
         check_logits(np.asarray(scored.logits), classifier.name)

@@ -33,7 +33,7 @@ from explearn.introspection.word_signals import (
 )
 from explearn.methods.attention.raw_attention import AttentionMean, RawAttention
 from explearn.methods.attention.rollout import Rollout, rollout_row
-from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.explainer import BatchExplainer, Explainer
 from explearn.methods.consensus.passes import Asked, SharedPass, shared_pass
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.gradient import Gradient
@@ -44,6 +44,7 @@ from explearn.methods.relevance.cam import CAM, GradCAM, class_activation, grad_
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.question_answering import SpanScorer
 
 __all__ = [
     "SIGNALS",
@@ -88,8 +89,8 @@ SHARD_TEXTS = 512
 def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
     """Those of `names` that a classifier's architecture has.
 
-    An encoder that is taken apart (`models.architectures`) has all; one whose attention alone can be captured, a model
-    that answers questions, has those of ATTENTION and GRADIENT; any other has those of GRADIENT.
+    An encoder that is taken apart (`models.architectures`) has all; a model that answers questions has those of
+    ATTENTION and GRADIENT; any other has those whose methods explain it, of GRADIENT at least.
 
     Raises UnknownNameError for a name that is no signal, ParamsError for no name, and UnsupportedError where none of
     them is left.
@@ -100,11 +101,12 @@ def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) ->
         if name not in SIGNALS:
             raise UnknownNameError("signal", name, SIGNALS)
     known: tuple[str, ...]
-    try:
-        dissect(classifier.model)
+    if _fused(classifier):
         known = SIGNALS
-    except UnsupportedError:
-        known = (*ATTENTION, *GRADIENT) if _has_attention(classifier) else GRADIENT
+    elif _answers_questions(classifier):
+        known = (*ATTENTION, *GRADIENT)
+    else:
+        known = tuple(name for name in SIGNALS if _explains(METHODS[name](), classifier))
     found = tuple(name for name in names if name in known)
     if not found:
         raise UnsupportedError(
@@ -114,9 +116,22 @@ def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) ->
     return found
 
 
-def _has_attention(classifier: Classifier) -> bool:
+def _fused(classifier: Classifier) -> bool:
+    """Whether one pass, part by part, serves all signals: blocks whose attention is Q K^T alone, without a bias."""
     try:
-        layer_count(classifier.model)
+        blocks = dissect(classifier.model).blocks
+    except UnsupportedError:
+        return False
+    return all(block.bias is None and block.scale is None for block in blocks)
+
+
+def _answers_questions(classifier: Classifier) -> bool:
+    return isinstance(classifier.model, SpanScorer)
+
+
+def _explains(method: Explainer, classifier: Classifier) -> bool:
+    try:
+        method.check(classifier)
     except UnsupportedError:
         return False
     return True
@@ -135,10 +150,10 @@ def batch_signals(
     targets, int64, (batch,). Raises as `available_signals` does.
     """
     there = available_signals(classifier, names)
-    try:
-        dissect(classifier.model)
-    except UnsupportedError:
+    if _answers_questions(classifier):
         found, logits, chosen = _whole(classifier, batch, targets, there)
+    elif not _fused(classifier):
+        found, logits, chosen = _one_by_one(classifier, batch, targets, there)
     else:
         wanted = frozenset(there)
         passed = shared_pass(classifier, batch, targets, _asked(wanted))
@@ -227,6 +242,19 @@ _FORMULAS: dict[str, Formula] = {
     "gradient": lambda classifier, batch, passed: _word_gradients(passed)[1].norm(dim=-1),
     "attn_lrp": _attn_lrp,
 }
+
+
+def _one_by_one(
+    classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]
+) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
+    """Signals of an architecture without shared passes: each by its own method, at that method's own price."""
+    scored = {}
+    for name in names:
+        method = METHODS[name]()
+        assert isinstance(method, BatchExplainer)
+        scored[name] = method.score_batch(classifier, batch, targets)
+    first = scored[names[0]]
+    return {name: full_precision(one.scores) for name, one in scored.items()}, first.logits, first.targets
 
 
 def _whole(

@@ -10,7 +10,10 @@ import entmax
 import torch
 from torch import nn
 
-from explearn.introspection.capture import Reducer, layer_count
+from explearn.core.errors import UnsupportedError
+from explearn.introspection.capture import Mask, Reducer, layer_count
+from explearn.introspection.patterns import Pattern
+from explearn.models.architectures import head_size
 
 Norm = Literal["softmax", "sparsemax"]
 Level = Literal["feature", "head", "layer"]
@@ -48,6 +51,26 @@ def _sparsemax(logits: torch.Tensor) -> torch.Tensor:
         left = total
 
 
+def mean_product(
+    query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, real: Mask, scale: float = 1.0
+) -> torch.Tensor:
+    """sum_h weights[h] mean_i q_i . k_j scale, (b, n), over the queries i that see key j.
+
+    Args:
+        query, key: (b, n, h, d). weights: (h,).
+        real: bool, (b, n), False at padding: every real token sees every other. Or a Pattern: of a causal or local
+            layer only the queries count that may attend to j; a key that none sees has 0.
+    """
+    if isinstance(real, Pattern):
+        seen = (real.visible & real.keys[:, :, None]).to(query.dtype)
+        share = seen / seen.sum(1, keepdim=True).clamp(min=1)
+        means = torch.einsum("bij,bihd->bjhd", share, query) * scale
+        return torch.einsum("bjhd,h,bjhd->bj", means.to(key.dtype), weights.to(key.dtype), key)
+    share = real.to(query.dtype) / real.sum(1, keepdim=True)
+    mean = torch.einsum("bn,bnhd->bhd", share, query) * scale
+    return torch.einsum("bhd,h,bnhd->bn", mean.to(key.dtype), weights, key)
+
+
 def over_text(logits: torch.Tensor, content: torch.Tensor, norm: Norm) -> torch.Tensor:
     """NORM over each text's own tokens, (..., b, n); all others have exactly 0, and so has a text without any.
 
@@ -73,13 +96,13 @@ class AttentionModule(nn.Module, ABC):
         """A module with its initial weights for a classifier's attention; UnsupportedError as `layer_count`."""
         config: Any = model.config
         heads = int(config.num_attention_heads)
-        return cls(layer_count(model), heads, int(config.hidden_size) // heads, **options)
+        return cls(layer_count(model), heads, head_size(config), **options)
 
     @abstractmethod
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: torch.Tensor, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
     ) -> torch.Tensor:
-        """A layer's part, (b, n), from queries and keys (b, n, h, d), not scaled; `real` is False at padding."""
+        """A layer's part, (b, n), from queries and keys (b, n, h, d), not scaled; `real` as in `mean_product`."""
 
     @abstractmethod
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
@@ -96,7 +119,12 @@ class AttentionModule(nn.Module, ABC):
         """
         parts: list[torch.Tensor] = []
 
-        def reduce(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        def reduce(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
+            if query is None:
+                raise UnsupportedError(
+                    "a model that writes its attention out shows no queries and keys; load it with "
+                    "attn_implementation='sdpa'"
+                )
             unscaled = query.transpose(1, 2) * self.head_size**0.5
             parts.append(self.layer(len(parts), unscaled, key.transpose(1, 2), mask, content))
             return parts[-1]
@@ -108,9 +136,13 @@ class InterpretableAttention(AttentionModule):
     """IvRA's module, equations 1 to 5, with the axes that they leave open fixed as follows.
 
         q~ = NORM_d(w_Q[l,h] * q),  k~ = NORM_d(w_K[l,h] * k)                over the head's features, (1) and (2)
-        psi[l,h,j] = d mean_i q~_i . k~_j                                     over all real query tokens i, (4)
+        psi[l,h,j] = d mean_i q~_i . k~_j                              over all query tokens i that see j, (4)
         Psi[l] = NORM_j(sum_h lambda[l,h] psi[l,h,j])                         over the text's tokens j, (3)
         r = 1/L sum_l NORM_j(eta[l] s Psi[l,j])                               over the text's tokens j, (5)
+
+    Of an encoder's layer every real token sees every other, of a causal or local one those that its mask lets through.
+    q and k are as they enter the products: rotated where positions are, a group's key for each of its heads; what is
+    added to the products (DeBERTa, MPNet) plays no part.
 
     The factor d, which lambda could take up, makes psi about 1 for features alike. s is the number of the text's tokens
     under softmax, so that long texts do not get flatter maps than short ones, and 1 under sparsemax, which leaves what
@@ -134,13 +166,11 @@ class InterpretableAttention(AttentionModule):
         self.layer_weights = nn.Parameter(torch.ones(layers), "layer" in levels)
 
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: torch.Tensor, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
     ) -> torch.Tensor:
         queries = normalise(self.query_weights[index] * query, self.norm)
         keys = normalise(self.key_weights[index] * key, self.norm)
-        share = real.to(queries.dtype) / real.sum(1, keepdim=True)
-        mean = torch.einsum("bn,bnhd->bhd", share, queries)
-        pooled = self.head_size * torch.einsum("bhd,h,bnhd->bn", mean, self.head_weights[index], keys)
+        pooled = self.head_size * mean_product(queries, keys, self.head_weights[index], real)
         return over_text(pooled, content, self.norm)
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
@@ -156,7 +186,7 @@ class InterpretableAttention(AttentionModule):
 class HeadAttention(AttentionModule):
     """Attention-SMaT's module: weights for whole heads, of all layers together.
 
-        s[l,h,j] = mean_i q_i . k_j / sqrt(d)            attention logits, mean over all real query tokens i
+        s[l,h,j] = mean_i q_i . k_j / sqrt(d)            attention logits, mean over all query tokens i that see j
         r = NORM_j(sum_lh NORM(phi)[l,h] s[l,h,j])       over the text's tokens j; NORM(phi) over all l h heads
 
     Parameter: head_weights phi (l, h), all 0 at first: every head counts alike.
@@ -172,11 +202,9 @@ class HeadAttention(AttentionModule):
         return normalise(self.head_weights.flatten(), self.norm).view_as(self.head_weights)
 
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: torch.Tensor, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
     ) -> torch.Tensor:
-        share = real.to(query.dtype) / real.sum(1, keepdim=True)
-        mean = torch.einsum("bn,bnhd->bhd", share, query) * self.head_size**-0.5
-        return torch.einsum("bhd,h,bnhd->bn", mean.float(), self.mixture[index], key.float())
+        return mean_product(query, key.float(), self.mixture[index], real, self.head_size**-0.5)
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
         total = torch.stack(parts).sum(0)

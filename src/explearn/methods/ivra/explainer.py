@@ -33,6 +33,7 @@ from explearn.methods.ivra.training import JointTrainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.simulatability import simulatability
+from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch
 from explearn.models.finetune import class_weights
@@ -135,6 +136,13 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         """Raise where this classifier, or a split, cannot be trained with."""
         if classifier.dtype is torch.float16:
             raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
+        kind = classifier.model.config.model_type
+        gated = architecture(classifier.model.config).attention != "calls"
+        if {"comp", "suff"} & set(self.options.criteria) and not gated:
+            raise UnsupportedError(
+                "criteria comp and suff: they take a token away by closing its gate in attention, which says nothing "
+                f"of a {kind!r} model's last token, local attention or distances; train with criteria sim or cons"
+            )
         for split, rows in parts.items():
             if not rows:
                 raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")

@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 
 from explearn.core.method_info import About
-from explearn.introspection.anatomy import dissect
-from explearn.introspection.gradients import LayerGradients, content_mask, differentiate
+from explearn.introspection.gradients import LayerGradients, check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.options import check_flag
 from explearn.models.classifier import Classifier
@@ -46,7 +45,7 @@ class CAT(BatchExplainer):
         self.mask_special = mask_special
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = self._explained_pass(classifier, batch, targets)

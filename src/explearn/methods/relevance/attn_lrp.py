@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -11,7 +12,11 @@ from torch import nn
 
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import Activation, Anatomy, Block, dissect, merge_heads, split_heads
+from explearn.introspection.gradients import check_differentiable
+from explearn.introspection.patterns import Call, at_least_float32, masked_softmax
+from explearn.introspection.watched import hooked, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.models.architectures import architecture, blocks_in_order, unusual_build
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -49,14 +54,17 @@ class AttnLRP(BatchExplainer):
     signed = True
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     @torch.enable_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        anatomy = dissect(classifier.model)
         with classifier.autocast():
-            embedded = replace(anatomy, projection=None).embed(batch).detach().requires_grad_()
-            logits = attn_lrp_forward(anatomy, embedded, batch.attention_mask.bool())
+            if architecture(classifier.model.config).parts is None:
+                embedded, logits = attn_lrp_watched(classifier, batch)
+            else:
+                anatomy = dissect(classifier.model)
+                embedded = replace(anatomy, projection=None).embed(batch).detach().requires_grad_()
+                logits = attn_lrp_forward(anatomy, embedded, batch.attention_mask.bool())
         logits = logits if logits.dtype == torch.float64 else logits.float()
         targets = resolve_targets(logits.detach(), targets)
         (gradient,) = torch.autograd.grad(logits.gather(-1, targets[:, None]).sum(), embedded)
@@ -80,7 +88,9 @@ def attn_lrp_forward(anatomy: Anatomy, embedded: torch.Tensor, mask: torch.Tenso
 
 def _block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     query, key, value = (split_heads(f(hidden), block.heads) for f in (block.query, block.key, block.value))
-    scores = _halve_gradient(query @ key.transpose(-1, -2)) * query.shape[-1] ** -0.5
+    scale = query.shape[-1] ** -0.5 if block.scale is None else block.scale
+    # What is added for positions is linear in queries and keys, or constant: the plain gradient.
+    scores = block.biased(_halve_gradient(query @ key.transpose(-1, -2)) * scale, query, key)
     attention = scores.masked_fill(~mask[:, None, None], float("-inf")).softmax(-1)
     context = merge_heads(_halve_gradient(attention @ value))
     middle = _normalise(block.attention_norm, block.output(context) + hidden)
@@ -88,12 +98,60 @@ def _block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tens
     return _normalise(block.norm, block.contract(activated) + middle)
 
 
+def attn_lrp_watched(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The embeddings, (b, n, d), as the first block gets them, and logits (b, C) whose gradients follow the rules.
+
+    The forward pass is the model's own, of which hooks change the backward pass alone: at its norms, its activations,
+    and the products of gated feed-forward layers, which are products as those of attention are.
+    """
+    model: Any = classifier.model
+    rules = architecture(model.config).rules
+    assert rules is not None
+    handles = [m.register_forward_hook(_norm_rule) for m in model.modules() if is_norm(m)]
+    with unusual_build(model.config):
+        activations = [attrgetter(rules.activation)(block) for block in blocks_in_order(model.base_model)]
+        gated = [attrgetter(rules.gated)(b) for b in blocks_in_order(model.base_model)] if rules.gated else []
+        if rules.head_activation is not None:
+            activations.append(attrgetter(rules.head_activation)(model))
+    handles += [m.register_forward_hook(_activation_rule) for m in activations]
+    handles += [m.register_forward_pre_hook(lambda _, args: (_halve_gradient(args[0]),)) for m in gated]
+    with hooked(handles):
+        found = watch(classifier, batch, attend=_attend)
+    assert found.logits is not None
+    return found.inputs[0], found.logits
+
+
+def _attend(call: Call) -> torch.Tensor:
+    """Attention with the uniform rule at both of its products, (b, h, n, d)."""
+    assert call.query is not None and call.key is not None and call.value is not None
+    scores = at_least_float32(_halve_gradient(call.query @ call.key.transpose(-1, -2)))
+    return _halve_gradient(masked_softmax(scores, call.mask).to(call.value.dtype) @ call.value)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether it is a layer norm, or one without a mean (RMSNorm), of which each model has a class of its own."""
+    return isinstance(module, nn.LayerNorm) or type(module).__name__.endswith("RMSNorm")
+
+
+def _norm_rule(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+    if isinstance(module, nn.LayerNorm):
+        return _normalise(module, args[0]).to(output.dtype)
+    # Without a mean, a norm whose deviation is constant multiplies each feature by output / input.
+    return _activate(args[0], lambda _: output.detach())
+
+
+def _activation_rule(_module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+    return _activate(args[0], lambda _: output.detach())
+
+
 def _normalise(norm: nn.LayerNorm, hidden: torch.Tensor) -> torch.Tensor:
     """Layer norm, with the standard deviation held constant in the backward pass."""
     hidden = hidden if hidden.dtype == torch.float64 else hidden.float()
     variance = hidden.detach().var(-1, correction=0, keepdim=True)
     centred = hidden - hidden.mean(-1, keepdim=True)
-    return centred * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
+    scaled = centred * (variance + norm.eps).rsqrt() * norm.weight
+    # ModernBERT's norms have no bias.
+    return scaled if norm.bias is None else scaled + norm.bias
 
 
 class _HalvedGradient(torch.autograd.Function):

@@ -9,9 +9,12 @@ import torch
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect, trace_block
-from explearn.introspection.gradients import differentiate, full_precision
+from explearn.introspection.capture import read_weights
+from explearn.introspection.gradients import check_differentiable, differentiate, full_precision
+from explearn.introspection.watched import head_states, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.options import check_flag
+from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.problems import ONE_CLASS
@@ -55,10 +58,12 @@ class CAM(BatchExplainer):
         self.problems = ONE_CLASS if centred else self.problems
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        if architecture(classifier.model.config).parts is None:
+            return self._score_watched(classifier, batch, targets)
         anatomy = dissect(classifier.model)
         head, mask = anatomy.head, batch.attention_mask.bool()
         with classifier.autocast():
@@ -68,13 +73,35 @@ class CAM(BatchExplainer):
                 hidden = passed.result
             activated = head.activation(head.dense(hidden))
             logits = head.classifier(activated[:, 0])
+        attention = full_precision(passed.attention[:, :, 0]).mean(1)
+        return self._scores(activated, head.classifier.weight, attention, logits, targets)
+
+    def _score_watched(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        """The same from the model's own forward pass; its attention row is that of the token that the head reads."""
+        with classifier.autocast():
+            found = watch(classifier, batch, first_layer=-1)
+            assert found.states is not None and found.logits is not None
+            activated, last = head_states(classifier, found.states)
+        maps = full_precision(found.attentions[0]).mean(1)
+        reads = read_weights(classifier.model.config, batch).to(maps)
+        return self._scores(activated, last.weight, torch.einsum("bq,bqk->bk", reads, maps), found.logits, targets)
+
+    def _scores(
+        self,
+        activated: torch.Tensor,
+        weight: torch.Tensor,
+        row: torch.Tensor,
+        logits: torch.Tensor,
+        targets: torch.Tensor | None,
+    ) -> BatchScores:
+        """Scores from what the last linear map reads of each token, (b, n, d), its weight and the attention row."""
         chosen = resolve_targets(logits, targets)
-        weight = full_precision(head.classifier.weight)
+        weight = full_precision(weight)
         if self.centred:
             weight = weight - weight.mean(0)
         scores = class_activation(full_precision(activated), weight[chosen])
         if self.attention:
-            scores = scores * full_precision(passed.attention[:, :, 0]).mean(1)
+            scores = scores * row
         return BatchScores(scores, full_precision(logits), chosen)
 
 
@@ -85,7 +112,7 @@ class GradCAM(BatchExplainer):
 
     M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
     is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
-    neither in the means nor below. Not signed.
+    neither in the means nor below, and what a causal or local mask hides does not count in the means. Not signed.
 
     Args:
         normalisation: `none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code
@@ -107,16 +134,20 @@ class GradCAM(BatchExplainer):
         self.normalisation = normalisation
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
         attention, gradient = found.attentions[-1], found.attention_gradients[-1]
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
-        tokens = mask.sum(-1)
-        maps = grad_cam_map(attention, gradient, padding, tokens)
-        scores = maps[:, 0]
+        if found.reads is None:
+            maps = grad_cam_map(attention, gradient, padding, mask.sum(-1))
+        else:
+            seen = (attention > 0) & ~padding[:, None]
+            weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
+            maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        scores = found.read_rows(maps)
         if self.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest

@@ -9,8 +9,8 @@ import torch
 
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
-from explearn.introspection.anatomy import dissect
-from explearn.introspection.gradients import content_mask, differentiate
+from explearn.introspection.capture import layer_count
+from explearn.introspection.gradients import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -39,7 +39,7 @@ class GAE(BatchExplainer):
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         found = differentiate(classifier, batch, targets, attentions=True)
@@ -47,6 +47,7 @@ class GAE(BatchExplainer):
             found.attentions,
             found.attention_gradients,
             lambda layer, attention, relevance: self.kept_heads(layer, attention, relevance, batch),
+            found.read_row(),
         )
         return BatchScores(row, found.logits, found.targets)
 
@@ -119,16 +120,15 @@ class MaskedGAE(GAE):
 
     def check(self, classifier: Classifier) -> None:
         """Raises UnsupportedError, and ParamsError for explicit heads that the classifier does not have."""
-        blocks = dissect(classifier.model).blocks
+        check_differentiable(classifier)
+        layers, heads = layer_count(classifier.model), int(classifier.model.config.num_attention_heads)
         if isinstance(self.heads, Mapping):
             for layer, kept in self.heads.items():
-                if not 0 <= layer < len(blocks):
-                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {len(blocks)}, from 0")
+                if not 0 <= layer < layers:
+                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
                 for head in kept:
-                    if not 0 <= head < blocks[layer].heads:
-                        raise ParamsError(
-                            f"heads: head {head} of layer {layer} does not exist: it has {blocks[layer].heads}, from 0"
-                        )
+                    if not 0 <= head < heads:
+                        raise ParamsError(f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0")
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
         if isinstance(self.heads, Mapping):
@@ -146,17 +146,20 @@ def gae_row(
     attentions: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor],
     kept_heads: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    start: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Row CLS of R, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
+    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
 
     Args:
         attentions: probabilities of each layer, first layer first, (batch, heads, queries, tokens). The last may hold
             the row of [CLS] alone: the other rows have no gradient there.
         gradients: those of the target's logit at `attentions`.
         kept_heads: (layer, attention, relevance) -> heads that count, bool, (batch, heads); None: all.
+        start: how much of each token the head reads, (batch, tokens) (default: the first token).
     """
     row = torch.zeros_like(attentions[0][:, 0, 0])
     row[:, 0] = 1.0
+    row = row if start is None else start
     for layer in reversed(range(len(attentions))):
         attention = attentions[layer]
         relevance = (attention * gradients[layer]).clamp_(min=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from torch import nn
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, trace_block
+from explearn.introspection.replace import replaced_output
 from explearn.introspection.threads import a_view
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
@@ -74,7 +75,7 @@ class Forward:
     @classmethod
     def run(cls, anatomy: Anatomy, batch: Batch) -> Forward:
         mask = batch.attention_mask.bool()
-        embedded = call_in_float64([anatomy.embeddings], replace(anatomy, projection=None).embed, batch).to(DTYPE)
+        embedded = embed_in_float64(replace(anatomy, projection=None), batch)
         hidden = embedded
         if anatomy.projection is not None:
             hidden = call_in_float64([anatomy.projection], anatomy.projection, embedded)
@@ -90,10 +91,20 @@ class Forward:
         return run_block(self.anatomy.blocks[layer], self.inputs[layer], self.mask)
 
 
+def embed_in_float64(anatomy: Anatomy, batch: Batch) -> torch.Tensor:
+    """`Anatomy.embed` in float64."""
+    words: Any = getattr(anatomy.embeddings, "word_embeddings", None)
+    if not anatomy.masked or words is None:
+        return call_in_float64([anatomy.embeddings], anatomy.embed, batch).to(DTYPE)
+    # DeBERTa may add nothing to the rows that are looked up, which would come to its layer norm as they are.
+    with replaced_output(words, words(batch.input_ids).to(DTYPE)):
+        return call_in_float64([anatomy.embeddings], anatomy.embed, batch).to(DTYPE)
+
+
 def run_block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> BlockTrace:
     """`trace_block` in float64."""
     modules = [block.query, block.key, block.value, block.output, block.attention_norm]
-    modules += [block.expand, block.contract, block.norm]
+    modules += [block.expand, block.contract, block.norm, *block.bias_modules]
     return call_in_float64(modules, trace_block, block, hidden, mask)
 
 
@@ -116,6 +127,8 @@ class LRP(BatchExplainer, ABC):
     time, the inputs of all blocks, and one block's intermediates, for which each block is computed twice.
     """
 
+    through_logits: ClassVar[bool] = True
+    """Whether relevance passes the attention logits, for which there are rules in plain attention alone."""
     passes = 2  # A text in float64 takes the memory of two.
 
     def __init__(self, rules: RuleName, cls_score: ClsScore) -> None:
@@ -126,8 +139,13 @@ class LRP(BatchExplainer, ABC):
         self.cls_score = cls_score
 
     def check(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError for an unknown architecture, and on MPS devices, which have no float64."""
-        dissect(classifier.model)
+        """Raise UnsupportedError for an architecture without rules, and on MPS devices, which have no float64."""
+        blocks = dissect(classifier.model).blocks
+        if self.through_logits and any(block.bias is not None or block.scale is not None for block in blocks):
+            raise UnsupportedError(
+                f"{self.about.name} has no rule for what a {classifier.model.config.model_type!r} model adds to its "
+                "attention logits for positions; lrp, attn_lrp, gae and decompx explain it"
+            )
         if classifier.device.type == "mps":
             raise UnsupportedError(
                 "relevance propagation needs float64, which MPS devices do not have; use device cpu, or attn_lrp"
@@ -183,6 +201,7 @@ class PartialLRP(LRP):
         needs=frozenset({"attentions"}),
         uncounted=True,
     )
+    through_logits = False
 
     def __init__(self, rules: RuleName = "conserving", cls_score: ClsScore = "own") -> None:
         super().__init__(rules, cls_score)

@@ -1,0 +1,79 @@
+"""The stage attend of a classifier whose attention cannot be captured, and what comes after it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import tiny
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnsupportedError
+from explearn.core.records import SPLITS, Example
+from explearn.core.storage import write_examples
+from explearn.introspection.features import read_feature_metadata
+from explearn.pipeline.base.params import Params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.train import WorkspaceTask
+
+SOURCE = {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}
+
+
+def attend(repository: Path, folder: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("stage_attend", repository / "stages" / "attend.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(module.attend, ["--task", "films"], env={"EXPLEARN_DEVICE": "cpu"})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A task with a Longformer, and the parameters of a run."""
+    for split in SPLITS:
+        rows = [
+            Example(f"{split}-{i}", tuple(text.split()), "yes", split, "films") for i, text in enumerate(tiny.TEXTS)
+        ]
+        write_examples(tmp_path / "data" / "examples" / "films" / f"{split}.parquet", rows)
+    tiny.save(tmp_path / "data" / "classifiers" / "films", "longformer")
+    params = {
+        "profile": "mine",
+        "tasks": ["films"],
+        "sources": {"films": SOURCE},
+        "explainer": "l2e",
+        "explainers": ["l2e"],
+        "teachers": {"attcat": {}},
+    }
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_stage_steps_aside_and_an_explainer_that_needs_features_says_why(repository: Path, project: Path) -> None:
+    done = attend(repository, project)
+    assert done.exit_code == 0, done.output
+    (path,) = (project / "data" / "features" / "films").iterdir()
+    reason = json.loads(path.read_text(encoding="utf-8"))["reason"]
+    assert reason.startswith("attention of a 'longformer' model cannot be captured")
+    with contextlib.chdir(project):
+        params = Params.of(yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8")))
+        task = WorkspaceTask(Workspace(), params, "films", ComputeOptions(device="cpu"))
+        with pytest.raises(
+            UnsupportedError, match=r"refused\.json: there are no attention features, for attention of a"
+        ):
+            task.features("train")
+
+
+def test_of_an_encoder_that_can_be_captured_features_are_written(repository: Path, project: Path) -> None:
+    tiny.save(project / "data" / "classifiers" / "films", "deberta-v2")
+    done = attend(repository, project)
+    assert done.exit_code == 0, done.output
+    folder = project / "data" / "features" / "films"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{split}.parquet" for split in SPLITS)
+    assert read_feature_metadata(folder / "test.parquet")["heads"] == tiny.HEADS
