@@ -150,7 +150,8 @@ class TestExplain:
         assert result.exit_code == 0
         assert result.stdout.startswith("attcat: ")
         assert "(p = 0." in result.stdout
-        assert "lazy dog" in result.stdout
+        # Scores with signs have one before each word.
+        assert result.stdout.splitlines()[1].split() == ["+lazy", "\N{MINUS SIGN}dog"]
 
     def test_words_that_are_not_read_have_no_score_and_windows_read_them(self, tiny_folder: Path) -> None:
         long = "lazy dog " * 40
@@ -198,7 +199,10 @@ class TestBadInput:
             ),
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
-            (["--method", "raw_attention", "-o", "layer=last", "a"], "layer: got 'last'; expected a whole number"),
+            (
+                ["--method", "raw_attention", "-o", "layer=last", "a"],
+                "layer: got 'last'; expected a layer's number",
+            ),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),

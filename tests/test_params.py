@@ -11,7 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.method_names import get_info, set_variants
+from explearn.core.method_names import WITH_MARKS, get_info, set_variants
 from explearn.methods.expnet.params import ExpNetPaperParams, ExpNetParams
 from explearn.pipeline.base.params import Params, load_params
 
@@ -49,7 +49,7 @@ class TestDefaults:
         config = OmegaConf.to_container(composed, resolve=True)
         assert isinstance(config, dict)
         del config["defaults"]
-        assert config["expnet_in_domain"] == {**config["expnet"], "protocol": "in_domain"}
+        assert config["expnet_in_domain"] == {**config["expnet"], **WITH_MARKS, "protocol": "in_domain"}
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 
@@ -186,11 +186,11 @@ class TestVariants:
             "small": {"of": "expnet", "hidden": 4},
             "short": {"of": "ivra", "schedule": {"epochs": 1}},
         }
-        given = {"expnet": {"sharpness": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
+        given = {"expnet": {"pseudo_weight": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
         found = load(tmp_path, {**LEAST, "variants": variants, **given})
         assert found.options_of("lime_1000") == {"samples": 1000, "seed": 2}
         assert found.options_of("small") == {**found.options_of("expnet"), "hidden": 4}
-        assert found.options_of("small")["sharpness"] == 1.0
+        assert found.options_of("small")["pseudo_weight"] == 1.0
         base = found.options_of("ivra")
         assert found.options_of("short") == {**base, "schedule": {**base["schedule"], "epochs": 1}}
         assert found.own_model == ["short"]

@@ -12,7 +12,10 @@ import yaml
 
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
-VARIANTS = {"cls_row": {"of": "expnet", "features": "task_to_token"}}
+TRAINED = ("expnet_in_domain", "expnet", "expnet_paper", "l2e", "paml", "ivra")
+"""Learned explainers of the project."""
+
+VARIANTS = {"cls_row": {"of": "expnet", "attention": "row"}}
 
 VOLATILE = ("data/costs/", "data/studies/", "reports/report.html", "reports/costs.json", "reports/machine/")
 """What holds times, memory or dates: no two runs write the same."""
@@ -21,6 +24,7 @@ UNIT_DEPTHS = {
     "examples": 3,
     "classifiers": 3,
     "features": 3,
+    "signals": 3,
     "teachers": 4,
     "explainers": 4,
     "attributions": 4,
@@ -46,12 +50,14 @@ def step(stage: str, **options: str) -> Step:
 
 def all_steps() -> list[Step]:
     """Every stage, in an order in which each finds what it reads."""
-    steps = [step(stage, task=task) for stage in ("prepare", "rationalise", "finetune", "attend") for task in TASKS]
+    steps = [
+        step(stage, task=task)
+        for stage in ("prepare", "rationalise", "finetune", "attend", "signals")
+        for task in TASKS
+    ]
     steps += [step("teach", task=task, teacher="input_x_gradient") for task in TASKS]
     for task in TASKS:
-        steps += [
-            step("train", task=task, explainer=name) for name in ("expnet_in_domain", "expnet", "l2e", "ivra", "paml")
-        ]
+        steps += [step("train", task=task, explainer=name) for name in TRAINED]
         groups = ("quick", "occlusion", "learned_expnet", "learned_l2e", "learned_aml", "on_ivra", "faml")
         steps += [step("attribute", task=task, group=group) for group in groups]
         steps += [step("variant", task=task, variant=name) for name in VARIANTS]
@@ -101,7 +107,8 @@ def _params() -> dict[str, Any]:
         "transfer": ["ivra"],
         "expnet": {"epochs": 2},
         "expnet_in_domain": {"epochs": 2},
-        "explainers": ["expnet", "expnet_in_domain", "l2e", "paml", "ivra"],
+        "expnet_paper": {"epochs": 2},
+        "explainers": list(TRAINED),
         "refiners": ["faml"],
         "variants": VARIANTS,
         "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},

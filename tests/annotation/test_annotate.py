@@ -220,7 +220,7 @@ class TestTrouble:
         ("arguments", "words"),
         [
             (["--prompt", "evidnce"], "unknown prompt 'evidnce'; did you mean evidence"),
-            (["--prompt", "none.yaml"], "prompt 'none.yaml': no such file"),
+            (["--prompt", "none.yaml"], "none.yaml: no such file"),
             (["--split", "dev"], "got 'dev'; expected: input should be 'train', 'validation' or 'test'"),
             (["--price", "cheap"], "--price: got 'cheap'"),
             (["--budget-money", "1"], "--price: got none for 'm'"),

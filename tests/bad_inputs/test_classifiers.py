@@ -134,7 +134,7 @@ def test_texts(text: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film", text])))
 
 
-@pytest.mark.parametrize("target", ["best", "", 3, -1, 10**30, None, 1.5, "\x1b[2J", ["good"]], ids=ascii)
+@pytest.mark.parametrize("target", ["best", "", 3, -1, 10**30, None, 1.5, "\x1b[2J", ["goodness"]], ids=ascii)
 def test_targets(target: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film"], [target])))
 

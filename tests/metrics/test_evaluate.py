@@ -79,10 +79,10 @@ def evaluation(
 
 
 def test_each_method_chooses_by_its_own_rule_and_all_by_top_k():
-    found = evaluate({"expnet": attributions(), "rollout": attributions(), "random": attributions()})
+    found = evaluate({"expnet_paper": attributions(), "rollout": attributions(), "random": attributions()})
     # Judged are a and b. Score >= 0.5: fine | rather, dull. TP 2, FP 1, FN 1.
-    assert found["expnet"]["f1"] == pytest.approx(4 / 6)
-    assert (found["expnet"]["precision"], found["expnet"]["recall"]) == pytest.approx((2 / 3, 2 / 3))
+    assert found["expnet_paper"]["f1"] == pytest.approx(4 / 6)
+    assert (found["expnet_paper"]["precision"], found["expnet_paper"]["recall"]) == pytest.approx((2 / 3, 2 / 3))
     # Top 2: fine, film | rather, dull. TP 2, FP 2, FN 1.
     assert found["rollout"]["f1"] == pytest.approx(4 / 7)
     assert {m["f1_topk"] for m in found.values()} == {found["rollout"]["f1"]}
@@ -119,17 +119,17 @@ def test_the_interval_holds_the_point_and_follows_the_seed():
 
 
 def test_order_of_the_attributions_does_not_matter():
-    methods = {"expnet": attributions(), "rollout": attributions()}
-    turned = {"expnet": attributions(), "rollout": attributions()[::-1]}
+    methods = {"expnet_paper": attributions(), "rollout": attributions()}
+    turned = {"expnet_paper": attributions(), "rollout": attributions()[::-1]}
     assert evaluate(methods) == evaluate(turned)
 
 
 def test_methods_must_cover_the_same_texts():
     with pytest.raises(DataError, match="method 'rollout': example 'b' is not explained"):
         some = {i: s for i, s in SCORES.items() if i != "b"}
-        evaluate({"expnet": attributions(), "rollout": attributions(some)})
-    with pytest.raises(DataError, match="'expnet': example 'b' is not explained"):
-        evaluate({"expnet": attributions({"a": SCORES["a"]}), "rollout": attributions()})
+        evaluate({"expnet_paper": attributions(), "rollout": attributions(some)})
+    with pytest.raises(DataError, match="'expnet_paper': example 'b' is not explained"):
+        evaluate({"expnet_paper": attributions({"a": SCORES["a"]}), "rollout": attributions()})
 
 
 def test_bad_input_is_named():
@@ -145,7 +145,7 @@ def test_bad_input_is_named():
     with pytest.raises(DataError, match="example 'a': 2 marks"):
         evaluate({"rollout": good}, gold=GOLD | {"a": [0, 1]})
     with pytest.raises(DataError, match="costs are missing"):
-        evaluate({"rollout": good}, costs={"expnet": COST})
+        evaluate({"rollout": good}, costs={"expnet_paper": COST})
     with pytest.raises(DataError, match="'forward_passes' is missing"):
         evaluate({"rollout": good}, costs={"rollout": {"texts": 4}})
     with pytest.raises(DataError, match="K = 0"):
@@ -158,7 +158,7 @@ EMBEDDINGS = {i: np.random.default_rng(n).normal(size=(len(e.words), 3)) for n, 
 METHODS = {
     "rollout": attributions(),
     "raw_attention": attributions({i: s[::-1] for i, s in SCORES.items()}),
-    "expnet": attributions({i: [-x for x in s] for i, s in SCORES.items()}),
+    "expnet_paper": attributions({i: [-x for x in s] for i, s in SCORES.items()}),
 }
 
 
@@ -217,8 +217,8 @@ def test_what_needs_the_model_is_left_out_without_it():
 
 def test_protocol_eraser_takes_the_words_that_a_method_chose():
     found = {
-        protocol: evaluate({"expnet": attributions()}, params=PARAMS.model_copy(update={"protocol": protocol}))[
-            "expnet"
+        protocol: evaluate({"expnet_paper": attributions()}, params=PARAMS.model_copy(update={"protocol": protocol}))[
+            "expnet_paper"
         ]
         for protocol in ("default", "eraser")
     }
@@ -241,7 +241,7 @@ def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
         PARAMS,
         13,
         {method: get_info(method).binarisation for method in METHODS},
-        {"expnet": 0.5},
+        {"expnet_paper": 0.5},
     )
     asked = [encoding.key for call in classifier.calls for encoding in call]
     assert len(asked) == len(set(asked))
@@ -263,19 +263,19 @@ def row(f1, **others):
 def test_headline_compares_means_over_the_tasks():
     tasks = {
         "one": {
-            "expnet": row(0.5, auroc=0.75),
+            "expnet_paper": row(0.5, auroc=0.75),
             "expnet_in_domain": row(0.75),
             "rollout": row(0.25),
             "random": row(0.125),
         },
         "two": {
-            "expnet": row(0.25, auroc=0.25),
+            "expnet_paper": row(0.25, auroc=0.25),
             "expnet_in_domain": row(0.25),
             "rollout": row(0.5),
             "random": row(0.125),
         },
     }
-    found = headline("expnet", BASELINES, tasks)
+    found = headline("expnet_paper", BASELINES, tasks)
     assert found["f1"] == 0.375 and found["auroc"] == 0.5 and found["aopc_sufficiency"] is None
     assert (found["best_other"], found["best_other_f1"]) == ("expnet_in_domain", 0.5)
     assert (found["best_baseline"], found["best_baseline_f1"]) == ("rollout", 0.375)
@@ -285,11 +285,11 @@ def test_headline_compares_means_over_the_tasks():
 
 def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
     tasks = {
-        "one": {"expnet": row(0.5), "rollout": row(0.25)},
-        "two": {"expnet": row(None), "rollout": row(None)},
-        "three": {"expnet": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
+        "one": {"expnet_paper": row(0.5), "rollout": row(0.25)},
+        "two": {"expnet_paper": row(None), "rollout": row(None)},
+        "three": {"expnet_paper": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
     }
-    found = headline("expnet", BASELINES, tasks)
+    found = headline("expnet_paper", BASELINES, tasks)
     assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
     assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
     assert found["tasks_won_f1"] == 2
@@ -306,15 +306,15 @@ def test_who_explains_another_classifier_is_compared_in_agreement_with_people_al
 
 def test_the_best_rival_is_one_that_has_the_metric_wherever_the_method_has_it():
     tasks = {
-        "one": {"expnet": row(0.5), "rollout": row(0.4), "cam": row(0.9)},
-        "two": {"expnet": row(0.3), "rollout": row(0.5), "cam": row(None)},
+        "one": {"expnet_paper": row(0.5), "rollout": row(0.4), "cam": row(0.9)},
+        "two": {"expnet_paper": row(0.3), "rollout": row(0.5), "cam": row(None)},
     }
-    assert best_rival(tasks, "expnet", ["rollout", "cam"], "f1") == Rival("rollout", 0.45, 1)
-    assert best_rival(tasks, "expnet", ["cam"], "f1") is None
+    assert best_rival(tasks, "expnet_paper", ["rollout", "cam"], "f1") == Rival("rollout", 0.45, 1)
+    assert best_rival(tasks, "expnet_paper", ["cam"], "f1") is None
 
 
 def test_headline_of_nothing_is_null():
-    found = headline("expnet", BASELINES, {})
+    found = headline("expnet_paper", BASELINES, {})
     assert found["f1"] is None and found["best_other"] is None and found["tasks_won_f1"] is None
 
 

@@ -79,7 +79,7 @@ def test_positive_rate_chooses_that_share_of_uniform_scores_and_may_choose_none(
 
 
 def test_binarise_refuses_an_unknown_rule():
-    with pytest.raises(ValueError, match="top_k, threshold or positive_rate"):
+    with pytest.raises(ValueError, match="top_k, threshold, positive_rate or expected_f1"):
         p.binarise([1.0], "median", k=1, threshold=0.5, positive_rate=0.1)
 
 

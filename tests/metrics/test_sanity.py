@@ -94,7 +94,7 @@ def test_a_method_that_fails_on_a_copy_is_noted_and_the_others_go_on():
 
     methods = [named(Picky(), "picky"), named(RawAttention(), "raw_attention")]
     found = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1), 3)
-    assert found["picky"] == s.SanityResult({}, None, None, "explains one model only")
+    assert found["picky"] == s.SanityResult({}, None, None, "picky: explains one model only")
     assert found["raw_attention"].max_sensitivity is not None
 
 

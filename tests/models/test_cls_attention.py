@@ -123,8 +123,8 @@ def test_under_autocast_the_attention_is_that_of_what_the_model_computed() -> No
 
 def test_another_architecture() -> None:
     model: Any = torch.nn.Module()
-    model.config = type("Config", (), {"model_type": "gpt2", "_attn_implementation": "sdpa"})()
-    with pytest.raises(UnsupportedError, match="attention of a 'gpt2' model cannot be captured"):
+    model.config = type("Config", (), {"model_type": "longformer", "_attn_implementation": "sdpa"})()
+    with pytest.raises(UnsupportedError, match="attention of a 'longformer' model cannot be captured"):
         run_with_cls_attention(model, {}, [0])
 
 

@@ -297,11 +297,11 @@ def test_a_masking_model_that_came_out_untrained_is_named():
 
 def test_a_paper_s_table_stands_beside_ours_only_where_its_data_sets_are():
     names = ("sst2", "cola", "hx")
-    tasks = [task(name, {"expnet": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, name in enumerate(names, 1)]
+    tasks = [task(name, {"expnet_paper": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, name in enumerate(names, 1)]
     found = side_by_side(params(names, ("sst2", "cola", "hatexplain")), tasks)[0]
     assert found.headings == [f"{n}, {w}" for n in ("SST-2", "CoLA", "HateXplain") for w in ("paper", "ours")]
     rows = dict(found.rows)
-    assert rows["expnet"] == [
+    assert rows["expnet_paper"] == [
         ("0.398", True), ("0.100", False), ("0.468", True), ("0.200", False), ("0.473", True), ("0.300", False),
     ]  # fmt: skip
     assert rows["rollout"][1] == ("0.900", True) and rows["lime"][1] == ("–", False)

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import yaml
 
 from explearn.core.errors import DataError, ExplearnError, ParamsError
+from explearn.core.partials import odd_kind
 
 MAX_DEPTH = 100
 """Most lists and objects inside one another."""
@@ -57,16 +57,20 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def check_regular(path: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
+    """Raise `error` for a folder, a pipe, a socket or a device: reading a pipe or a device may never end."""
+    kind = odd_kind(path)
+    if kind is not None:
+        raise error(f"{path}: is {kind}; expected a regular file")
+
+
 def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
     """The content of a regular file. Raises `error` for one that is missing, no regular file, or cannot be read.
 
     `hint` follows where it is missing.
     """
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            # A pipe would be waited for, a device has no end.
-            kind = "a folder" if Path(path).is_dir() else "no regular file"
-            raise error(f"{path}: cannot be read (it is {kind}); expected a file")
+        check_regular(path, error)
         return Path(path).read_bytes()
     except FileNotFoundError as problem:
         raise error(f"{path}: no such file{hint}") from problem
@@ -160,6 +164,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
     JSON object.
     """
     try:
+        check_regular(path)
         handle = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error

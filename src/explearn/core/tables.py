@@ -8,17 +8,15 @@ their dictionaries until then, by the length that they would have.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from explearn.core.documents import parse_json
+from explearn.core.documents import check_regular, parse_json
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.settings import whole_number
 
@@ -65,8 +63,7 @@ def _opened(
 ) -> Iterator[pq.ParquetFile]:
     """`whole`: all rows together must be within the limit, not just each group. `coded`: leave strings coded."""
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise DataError(f"{path}: no regular file; expected a Parquet file")
+        check_regular(path)
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names
     except FileNotFoundError as error:

@@ -82,6 +82,10 @@ def select_positive_rate(scores: ArrayLike, positive_rate: float) -> Mask:
     return check_scores(scores) >= 1.0 - positive_rate
 
 
+ROUNDING = 1e-6
+"""How far beyond 0 and 1 a probability may lie. A word that was not read stands just below the lowest of its text."""
+
+
 def select_expected_f1(probabilities: ArrayLike) -> Mask:
     """The k most probable words with the largest 2 sum_i p_i / (k + sum p), the F1 expected for them; at least one.
 
@@ -94,8 +98,9 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
     Raises DataError for numbers that are no probabilities.
     """
     p = check_scores(probabilities)
-    if p.min() < 0 or p.max() > 1:
+    if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
         raise DataError(f"scores run from {p.min():.3g} to {p.max():.3g}; expected probabilities, 0 to 1")
+    p = p.clip(0, 1)
     order = np.argsort(-p, kind="stable")
     hits = np.cumsum(p[order])
     expected = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])

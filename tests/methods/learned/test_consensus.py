@@ -69,7 +69,7 @@ def fitted(**options: Any) -> Consensus:
 class TestLearning:
     def test_it_finds_the_signal_that_tells_the_marks(self) -> None:
         found = fitted().model.coefficients()
-        told = found.pop("gae_z") + found.pop("gae_rank")
+        told = sum(found.pop(f"gae_{kind}") for kind in ("z", "rank", "share"))
         assert told > 1
         assert told > 3 * max(map(abs, found.values()))
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.explainer import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.sources import marked_texts, source_weights
 from explearn.methods.expnet.params import ExpNetParams
 
 PSEUDO_SPLITS = ("train", "validation")
