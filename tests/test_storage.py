@@ -177,7 +177,7 @@ class TestDamage:
         ("change", "words"),
         [
             ({"scores": np.array([1.0], np.float32)}, "field 'scores' has 1 entries; expected 2, one per word"),
-            ({"scores": np.array([1.0, np.inf], np.float32)}, "field 'scores' holds an infinite value"),
+            ({"scores": np.array([1.0, np.inf], np.float32)}, "field 'scores' holds a value that is not finite"),
         ],
     )
     def test_an_attribution_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any], words: str) -> None:

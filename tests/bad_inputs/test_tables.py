@@ -474,7 +474,6 @@ class TestBetweenStages:
         row |= {"signed": True, "unaligned": 0, "completeness_error": None}
         changes: list[dict[str, Any]] = [
             {"scores": [0.5, 1]},
-            {"scores": [float("nan")]},
             {"scores": [float("inf")]},
             {"scores": [None]},
             {"scores": None},

@@ -55,7 +55,7 @@ def test_words_and_scores_are_enough(model: Path, tmp_path: Path) -> None:
     [
         ({"scores": [1.0]}, r"row 2, field 'scores': got 1 scores; expected a list of 6"),
         ({"scores": [0, 0, 0, 0, 0, "x"]}, r"row 2, field 'scores', word 5: got 'x'; expected a finite number"),
-        ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2, field 'scores', word 5: got nan"),
+        ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON \(got NaN"),
         ({"scores": [None] * 6}, r"row 2, field 'scores': got no number"),
         ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected a list of words"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),

@@ -133,9 +133,8 @@ def _attribution(
     if target != label:
         known = "" if target in labels else f", one of {', '.join(labels)}"
         raise DataError(f"{where}, field 'target': got {target!r}; expected {label!r}{known}, the predicted class")
-    # A word that was not read cannot be evidence: it stands last.
-    lowest = min(score for score in record["scores"] if score is not None)
-    scores = [lowest if score is None else score for score in record["scores"]]
+    # NaN: a word that was not read.
+    scores = [math.nan if score is None else score for score in record["scores"]]
     return Attribution(
         words=tuple(record["words"]),
         scores=np.array(scores, dtype=np.float32),
