@@ -194,7 +194,7 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
                     f"expected {len(row[of])}, one per {of.removesuffix('s')}"
                 )
             if None in row[field]:
-                raise DataError(f"{path}, row {number}, field {field!r} has an entry without a value; expected a number")
+                raise DataError(f"{path}, row {number}, field {field!r} has an entry without a number")
             values = np.asarray(row[field], dtype=np.float32)
             # NaN is a word without a score.
             if np.isinf(values).any() or (field == "token_scores" and np.isnan(values).any()):
