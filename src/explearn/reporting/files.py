@@ -21,6 +21,7 @@ from explearn.reporting.content.transfer_tables import transfer_maps
 from explearn.reporting.content.verdict import counted_tasks
 from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
 from explearn.reporting.figures.interval_plots import write_plot
+from explearn.reporting.figures.marks_curves import write_marks_curves
 from explearn.reporting.figures.pareto import write_pareto
 from explearn.reporting.figures.plot_data import AUROC_PLOT, F1_PLOT
 from explearn.reporting.figures.search_plots import write_study_plots
@@ -42,8 +43,8 @@ def write_report(
     """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there.
 
     figures/: f1.svg, auroc.svg, study-TASK-METHOD.svg for every search for loss weights, coefficients.svg for
-    explainers with a classifier of their own, and transfer-NAME.svg for those tried on other tasks. machine/: costs.md
-    and pareto.svg.
+    explainers with a classifier of their own, marks.svg for the curves of marks, and transfer-NAME.svg for those tried
+    on other tasks. machine/: costs.md and pareto.svg.
 
     Args:
         students, transfers: what the stages distil and transfer wrote.
@@ -55,6 +56,7 @@ def write_report(
         write_plot(figures / f"{spec.name}.svg", spec, tasks, params.evaluate.confidence)
     write_pareto(machine / "pareto.svg", counted_tasks(params, tasks))
     write_study_plots(figures, tasks)
+    write_marks_curves(figures, tasks, params.evaluate.confidence)
     if any(task.own_models for task in tasks):
         write_coefficients(figures / "coefficients.svg", tasks)
     write_gain_maps(figures, transfer_maps(transfers))
