@@ -58,7 +58,8 @@ def compare(workspace: Workspace, params: Params, name: str, marks: int, draws: 
                 scores.append([expnet.score_features(row, source, len(task.gold[row.example_id])) for row in tested])
             found = judge_draws(scores, gold, k, "expected_f1", 100, 0.95, 0)
             figures[way].append((found["f1_topk"], found["auroc"]))
-        print(f"{name}, draw {draw}: {', '.join(f'{w} {f[-1][0]:.3f}/{f[-1][1]:.3f}' for w, f in figures.items())}")
+        shown = ", ".join(f"{way} {found[-1][0]:.3f}/{found[-1][1]:.3f}" for way, found in figures.items())
+        print(f"{name}, draw {draw}: {shown}", flush=True)
     means = {way: np.array(found) for way, found in figures.items()}
     gains = means["proposed"] - means["random"]
     print(

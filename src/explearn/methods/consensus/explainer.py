@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,8 @@ from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, weight_of_skill
+from explearn.methods.consensus.marked import marked_texts, source_weights
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
 from explearn.models.encoding import Batch
@@ -175,25 +176,6 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     def _restore(self, state: State, folder: Path) -> None:
         self._model, self._record = _model_of(state, self.options.word_features)
-
-
-def marked_texts(task: TaskData) -> list[MarkedText]:
-    """The texts of a task's training rationales that have marks and a right prediction, with their signals."""
-    gold, split = task.gold, task.rationale_split
-    labels = {example.id: example.label for example in task.examples(split) if example.id in gold}
-    if not labels:
-        return []
-    return [
-        MarkedText(text, gold[text.example_id])
-        for text in task.signals(split)
-        if text.example_id in labels and text.predicted == labels[text.example_id] and text.read.any()
-    ]
-
-
-def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
-    """How much each of the other tasks named counts, by its classifier's skill."""
-    skills = {one.name: one.skill for one in task.others}
-    return {name: weight_of_skill(skills[name]) for name in names}
 
 
 @cache

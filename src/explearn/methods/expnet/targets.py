@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from explearn.core.errors import DataError, ParamsError
 from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.explainer import marked_texts, source_weights
+from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, TaskRows, WordModel, fit_rows, task_rows
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import word_matrix

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from explearn.core.method_names import get_info
 from explearn.reporting.content.curves import FIGURE, baselines_beside, with_curve
@@ -29,8 +29,8 @@ _PANEL_HEIGHT = 2.35
 LABEL_GAP = 0.085
 """Least distance between the labels of two lines, as a share of the panel's height."""
 
-FIRST_TICKS = 5
-"""Up to here the axis is linear, so that 0 has a place; from here on logarithmic."""
+LINEAR_TO = 5
+"""Marked texts up to which the axis is linear, so that 0 has a place; from there on it is logarithmic."""
 
 
 def write_marks_curves(folder: Path, tasks: Sequence[TaskReport], confidence: float) -> None:
@@ -57,10 +57,11 @@ def write_marks_curves(folder: Path, tasks: Sequence[TaskReport], confidence: fl
 def _panel(axes: Axes, task: TaskReport, metric: str) -> None:
     points = [point for point in task.curve["points"] if point[metric] is not None]
     marks = [point["marks"] for point in points]
-    axes.set_xscale("symlog", linthresh=FIRST_TICKS, linscale=0.6)
+    axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
     axes.set_xlim(0, max(marks, default=1) * 1.08)
     axes.set_xticks(marks, labels=[str(count) for count in marks], fontsize=8)
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(axis="y", color="#EEEEEE", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -85,6 +86,9 @@ def _label_lines(axes: Axes, lines: Mapping[str, float], styles: Mapping[str, An
     low, high = axes.get_ylim()
     names = sorted(lines, key=lambda name: lines[name])
     places = apart([(lines[name] - low) / (high - low) for name in names], LABEL_GAP)
+    # None below the panel, where the axis has its numbers.
+    raised = max(0.0, -min(places, default=0.0))
+    places = [place + raised for place in places]
     for name, place in zip(names, places, strict=True):
         axes.annotate(
             f"{name} {lines[name]:.2f}",
