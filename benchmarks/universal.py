@@ -40,8 +40,8 @@ from explearn.data.choice import texts_to_explain
 from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText
-from explearn.methods.consensus.sources import marked_texts, source_weights
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.metrics.significance import holm

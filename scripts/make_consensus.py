@@ -26,9 +26,9 @@ from explearn.core.errors import ExplearnError  # noqa: E402
 from explearn.data.choice import texts_to_explain  # noqa: E402
 from explearn.introspection.word_signals import WordSignals, read_signals  # noqa: E402
 from explearn.methods.consensus.explainer import SHIPPED, Consensus  # noqa: E402
+from explearn.methods.consensus.marked import marked_texts  # noqa: E402
 from explearn.methods.consensus.model import weight_of_skill  # noqa: E402
 from explearn.methods.consensus.signals import write_signals  # noqa: E402
-from explearn.methods.consensus.sources import marked_texts  # noqa: E402
 from explearn.pipeline.base.params import Params, load_params  # noqa: E402
 from explearn.pipeline.base.workspace import Workspace  # noqa: E402
 from explearn.pipeline.train import WorkspaceTask  # noqa: E402

@@ -232,6 +232,8 @@ class TestMethodsAndTasks:
             ({"variants": {"small": {"of": "expnet", "hidden": 0}}}, "variants.small: hidden: got 0"),
             ({"variants": {"faster": {"of": "faml", "steps": 1}}}, "starts from 'paml', which is not under explainers"),
             ({"variants": {"other": {"of": "l2e", "teacher": "lime"}}}, "teacher under variants.other.teacher 'lime'"),
+            ({"curve": {"tasks": ["filsm"]}}, "unknown task under curve.tasks 'filsm'"),
+            ({"curve": {"marks": [10, 5]}}, "curve.marks: got [10, 5]; expected rising numbers"),
             ({"transfer": ["ivra"]}, "unknown explainer under transfer 'ivra'"),
             ({"baselines": {"own_model": {"expnet": {}}}}, "baselines.own_model.expnet: 'expnet' is trained"),
             ({"ivra": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}, "schedule.batch_size of 3 or more"),

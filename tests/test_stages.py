@@ -40,6 +40,7 @@ STAGES = (
     "variant",
     "evaluate",
     "sanity",
+    "marks_curve",
     "transfer",
     "distil",
     "report",
@@ -134,6 +135,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "transfer": ["ivra"],
         "expnet": {"epochs": 3},
+        "expnet_few_shot": {"epochs": 3},
+        "expnet_in_domain": {"epochs": 3},
+        "curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},
         "expnet_paper": {"epochs": 3},
         "explainers": list(TRAINED),
         "refiners": list(REFINERS),
@@ -170,6 +174,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         succeed(folder, "sanity", "--task", task)
         for teacher in ("occlusion", "ensemble:occlusion,input_x_gradient"):
             succeed(folder, "distil", "--task", task, "--teacher", teacher)
+    succeed(folder, "marks_curve", "--task", "films")
     succeed(folder, "transfer", "--explainer", "ivra")
     succeed(folder, "report")
     return folder
@@ -332,6 +337,33 @@ class TestOutputs:
         tables = report.partition("\n## Students against their teachers\n")[2].partition("\n## Parameters")[0]
         assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7
         assert "\n| random |  | " in tables and "\n|  | both | " in tables
+
+    def test_marks_curve_goes_from_no_mark_to_all(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics" / "curve" / "films.json").read_text())
+        points = found["points"]
+        assert [point["protocol"] for point in points] == ["universal", "few_shot", "in_domain"]
+        assert [point["marks"] for point in points][:2] == [0, 4] and 4 < points[-1]["marks"] <= 24
+        for point in points:
+            assert 0 <= point["f1_topk_low"] <= point["f1_topk"] <= point["f1_topk_high"] <= 1
+            assert len(point["by_draw"]["auroc"]) == 2
+        table = (finished / "reports" / "plots" / "curve" / "films.csv").read_text().splitlines()
+        assert table[0].startswith("task,marks,protocol,f1_topk,f1_topk_low,") and len(table) == 1 + len(points)
+
+    def test_its_first_draw_without_marks_is_the_run_s_expnet(self, finished: Path) -> None:
+        found = json.loads((finished / "reports" / "metrics" / "curve" / "films.json").read_text())
+        methods = json.loads((finished / "reports" / "metrics" / "explanations" / "films.json").read_text())
+        first = {name: values[0] for name, values in found["points"][0]["by_draw"].items()}
+        # Stored attention is rounded to float16, which may turn the order of two words.
+        assert first["auroc"] == pytest.approx(methods["expnet"]["auroc"], abs=0.02)
+        assert found["texts"] == methods["expnet"]["plausibility_texts"]
+
+    def test_the_report_says_what_marks_bring(self, finished: Path) -> None:
+        section = (
+            (finished / "reports" / "report.md").read_text(encoding="utf-8").partition("What marked texts bring")[2]
+        )
+        assert "(figures/marks.svg)" in section and "**films**: Without a marked text F1 top-K is" in section
+        assert "What marked texts bring" in (finished / "reports" / "report.html").read_text(encoding="utf-8")
+        assert "films: AUROC" in (finished / "reports" / "figures" / "marks.svg").read_text(encoding="utf-8")
 
     def test_attribute_writes_a_file_a_method(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
@@ -708,3 +740,46 @@ def test_prepare_reads_a_folder_that_is_laid_out_as_on_the_hub(tmp_path: Path) -
     counts = [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")]
     assert counts == [36, 4, 10]
     assert json.loads((folder / "task.json").read_text())["labels"] == ["negative", "positive"]
+
+
+class TestNextTexts:
+    """`explearn annotate next` on the files of a run."""
+
+    def next(self, folder: Path, *arguments: str) -> Any:
+        with contextlib.chdir(folder):
+            return CliRunner().invoke(app, ["annotate", "next", "--task", "films", *arguments], env={"COLUMNS": "240"})
+
+    def unmark(self, folder: Path, ids: list[str]) -> None:
+        for path in (
+            folder / "data" / "examples" / "films" / "native.parquet",
+            folder / "data" / "rationales" / "films.parquet",
+        ):
+            rows = pq.read_table(path)
+            kept = [example_id not in ids for example_id in rows["example_id"].to_pylist()]
+            pq.write_table(rows.filter(kept), path)
+
+    def test_proposes_unmarked_texts_with_a_sheet_and_an_outlook(self, project: Path) -> None:
+        ids = [f"films-train-{number}" for number in range(6, 20)]
+        self.unmark(project, ids)
+        result = self.next(project, "--count", "3", "--out", "next.csv")
+        assert result.exit_code == 0, result.output
+        rows = (project / "next.csv").read_text(encoding="utf-8-sig").splitlines()
+        proposed = [row.split(",")[1] for row in rows[1:]]
+        assert len(set(proposed)) == 3 and set(proposed) <= set(ids)
+        assert all(example_id in result.stdout for example_id in proposed)
+        assert "by the consensus of meals and " in result.stdout
+        assert "F1 top-K is" in result.stdout
+
+    def test_without_a_curve_it_says_how_to_get_one(self, project: Path) -> None:
+        self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
+        (project / "reports" / "metrics" / "curve" / "films.json").unlink()
+        assert "`python stages/marks_curve.py --task films` does" in self.next(project).stdout
+
+    def test_where_every_text_is_marked(self, project: Path) -> None:
+        result = self.next(project)
+        assert result.exit_code == 2
+        assert "each of the 24 texts with signals is marked already" in result.stderr
+
+    def test_a_split_without_signals(self, project: Path) -> None:
+        result = self.next(project, "--split", "test")
+        assert result.exit_code == 2 and "split 'test': its texts have no signals" in result.stderr

@@ -135,6 +135,25 @@ def sheet(
         _commands().sheet(task, out, kind, texts, model, prompt, shots, split, params)
 
 
+@app.command("next")
+def next_(
+    task: Task,
+    count: Annotated[int, typer.Option(help="Texts to propose.", min=1)] = 10,
+    out: Annotated[
+        Path | None, typer.Option(help="Sheet to mark them in: .html for a browser, .csv for a spreadsheet.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split of the texts (default: the one whose rationales train).")
+    ] = None,
+    params: ParamsFile = PARAMS,
+) -> None:
+    """Propose the texts whose marks help most, and say what more marks would bring."""
+    from explearn.cli.annotate_next import next_texts
+
+    with user_errors():
+        next_texts(task, count, out, split, params)
+
+
 @app.command("import")
 def import_(
     path: Annotated[Path, typer.Argument(help="What people filled in, or a tool's export.")],

@@ -263,6 +263,17 @@ class SignalsParams(Section):
     """Most texts a split; those with a rationale come first, then others by seed."""
 
 
+class CurveParams(Section):
+    """How much marked texts bring: ExpNet trained with more and more of them."""
+
+    tasks: list[str] = Field(default_factory=list)
+    """Tasks to measure it on; each needs another task with marks. A minute or more a task."""
+    marks: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
+    """Marked texts to train with, 0: none of the task's own. All that there are come last by themselves."""
+    draws: PositiveInt = 5
+    """Trainings with each number of texts, each with texts and initial weights of its own."""
+
+
 class BaselineParams(Section):
     """Baselines to compare: method -> its options."""
 

@@ -63,14 +63,23 @@ def area_intervals(
 ) -> tuple[Interval, Interval]:
     """Intervals of AUROC and of AUPRC (average precision) over pooled words; whole texts are resampled.
 
-    Resamples with one kind of word only are left out.
+    Resamples with one kind of word only are left out. Args as of `resampled_areas`.
+    """
+    areas, precisions = resampled_areas(scores, marked, counts)
+    return percentile_interval(areas, confidence), percentile_interval(precisions, confidence)
+
+
+def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
+    """AUROC and AUPRC (average precision) over pooled words in each resample of the texts, (samples,) both.
+
+    NaN in resamples with one kind of word only.
 
     Args:
         scores, marked: one array (words,) a text. counts: (samples, texts), as of `bootstrap_counts`.
     """
     sizes = [np.size(text) for text in scores]
     if not sizes:
-        return (None, None), (None, None)
+        return np.full(len(counts), np.nan), np.full(len(counts), np.nan)
     values, truth = np.concatenate([*scores]), np.concatenate([*marked]).astype(np.bool_)
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
@@ -91,7 +100,7 @@ def area_intervals(
         precision = ratio(chosen_hits, chosen, undefined=0.0)
         areas.append(ratio((hits * below).sum(axis=1), positives * negatives))
         precisions.append(ratio((hits * precision).sum(axis=1), positives * (negatives > 0)))
-    return tuple(percentile_interval(np.concatenate(found), confidence) for found in (areas, precisions))  # type: ignore[return-value]
+    return np.concatenate(areas), np.concatenate(precisions)
 
 
 MOST_FLIPPED = 13

@@ -17,14 +17,21 @@ import explearn
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
-from explearn.introspection.features import ExampleFeatures, batch_features, feature_source
+from explearn.introspection.features import (
+    ExampleFeatures,
+    batch_features,
+    feature_source,
+    read_feature_metadata,
+    read_features,
+    write_features,
+)
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.explainer import ExpNet, columns_of, training_words
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Words, train_student, with_context
-from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, soft_targets
+from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, read_sources, soft_targets
 from explearn.methods.expnet.words import (
     Input,
     Pooled,
@@ -348,6 +355,25 @@ class TestFewShot:
             drawn.add(frozenset(key for key, lesson in found.items() if set(lesson.targets.tolist()) == {0.0, 1.0}))
         assert len(drawn) > 1
 
+    def test_sources_that_were_read_before_change_nothing(self) -> None:
+        mine = task(marked=8, name="mine", others=[task(name="other")])
+        options = ExpNetParams(protocol="few_shot", marks=3)
+        anew = curriculum_for(mine, options, 5)
+        shared = curriculum_for(mine, options, 5, read_sources(mine, "few_shot", 5))
+        assert anew.calibration == shared.calibration and anew.lessons.keys() == shared.lessons.keys()
+        for key, lesson in anew.lessons.items():
+            np.testing.assert_array_equal(lesson.targets, shared.lessons[key].targets)
+
+    def test_the_marked_texts_can_be_named(self) -> None:
+        mine = task(marked=8, name="mine", others=[task(name="other")])
+        options = ExpNetParams(protocol="few_shot", pseudo_weight=2.0)
+        found = curriculum_for(mine, options, 5, chosen=["train-2", "train-7"])
+        by_people = {key for key, lesson in found.lessons.items() if set(lesson.targets.tolist()) == {0.0, 1.0}}
+        assert by_people == {"train-2", "train-7"}
+        assert sum(found.lessons[key].weight for key in by_people) == pytest.approx(0.5)
+        with pytest.raises(DataError, match="none of the texts chosen has marks"):
+            curriculum_for(mine, options, 5, chosen=["train-9"])
+
     @pytest.mark.parametrize("marks", [8, 100])
     def test_with_all_marks_it_is_in_domain(self, marks: int) -> None:
         mine = task(marked=8, name="mine", others=[task(name="other")])
@@ -384,6 +410,24 @@ class TestExplaining:
             shown = owners[encoding.positions]
             for word in set(shown[shown >= 0].tolist()):
                 np.testing.assert_array_equal(found.token_scores[shown == word], found.scores[word])
+
+    @pytest.mark.parametrize("options", [{}, {"select": 5}, {"context": 1}, {"layers": [1]}], ids=str)
+    def test_stored_features_give_the_scores_of_explain(self, options: dict[str, Any], tmp_path: Path) -> None:
+        of = tiny.classifier("bert")
+        expnet = trained(of, **options)
+        expnet.calibration = (0.7, -0.4)
+        examples = task(of=of).examples("train")
+        write_features(tmp_path / "them.parquet", of, examples)
+        source = read_feature_metadata(tmp_path / "them.parquet")
+        for row, told in zip(read_features(tmp_path / "them.parquet"), expnet.explain(of, examples), strict=True):
+            found = expnet.score_features(row, source, len(told.words))
+            # The file holds attention in float16.
+            np.testing.assert_allclose(found, told.scores, atol=1e-3)
+
+    def test_words_that_were_not_read_have_the_lowest_score(self) -> None:
+        expnet = trained()
+        found = expnet.score_features(features("cut", [0, 2]), SOURCE, 4)
+        assert found[1] == found[3] == min(found[0], found[2])
 
     def test_the_class_plays_no_part(self) -> None:
         of = tiny.classifier("bert", 3)

@@ -17,10 +17,10 @@ from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
-from explearn.methods.consensus.sources import marked_texts, source_weights
 from explearn.models.encoding import Batch
 
 if TYPE_CHECKING:

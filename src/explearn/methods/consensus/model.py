@@ -137,7 +137,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class TaskRows:
     """Training words of one task.
 
     x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: (words,). copied: bool,
@@ -174,19 +174,24 @@ def fit_model(
     """
     generator = np.random.default_rng(seed)
     shares = weights or dict.fromkeys(tasks, 1.0)
-    rows = [_task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
+    rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
+    model = fit_rows(rows, options)
+    return replace(model, intervals=_bootstrap(rows, model, options, generator, description))
+
+
+def fit_rows(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
+    """Learn from the words of one or more tasks, without intervals."""
     model = _fit(rows, options)
-    return replace(
-        model,
-        calibration=_calibrate(rows, model, options),
-        intervals=_bootstrap(rows, model, options, generator, description),
-    )
+    return replace(model, calibration=_calibrate(rows, model, options))
 
 
-def _task_rows(
+def task_rows(
     name: str, task: Sequence[MarkedText], options: ConsensusParams, share: float, generator: np.random.Generator
-) -> _Rows:
-    """Features of a task's words, then those of its copies."""
+) -> TaskRows:
+    """Features of a task's words, then those of its copies, whose missing signals `generator` draws.
+
+    Raises DataError where all words are marked, or none is.
+    """
     x, y, text, copied = [], [], [], []
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
@@ -205,7 +210,7 @@ def _task_rows(
     if options.copies:
         weight *= np.where(copies, options.copies_share / options.copies, 1 - options.copies_share)
     weight *= share * options.words_per_task / weight.sum()
-    return _Rows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
+    return TaskRows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
 
 
 def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
@@ -219,7 +224,7 @@ def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.rando
     return replace(text, scores=scores)
 
 
-def _fit(rows: Sequence[_Rows], options: ConsensusParams) -> WordModel:
+def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     plain = np.concatenate([row.x[~row.copied] for row in rows])
     weight = np.concatenate([row.weight[~row.copied] for row in rows])
     mean = np.average(plain, axis=0, weights=weight)
@@ -233,7 +238,7 @@ def _fit(rows: Sequence[_Rows], options: ConsensusParams) -> WordModel:
     )
 
 
-def _pooled(rows: Sequence[_Rows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
     return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
 
 
@@ -245,7 +250,7 @@ def _regression(options: ConsensusParams) -> Any:
     return LogisticRegression(C=options.c, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True)
 
 
-def _calibrate(rows: Sequence[_Rows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
+def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
     """Slope and offset that make probabilities of logits (Platt, 1999), tasks weighing as in training.
 
     The logits of a task are those of a model that has not seen it, where there are two tasks or more.
@@ -283,7 +288,7 @@ def _platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[flo
 
 
 def _bootstrap(
-    rows: Sequence[_Rows],
+    rows: Sequence[TaskRows],
     model: WordModel,
     options: ConsensusParams,
     generator: np.random.Generator,

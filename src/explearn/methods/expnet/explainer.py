@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.method_info import About
@@ -25,7 +26,7 @@ from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
-from explearn.methods.expnet.targets import Lesson, curriculum_for, splits_to_learn_from
+from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, splits_to_learn_from
 from explearn.methods.expnet.words import (
     Input,
     Pooled,
@@ -100,12 +101,31 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         source = found[splits[0]][0]
         if any(other["attended"] != source["attended"] for other, _ in found.values()):
             raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
-        inputs = wanted_inputs(source, self.options.layers, self.options.attention)
+        wanted_inputs(source, self.options.layers, self.options.attention)  # a layer that is not there: say so at once
         taught = curriculum_for(task, self.options, self.seed)
         features = chain.from_iterable(rows for _, rows in found.values())
+        return self.fit_curriculum(taught, features, source, task.device, description)
+
+    def fit_curriculum(
+        self,
+        taught: Curriculum,
+        features: Iterable[ExampleFeatures],
+        source: Mapping[str, Any],
+        device: torch.device | None = None,
+        description: str | None = None,
+    ) -> Self:
+        """Train on lessons.
+
+        Args:
+            taught: what to learn. features: of the texts of its lessons, others among them. source: what they were
+                taken from. device: as of `fit_words`.
+
+        Raises as `fit` does.
+        """
+        inputs = wanted_inputs(source, self.options.layers, self.options.attention)
         words = training_words(features, source, inputs, taught.lessons)
         self.calibration = taught.calibration
-        return self.fit_words(words, inputs, source, taught.trained_on, task.device, description)
+        return self.fit_words(words, inputs, source, taught.trained_on, device, description)
 
     def fit_words(
         self,
@@ -178,6 +198,26 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         # One more entry, which -1 reads: what is of no word has score 0.
         scores = torch.cat([found, found.new_zeros(1)])[torch.from_numpy(pooled.of).to(found.device)]
         return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
+
+    def score_features(self, features: ExampleFeatures, source: Mapping[str, Any], words: int) -> NDArray[np.float32]:
+        """Scores of a text's words from its stored features, (words,).
+
+        Those of `explain`, but that stored attention is rounded to float16.
+
+        Args:
+            features: of the classifier it was trained for. source: what they were taken from. words: of the text.
+        """
+        assert self.student is not None
+        pooled = pool_words(torch.from_numpy(features.attention), features.word_ids.astype(np.int64))
+        columns = columns_of(self.inputs, source["attended"], source["heads"])
+        inputs = log_attention(_take(pooled.values, columns))
+        slope, offset = self.calibration
+        with torch.inference_mode():
+            found = (slope * self.student(inputs, torch.zeros(len(inputs))) + offset).sigmoid()
+        # As in `explain`, words that the classifier did not read have the lowest score.
+        scores = np.full(words, found.min().item() if len(found) else 0.0, dtype=np.float32)
+        scores[pooled.owners] = found.numpy()
+        return scores
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

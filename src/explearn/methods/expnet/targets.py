@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
+from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.task_data import TaskData
-from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
+from explearn.methods.consensus.marked import marked_texts, source_weights
+from explearn.methods.consensus.model import MarkedText, TaskRows, WordModel, fit_rows, task_rows
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.consensus.sources import marked_texts, source_weights
+from explearn.methods.consensus.word_features import word_matrix
 from explearn.methods.expnet.params import ExpNetParams
 
 PSEUDO_SPLITS = ("train", "validation")
@@ -59,7 +62,13 @@ class Curriculum:
     calibration: tuple[float, float] = (1.0, 0.0)
 
 
-def curriculum_for(task: TaskData, options: ExpNetParams, seed: int) -> Curriculum:
+def curriculum_for(
+    task: TaskData,
+    options: ExpNetParams,
+    seed: int,
+    sources: Sources | None = None,
+    chosen: Collection[str] | None = None,
+) -> Curriculum:
     """What to learn from, as option `protocol` says.
 
     few_shot gives n marked texts, drawn by seed, s = n / (n + pseudo_weight) of the weight, and the consensus on the
@@ -68,22 +77,31 @@ def curriculum_for(task: TaskData, options: ExpNetParams, seed: int) -> Curricul
     Targets of people are as rare as marks are, so that the logits need no calibration. Those of the consensus are not:
     calibration is the consensus's, and of few_shot as far between the two as the weight s.
 
+    Args:
+        sources: what the consensus learns from besides the task's own marks (default: read now, by `seed`).
+        chosen: few_shot: ids of the marked texts (default: `options.marks` of them, drawn by seed).
+
     Raises as `ExpNet.fit` does.
     """
     if options.protocol == "in_domain":
         return Curriculum(marked_lessons(task), [task.name])
     if options.protocol == "universal":
-        rest, model, names = _consensus(task, options, seed, {})
+        sources = sources or read_sources(task, options.protocol, seed)
+        rest, model, names = _consensus(task, options, sources, {})
         return Curriculum(rest, names, model.calibration)
     marked = marked_lessons(task)
-    if options.marks >= len(marked):
-        return Curriculum(marked, [task.name])
-    drawn = np.random.default_rng(seed).choice(len(marked), options.marks, replace=False)
-    ids = list(marked)
-    chosen = {ids[i]: marked[ids[i]] for i in sorted(drawn)}
-    share = options.marks / (options.marks + options.pseudo_weight)
-    rest, model, names = _consensus(task, options, seed, chosen)
-    lessons = {key: replace(lesson, weight=share / len(chosen)) for key, lesson in chosen.items()}
+    if chosen is None:
+        if options.marks >= len(marked):
+            return Curriculum(marked, [task.name])
+        ids = list(marked)
+        chosen = {ids[i] for i in np.random.default_rng(seed).choice(len(ids), options.marks, replace=False)}
+    own = {key: lesson for key, lesson in marked.items() if key in chosen}
+    if not own:
+        raise DataError(f"task {task.name!r}: none of the texts chosen has marks and a right prediction; expected one")
+    share = len(own) / (len(own) + options.pseudo_weight)
+    sources = sources or read_sources(task, options.protocol, seed)
+    rest, model, names = _consensus(task, options, sources, own)
+    lessons = {key: replace(lesson, weight=share / len(own)) for key, lesson in own.items()}
     lessons |= {key: replace(lesson, weight=(1 - share) / len(rest)) for key, lesson in rest.items()}
     slope, offset = model.calibration
     return Curriculum(lessons, [*names, task.name], ((1 - share) * slope + share, (1 - share) * offset))
@@ -110,38 +128,77 @@ def marked_lessons(task: TaskData) -> dict[str, Lesson]:
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """What the consensus learns from besides a task's own marks, and the task's texts that it is to mark.
+
+    names, rows: of the other tasks. texts: of PSEUDO_SPLITS. features: of each of them, (words, F). generator: draws
+    which signals are missing in copies of the task's own marked texts.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[TaskRows]
+    texts: Sequence[WordSignals]
+    features: Sequence[NDArray[np.float64]]
+    generator: np.random.Generator
+
+    def consensus(self, task: TaskData, options: ExpNetParams, marked: Collection[str]) -> WordModel:
+        """The consensus of the other tasks' marks and those of some texts of the task's own, by their ids.
+
+        The task's own count as one more task that weighs n / marks_of_a_task.
+        """
+        own = [MarkedText(one, task.gold[one.example_id]) for one in self.texts if one.example_id in marked]
+        rows = list(self.rows)
+        # Texts that are marked whole have nothing to tell words apart by.
+        if {mark for text in own for mark in text.mask} == {False, True}:
+            share = len(own) / options.marks_of_a_task
+            rows.append(task_rows(task.name, own, LEARNED_FROM, share, deepcopy(self.generator)))
+        return fit_rows(rows, LEARNED_FROM)
+
+
+LEARNED_FROM = ConsensusParams(bootstrap=0)
+"""Options of the consensus that marks texts."""
+
+
+def read_sources(task: TaskData, protocol: str, seed: int) -> Sources:
+    """Read what the consensus learns from. The seed decides which signals are missing in copies of texts.
+
+    Raises ParamsError where no other task has marks.
+    """
+    found = {other.name: texts for other in task.others if (texts := marked_texts(other))}
+    if not found:
+        raise ParamsError(
+            f"{protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
+            "right; add one to tasks, or use in_domain"
+        )
+    shares, generator = source_weights(task, found), np.random.default_rng(seed)
+    rows = [task_rows(name, texts, LEARNED_FROM, shares[name], generator) for name, texts in found.items()]
+    own = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
+    features = [word_matrix(one, LEARNED_FROM.signals, LEARNED_FROM.word_features) for one in own]
+    return Sources(list(found), rows, own, features, generator)
+
+
 def _consensus(
-    task: TaskData, options: ExpNetParams, seed: int, marked: Mapping[str, Lesson]
+    task: TaskData, options: ExpNetParams, sources: Sources, marked: Mapping[str, Lesson]
 ) -> tuple[dict[str, Lesson], WordModel, list[str]]:
-    """What the consensus of signals, learned from the other tasks' marks, says of the task's texts.
+    """What the consensus of signals says of the task's texts.
 
     Args:
-        marked: texts of the task whose marks are known. The consensus learns from them, too, as from one more task that
-            weighs n / marks_of_a_task, and they get no lesson here.
+        sources: what it learns from.
+        marked: texts of the task whose marks are known. The consensus learns from them, too, and they get no lesson
+            here.
 
     Returns example id -> lesson, the consensus, and the names of the other tasks. No other mark of the task plays a
     part.
     """
-    sources = {other.name: texts for other in task.others if (texts := marked_texts(other))}
-    if not sources:
-        raise ParamsError(
-            f"{options.protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
-            "right; add one to tasks, or use in_domain"
-        )
-    others, weights = list(sources), source_weights(task, sources)
-    rows = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
-    own = [MarkedText(one, task.gold[one.example_id]) for one in rows if one.example_id in marked]
-    # Texts that are marked whole have nothing to tell words apart by.
-    if {mark for text in own for mark in text.mask} == {False, True}:
-        sources[task.name], weights[task.name] = own, len(own) / options.marks_of_a_task
-    model = fit_model(sources, ConsensusParams(bootstrap=0), seed, weights=weights)
+    model = sources.consensus(task, options, marked)
     lessons = {}
-    for signals in rows:
+    for signals, features in zip(sources.texts, sources.features, strict=True):
         if signals.example_id in marked or not signals.read.any():
             continue
         targets = np.zeros(len(signals.words))
-        targets[signals.read] = soft_targets(model.logits(model.features(signals)))[signals.read]
+        targets[signals.read] = soft_targets(model.logits(features))[signals.read]
         lessons[signals.example_id] = Lesson(targets)
     if not lessons:
         raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")
-    return lessons, model, others
+    return lessons, model, list(sources.names)

@@ -24,6 +24,7 @@ from explearn.core.sections import (
     AttendParams,
     AttributeParams,
     BaselineParams,
+    CurveParams,
     DistilParams,
     EvaluateParams,
     EvidenceParams,
@@ -90,6 +91,7 @@ class Params(ModelParams):
     sanity: SanityParams = SanityParams()
     evidence: dict[str, EvidenceParams] = Field(default_factory=dict)
     """Evidence pages: name -> what is required of the run."""
+    curve: CurveParams = CurveParams()
     report: ReportParams = ReportParams()
 
     @classmethod
@@ -220,6 +222,22 @@ class Params(ModelParams):
         for name in self.sanity.methods or ():
             if name not in self.methods:
                 raise ValueError(str(UnknownNameError("method under sanity.methods", name, self.methods)))
+        return self
+
+    @model_validator(mode="after")
+    def _curve_has_tasks(self) -> Self:
+        _check_once("curve.tasks", self.curve.tasks)
+        for task in self.curve.tasks:
+            if task not in self.tasks:
+                raise ValueError(str(UnknownNameError("task under curve.tasks", task, self.tasks)))
+        if self.curve.tasks and len(self.tasks) < 2:
+            raise ValueError(
+                f"curve.tasks: {self.curve.tasks[0]!r} starts from the other tasks' marks, but there is one task; "
+                "add another"
+            )
+        marks = self.curve.marks
+        if marks != sorted(set(marks)):
+            raise ValueError(f"curve.marks: got {marks}; expected rising numbers")
         return self
 
     def _check_teacher(self, where: str, teacher: str) -> None:

@@ -94,7 +94,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / "transfer" / f"{explainer}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: agreement, classifier, explanations, comparisons or sanity."""
+        """JSON of a kind: agreement, classifier, explanations, comparisons, sanity or curve."""
         return self.root / "reports" / "metrics" / kind / f"{task}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
@@ -102,7 +102,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / kind / f"{task}.parquet"
 
     def plot(self, kind: str, task: str) -> Path:
-        """CSV of a kind: finetune (training curve), f1, auroc or faithfulness."""
+        """CSV of a kind: finetune (training curve), f1, auroc, faithfulness or curve."""
         return self.root / "reports" / "plots" / kind / f"{task}.csv"
 
     @property

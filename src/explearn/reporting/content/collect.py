@@ -57,6 +57,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         sanity=read_json(workspace.metrics("sanity", task)),
         heatmaps=shown[: params.report.heatmaps],
         own_models=_own_models(workspace, params, task),
+        curve=read_json(workspace.metrics("curve", task)) if task in params.curve.tasks else {},
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
 

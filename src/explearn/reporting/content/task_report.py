@@ -89,6 +89,7 @@ class TaskReport:
         own_models: explainer -> what the stage evaluate found on the classifier that it trained for itself: criteria,
             epochs (how many were run), best_epoch (the one that was kept; 0 where none was better than the start),
             coefficients (of heads, and of layers where it has some), classifier and methods (as above).
+        curve: what the stage marks-curve found (`explearn.metrics.marks_curve`); empty where it did not run.
         notes: method -> its notes (`Explainer.notes`), for methods that have some.
     """
 
@@ -108,6 +109,7 @@ class TaskReport:
     sanity: Mapping[str, Any] = field(default_factory=dict)
     heatmaps: Sequence[ExampleReport] = field(default_factory=list)
     own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    curve: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

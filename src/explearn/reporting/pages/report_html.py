@@ -18,6 +18,7 @@ from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, Row, Table, leaderboard, used_marks
+from explearn.reporting.content.curves import CURVES_INTRODUCTION, curve_block, curve_sentences, with_curve
 from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
 from explearn.reporting.content.heading import heading
@@ -114,7 +115,9 @@ def render_html(
     unmarked = all(has_no_marks(task) for task in tasks)
     shown = [figure for figure in FIGURES if not (unmarked and figure[0] in OF_MARKS)]
     shown += [COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else []
-    blocks = [*transfer_blocks(transfers), *(block for task in tasks for block in sections.blocks(task))]
+    curves = curve_block(tasks) if with_curve(tasks) else None
+    of_tasks = [block for task in tasks for block in sections.blocks(task)]
+    blocks = [*([curves] if curves else []), *transfer_blocks(transfers), *of_tasks]
     names = {block.figure for block in blocks if block.figure}
     papers = side_by_side(params, tasks)
     title, subtitle = heading(params, tasks)
@@ -129,6 +132,9 @@ def render_html(
         method_names=methods,
         transfers=transfer_blocks(transfers),
         transfer_introduction=TRANSFER_INTRODUCTION,
+        curves=curves,
+        curves_introduction=CURVES_INTRODUCTION,
+        curve_sentences=curve_sentences(tasks),
         marks=used_marks(methods),
         leader_headings=LEADER_HEADINGS,
         leader_explanation=Markdown(f"{LEADER_EXPLANATION} {TIME_EXPLANATION}"),

@@ -1,4 +1,4 @@
-"""What a consensus learns from: the marked texts of tasks, and how much each task counts."""
+"""The marked texts that a consensus learns from. What computes signals is not needed to read them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,47 @@
+"""`explearn annotate next`: which texts to mark next, and what their marks would bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from explearn.annotation.people.sheets import SheetRow, write_sheet
+from explearn.core.compute import ComputeOptions
+from explearn.metrics.marks_curve import next_marks
+from explearn.pipeline.base.params import load_params
+from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.next_texts import Proposal, propose
+from explearn.pipeline.rationalise import read_task_marks
+
+SHOWN_WORDS = 14
+"""Words of each text that are printed; the sheet has them all."""
+
+
+def next_texts(task: str, count: int, out: Path | None, split: str | None, params_file: Path) -> None:
+    params, workspace = load_params(params_file), Workspace()
+    marks = read_task_marks(params.check_task(task), params, workspace)
+    found = propose(workspace, params, task, count, split, marks.marked, ComputeOptions(), params.seed)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"{len(found.texts):,} of {found.candidates:,} unmarked texts, by the consensus of "
+        f"{escape(', '.join(found.trained_on))} and {found.marked:,} marked texts of {escape(task)}"
+    )
+    for text in found.texts:
+        words = text.example.all_words
+        shown = " ".join(words[:SHOWN_WORDS]) + (" …" if len(words) > SHOWN_WORDS else "")
+        console.print(f"{text.doubt:.2f}  [bold]{escape(text.example.id)}[/bold]  {escape(shown)}")
+    if out is not None:
+        rows = [SheetRow(text.example, (False,) * len(text.example.all_words)) for text in found.texts]
+        write_sheet(out, "mark", f"Mark {task}", rows)
+        console.print(
+            f"{escape(str(out))}: {len(rows):,} texts to mark; `explearn annotate import` brings the marks back"
+        )
+    console.print(escape(_outlook(found, task, len(found.texts))))
+
+
+def _outlook(found: Proposal, task: str, more: int) -> str:
+    if found.curve is None:
+        return f"What more marks bring is not measured for {task}: `python stages/marks_curve.py --task {task}` does."
+    return next_marks(found.curve, min(found.marked, int(found.curve["points"][-1]["marks"])), more)
