@@ -282,3 +282,10 @@ class TestOptionsOf:
     def test_of_no_method(self, params: Params) -> None:
         with pytest.raises(UnknownNameError, match="unknown explainer 'expnt'; did you mean expnet"):
             params.options_of("expnt")
+
+
+def test_a_section_of_a_built_in_variant_keeps_what_it_stands_for(tmp_path: Path) -> None:
+    found = load(tmp_path, {**LEAST, "expnet_in_domain": {"epochs": 3}})
+    assert found.options_of("expnet_in_domain") == {
+        **found.options_of("expnet"), **WITH_MARKS, "protocol": "in_domain", "epochs": 3,
+    }  # fmt: skip

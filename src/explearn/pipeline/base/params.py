@@ -96,7 +96,14 @@ class Params(ModelParams):
 
     @classmethod
     def of(cls, values: Any) -> Params:
-        """Check values as of params.yaml. Raises pydantic's ValidationError."""
+        """Check values as of params.yaml. Raises pydantic's ValidationError.
+
+        A section of a built-in variant keeps what the variant stands for where it does not say otherwise.
+        """
+        if isinstance(values, Mapping):
+            stands_for = {name: defaults for name, (_, defaults) in learned_sections().items() if name in values}
+            sections = {name: values[name] for name in stands_for if isinstance(values[name], Mapping)}
+            values = {**values, **{name: {**stands_for[name], **given} for name, given in sections.items()}}
         return with_sections(cls).model_validate(values)
 
     @field_validator("explainers", mode="before")
