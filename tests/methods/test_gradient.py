@@ -465,19 +465,19 @@ class TestBaselines:
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "least"),
+    ("name", "option", "range"),
     [
-        ("integrated_gradients", "steps", 1),
-        ("sequential_ig", "steps", 1),
-        ("gradient_shap", "samples", 1),
-        ("gradient_shap", "seed", 0),
-        ("deep_shap", "references", 1),
-        ("deep_shap", "seed", 0),
+        ("integrated_gradients", "steps", "of at least 1"),
+        ("sequential_ig", "steps", "of at least 1"),
+        ("gradient_shap", "samples", "of at least 1"),
+        ("gradient_shap", "seed", "from 0 to 4294967295"),
+        ("deep_shap", "references", "of at least 1"),
+        ("deep_shap", "seed", "from 0 to 4294967295"),
     ],
 )
 @pytest.mark.parametrize("value", [-1, 2.5, "3", True])
-def test_counts_are_whole_numbers(name: str, option: str, least: int, value: Any) -> None:
-    with pytest.raises(ParamsError, match=f"{option}: got {value!r}; expected a whole number of at least {least}"):
+def test_counts_are_whole_numbers(name: str, option: str, range: str, value: Any) -> None:
+    with pytest.raises(ParamsError, match=f"{option}: got {value!r}; expected a whole number {range}"):
         explearn.get_explainer(name, **{option: value})
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-NAMES = ("INDEX", "TABLE", "ROSTER")
+NAMES = ("INDEX", "TABLE", "ROSTER", "ROSTERS")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,9 @@ def make(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     copies = {name: tmp_path / getattr(script, name).name for name in NAMES}
     for name, path in copies.items():
         shutil.copy(getattr(script, name), path)
+    for name in script.PACKAGED:
+        shutil.copy(script.ROSTER.with_stem(name), tmp_path)
+    for name, path in copies.items():
         monkeypatch.setattr(script, name, path)
     monkeypatch.setattr(script, "ROOT", tmp_path)
 
@@ -51,7 +54,13 @@ def test_what_is_committed_is_fresh(script: ModuleType, make: Callable[..., dict
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"), [("INDEX", "one forward pass"), ("TABLE", "| decompx |"), ("ROSTER", "    decompx: {}")]
+    ("name", "changed"),
+    [
+        ("INDEX", "one forward pass"),
+        ("TABLE", "| decompx |"),
+        ("ROSTER", "    decompx: {}"),
+        ("ROSTERS", '"decompx": {}'),
+    ],
 )
 def test_what_is_stale_is_named_and_mended(
     make: Callable[..., dict[str, Path]], name: str, changed: str, capsys: pytest.CaptureFixture[str]

@@ -172,7 +172,8 @@ class TestVariants:
         start = names.index("expnet")
         assert names[start : start + 4] == ["expnet", "expnet_few_shot", "expnet_in_domain", "expnet_paper"]
         info = explearn.get_info("expnet_in_domain")
-        assert (info.of, dict(info.defaults)) == ("expnet", {"protocol": "in_domain"})
+        defaults = {"protocol": "in_domain", "context": 1, "input_dropout": 0.3, "dropout": 0.5}
+        assert (info.of, dict(info.defaults)) == ("expnet", defaults)
         assert info.summary == "ExpNet trained on the task's own rationales."
         assert explearn.get_info("expnet").of is None and not explearn.get_info("expnet").defaults
 
@@ -203,9 +204,10 @@ class TestVariants:
             explearn.get_info("first")
 
     def test_a_run_may_say_another_thing_of_a_built_in_one(self) -> None:
-        set_variants({"expnet_in_domain": {"of": "expnet", "protocol": "in_domain"}})
+        defaults = dict(explearn.get_info("expnet_in_domain").defaults)
+        set_variants({"expnet_in_domain": {"of": "expnet", **defaults}})
         assert explearn.get_info("expnet_in_domain").summary == "ExpNet trained on the task's own rationales."
-        set_variants({"expnet_in_domain": {"of": "expnet", "protocol": "in_domain", "hidden": 8}})
+        set_variants({"expnet_in_domain": {"of": "expnet", **defaults, "hidden": 8}})
         assert explearn.get_info("expnet_in_domain").defaults["hidden"] == 8
         assert explearn.list_explainers().count("expnet_in_domain") == 1
 

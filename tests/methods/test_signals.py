@@ -198,7 +198,8 @@ class TestFeatures:
 
     def test_nothing_read_is_neutral(self) -> None:
         found = word_matrix(text(), word_features=False)
-        assert found.tolist() == [[0, 0.5] * len(SIGNALS) + [0.5]] * 4
+        # Of each signal z, rank and share, then the mean rank, then rank and z of four neighbours.
+        assert found.tolist() == [[0, 0.5, 0] * len(SIGNALS) + [0.5] + [0] * 8] * 4
 
     def test_the_words_themselves(self) -> None:
         given = text(gae=[1, 2, 3, 4])
@@ -214,5 +215,6 @@ class TestFeatures:
         for words in (True, False):
             chosen = ("gae", "cat")
             names = feature_names(chosen, words)
-            assert names[:5] == ("gae_z", "gae_rank", "cat_z", "cat_rank", "mean_rank")
+            assert names[:7] == ("gae_z", "gae_rank", "gae_share", "cat_z", "cat_rank", "cat_share", "mean_rank")
+            assert names[7:11] == ("rank_before_1", "z_before_1", "rank_after_1", "z_after_1")
             assert word_matrix(text(gae=[1, 2, 3, 4]), chosen, words).shape == (4, len(names))

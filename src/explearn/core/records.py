@@ -159,6 +159,16 @@ class Rationale:
             raise DataError(f"field 'annotator': got {self.annotator!r}; expected valid Unicode")
 
 
+def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
+    """Word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
+    read = ~np.isnan(scores)
+    if read.all():
+        return scores
+    if value is None:
+        value = float(np.nextafter(scores[read].min(), np.float32(-np.inf))) if read.any() else 0.0
+    return np.where(read, scores, np.float32(value))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribution:
     """Word scores of one text for one target class; larger means more evidence for the target.
@@ -222,12 +232,7 @@ class Attribution:
             value: that number; None: one just below the lowest score of the text, so that such words come last (0 where
                 no word has a score).
         """
-        read = self.read
-        if read.all():
-            return self.scores
-        if value is None:
-            value = float(np.nextafter(self.scores[read].min(), np.float32(-np.inf))) if read.any() else 0.0
-        return np.where(read, self.scores, np.float32(value))
+        return filled(self.scores, value)
 
     def to_record(self) -> dict[str, object]:
         """Plain Python values, for JSON; None for the score of a word that has none."""

@@ -238,7 +238,8 @@ def _disentangled(encoder: Any, layer: Any, block: Block) -> Block:
         raise AttributeError("a convolution follows its first layer")
     own = layer.attention.self
     terms = 1 + sum(kind in own.pos_att_type for kind in ("c2p", "p2c"))
-    scale = (own.attention_head_size * terms) ** -0.5
+    # transformers takes the root in float32 whatever the precision of the weights; so must what follows its sums.
+    scale = 1 / torch.tensor(own.attention_head_size * terms, dtype=torch.float32).sqrt().item()
     if not own.relative_attention:
         return replace(block, scale=scale)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.records import Example
+from explearn.core.records import Example, filled
 from explearn.introspection.representations import aggregate_states
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.lessons import combined
@@ -176,7 +176,7 @@ def _student_side(student: L2E, classifier: Classifier, texts: Texts) -> Explain
     levels_of = None
     if student.options.formulation == "labelling":
         levels_of = student.word_levels(texts.encodings, texts.targets, *where)
-    return Explained([np.asarray(of_text, dtype=np.float64) for of_text in scores], levels_of)
+    return Explained([np.asarray(filled(of_text), dtype=np.float64) for of_text in scores], levels_of)
 
 
 def _teacher_side(

@@ -365,8 +365,11 @@ class TestExplaining:
         classifier = tiny.classifier("bert")
         l2e = quick(classifier)
         long = " ".join(["fox"] * 60)
-        for attribution in l2e.explain(classifier, [long, "fox \u200b dog"]):
-            assert np.isfinite(attribution.scores).all()
+        cut, gap = l2e.explain(classifier, [long, "fox \u200b dog"])
+        assert cut.read.tolist() == [True] * len(cut.tokens) + [False] * (60 - len(cut.tokens))
+        assert gap.read.tolist() == [True, False, True]
+        for attribution in (cut, gap):
+            assert np.isfinite(attribution.scores[attribution.read]).all()
             assert len(attribution.scores) == len(attribution.words)
 
     def test_another_classifier_is_refused(self) -> None:

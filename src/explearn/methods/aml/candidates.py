@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.records import filled
 from explearn.data.alignment import aggregate
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import as_sub_tokens
@@ -46,10 +47,14 @@ def exchanged(
     text = as_sub_tokens(encoding) if by_sub_token else encoding
     owners = np.array(text.word_ids)
     values, _ = aggregate(scores, text.word_ids, int(owners.max()) + 1 if by_sub_token else len(text.words), "max")
-    places = [0, *sorted(set(cuts)), len(values)]
+    # Words that were not read have no score to exchange.
+    known = len(values) - int(np.isnan(values).sum())
+    places = [0, *(cut for cut in sorted(set(cuts)) if cut < known), known]
+    if len(places) == 2:
+        return scores
     found = scores.copy()
     for _ in range(draws.integers(1, 3)):
-        order = ranking(values)
+        order = ranking(filled(values))[:known]
         place = int(draws.integers(1, len(places) - 1))
         near = draws.random() < 0.5
         highest, lowest = (places[place - 1], places[place + 1]) if near else (0, len(order))
@@ -79,12 +84,11 @@ def arranged(
     owners = np.array(text.word_ids)
     units = int(owners.max()) + 1 if by_sub_token else len(text.words)
     values, _ = aggregate(scores, text.word_ids, units, "max")
-    order = ranking(values)
+    # Words that were not read come last in every set, and have no score to deal out.
+    order = ranking(filled(values))[: len(values) - int(np.isnan(values).sum())]
     layers = [next((layer for layer, top in enumerate(tops) if unit in top), len(tops)) for unit in order.tolist()]
-    placed = np.empty_like(values)
-    placed[order[np.argsort(layers, kind="stable")]] = values[order]
     found = scores.copy()
-    for unit, value in enumerate(placed):
+    for unit, value in zip(order[np.argsort(layers, kind="stable")], values[order], strict=True):
         found[owners == unit] = value
     return found
 

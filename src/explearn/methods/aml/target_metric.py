@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.records import filled
 from explearn.data.alignment import aggregate
 from explearn.methods.aml.params import Metric
 from explearn.metrics.catalogue import CATALOGUE
@@ -255,6 +256,6 @@ class MapJudge:
 
 
 def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
-    """Words from the best to the worst, each scored by its best piece."""
+    """Words from the best to the worst, each scored by its best piece; those that were not read come last."""
     words, _ = aggregate(scores, encoding.word_ids, len(encoding.words), "max")
-    return [int(word) for word in ranking(words)]
+    return [int(word) for word in ranking(filled(words))]

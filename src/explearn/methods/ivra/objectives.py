@@ -60,13 +60,11 @@ def top_words(r: torch.Tensor, words: Words, percents: Sequence[int]) -> torch.T
     """t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k for each text.
 
     The words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's tokens, then by
-    position; a word without tokens has the least score of the text (`aggregate`). The choice has no gradient;
-    `choice_loss` stands in for it.
+    position; words without tokens come last (`Attribution.filled`). The choice has no gradient; `choice_loss` stands
+    in for it.
     """
-    pooled = words.pool(r.detach())
-    least = pooled.masked_fill(~words.present, float("inf")).amin(1, keepdim=True)
-    beyond = torch.arange(words.most, device=r.device) >= torch.tensor(words.totals, device=r.device)[:, None]
-    scores = torch.where(words.present, pooled, least).masked_fill(beyond, -1.0)
+    # The sort is stable: words without tokens come before the places beyond the text's end.
+    scores = words.pool(r.detach()).masked_fill(~words.present, float("-inf"))
     rank = torch.empty_like(scores, dtype=torch.int64)
     order = scores.argsort(dim=1, descending=True, stable=True)
     rank.scatter_(1, order, torch.arange(words.most, device=r.device).expand_as(order))

@@ -232,7 +232,8 @@ class L2E(LearnedExplainer, BatchExplainer):
             encodings: as `Classifier.encode` gives them. targets: index of the class to explain, for each.
             max_tokens: most sub-tokens a batch, padding included. device: where to compute (default: the CPU).
 
-        Returns one array (words,) a text. Raises ModelError for a student that is not trained.
+        Returns one array (words,) a text, NaN for words without a piece. Raises ModelError for a student that is not
+        trained.
         """
         if self.student is None:
             raise self._untrained()
