@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.explainer import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
@@ -128,13 +129,14 @@ def _consensus(
             f"{options.protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
             "right; add one to tasks, or use in_domain"
         )
+    check_effects(sources, options.aim)
     others, weights = list(sources), source_weights(task, sources)
     rows = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
     own = [MarkedText(one, task.gold[one.example_id]) for one in rows if one.example_id in marked]
-    # Texts that are marked whole have nothing to tell words apart by.
-    if {mark for text in own for mark in text.mask} == {False, True}:
+    # Texts that are marked whole have nothing to tell words apart by, and at aim 1 marks play no part.
+    if options.aim < 1 and {mark for text in own for mark in text.mask} == {False, True}:
         sources[task.name], weights[task.name] = own, len(own) / options.marks_of_a_task
-    model = fit_model(sources, ConsensusParams(bootstrap=0), seed, weights=weights)
+    model = fit_model(sources, ConsensusParams(bootstrap=0, aim=options.aim), seed, weights=weights)
     lessons = {}
     for signals in rows:
         if signals.example_id in marked or not signals.read.any():
