@@ -8,7 +8,7 @@ after the stages prepare, rationalise, finetune, attend and signals, the last wi
 All texts are test texts with marks that the classifier gets right; each method learns from the other tasks' texts, and
 expnet from unmarked texts of the task besides.
 
-Prints, as means over the tasks: AOPC comprehensiveness and AOPC sufficiency over 10, 20 and 50 % of the words (deleted),
+Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
 F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
 `--folder` keeps one JSON file a task; a task with a file there is not run again.
 """
