@@ -29,7 +29,10 @@ SCHEMA = pa.schema(
 
 def write_removal_effects(target: str | os.PathLike[str], effects: Effects, metadata: Mapping[str, Any]) -> None:
     """Write `effects`; `metadata` name the classifier by its fingerprint, the samples and the seed."""
-    columns = [pa.array(list(effects)), pa.array([row.tolist() for row in effects.values()], type=SCHEMA.types[1])]
+    columns = [
+        pa.array(list(effects), type=SCHEMA.types[0]),
+        pa.array([row.tolist() for row in effects.values()], type=SCHEMA.types[1]),
+    ]
     with parquet_writer(target, SCHEMA, {**metadata, "texts": len(effects)}) as writer:
         writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
 

@@ -39,6 +39,8 @@ def removal_effects(
         samples: copies of each text with words left out, the text itself included; equal ones are evaluated once.
         description: what a progress bar should say (default: no bar).
     """
+    if not examples:
+        return {}
     lime = Lime(samples=samples, seed=seed)
     return {
         str(found.example_id): found.scores for found in lime.explain(classifier, examples, description=description)
