@@ -3,6 +3,8 @@
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import atomic_folder
 from explearn.data.choice import texts_to_explain
+from explearn.introspection.word_signals import read_signals
+from explearn.methods.consensus.removal import texts_to_measure, write_effects
 from explearn.methods.consensus.signals import write_signals
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.params import Params
@@ -15,7 +17,8 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     """Explain the predicted class of a task's training and validation texts by many methods at once.
 
     Texts with marks come first, then others, drawn by seed. Writes data/signals/TASK/train.parquet and
-    validation.parquet.
+    validation.parquet; with signals.removal_samples above 0 LIME's scores of the marked texts' words as well, in
+    removal_train.parquet and removal_validation.parquet.
     """
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
@@ -24,6 +27,13 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
         for split in ("train", "validation"):
             chosen = texts_to_explain(workspace.read_examples(task, split), gold, params.signals.max_texts, seed)
             write_signals(folder / f"{split}.parquet", classifier, chosen, description=f"{task}: signals of {split}")
+            if samples := params.signals.removal_samples:
+                found = read_signals(folder / f"{split}.parquet")
+                measured = texts_to_measure(chosen, found, gold, params.signals.removal_texts)
+                said = f"{task}: removal effects of {split}"
+                write_effects(
+                    folder / workspace.removal_effects(task, split).name, classifier, measured, samples, seed, said
+                )
 
 
 if __name__ == "__main__":

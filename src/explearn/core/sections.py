@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from explearn.core.errors import ParamsError
 from explearn.core.records import RationaleKind, Split
@@ -261,6 +261,17 @@ class SignalsParams(Section):
 
     max_texts: PositiveInt | None = 400
     """Most texts a split; those with a rationale come first, then others by seed."""
+    removal_samples: Annotated[int, Field(ge=0)] = 0
+    """Samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: not computed."""
+    removal_texts: PositiveInt = 300
+    """Most marked texts a split whose words LIME scores."""
+
+    @field_validator("removal_samples")
+    @classmethod
+    def _enough_samples(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("expected 0, or 2 or more: the first sample is the text itself")
+        return value
 
 
 class CurveParams(Section):

@@ -54,6 +54,8 @@ class WordSignals:
         scores: float32, (words, len(SIGNALS)). The column of a signal that was not asked for, or that the classifier's
             architecture lacks, is NaN, and so is the row of a word that the classifier did not read.
         target: name of the class that the signals explain; empty: the predicted one.
+        removal: LIME's scores of the words for the predicted class, float32, (words,); None where not measured. They
+            have a file of their own (`explearn.introspection.removal_effects`).
     """
 
     example_id: str
@@ -62,6 +64,7 @@ class WordSignals:
     probability: float
     scores: NDArray[np.float32]
     target: str = ""
+    removal: NDArray[np.float32] | None = None
 
     @property
     def read(self) -> NDArray[np.bool_]:

@@ -18,7 +18,8 @@ from explearn.core.seeds import seed_everything
 from explearn.core.storage import read_json
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
 from explearn.introspection.refusal import check_refusal
-from explearn.introspection.word_signals import WordSignals, read_signals
+from explearn.introspection.removal_effects import read_removal_effects, with_effects
+from explearn.introspection.word_signals import WordSignals, read_signals, read_signals_metadata
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.task_data import Lessons
@@ -97,7 +98,12 @@ class WorkspaceTask:
         return read_feature_metadata(path), read_features(path, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        return read_signals(self.workspace.signals(self.name) / f"{split}.parquet")
+        path = self.workspace.signals(self.name) / f"{split}.parquet"
+        effects = self.workspace.removal_effects(self.name, split)
+        if not effects.exists():
+            return read_signals(path)
+        classifier = str(read_signals_metadata(path)["classifier"])
+        return with_effects(read_signals(path), read_removal_effects(effects, classifier))
 
     def lessons(self, teacher: str) -> Lessons:
         # What reads them imports scipy's statistics, which takes its time and few methods need.

@@ -12,9 +12,11 @@ from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.core.sections import members
 from explearn.introspection.features import ExampleFeatures, Layers, compute_features, feature_source
+from explearn.introspection.removal_effects import with_effects
 from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData
+from explearn.methods.consensus.removal import removal_effects, texts_to_measure
 from explearn.methods.consensus.signals import compute_signals
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import load_encoder
@@ -48,7 +50,8 @@ class ListedTask:
         skill: Matthews correlation of the classifier's predictions with the labels of texts that it was not trained on;
             consensus weighs the other tasks by it (default: all the same).
         layers: whose attention features are taken (default: all); negative counts from the end.
-        seed: of teachers that draw at random.
+        removal_samples: samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: none.
+        seed: of teachers and of those samples.
         search_file: where a search for options keeps its trials.
 
     Raises DataError for a text that is neither an example nor a pair.
@@ -72,13 +75,14 @@ class ListedTask:
         balanced: bool = True,
         skill: float | None = None,
         layers: Layers = "all",
+        removal_samples: int = 0,
         seed: int = 13,
         search_file: Path | None = None,
     ) -> None:
         self.classifier, self.name = classifier, name
         self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
-        self.skill = skill
+        self.skill, self.removal_samples = skill, removal_samples
         self._lessons, self._teachers = dict(lessons or {}), dict(teachers or {})
         self._untrained_encoder, self._layers, self._seed, self._search_file = (
             untrained_encoder,
@@ -131,7 +135,11 @@ class ListedTask:
         return source, compute_features(self.classifier, self.examples(split), self._layers, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        return compute_signals(self.classifier, self.examples(split))
+        found = compute_signals(self.classifier, self.examples(split))
+        if not self.removal_samples:
+            return found
+        measured = texts_to_measure(self.examples(split), found, self.gold, len(found))
+        return with_effects(found, removal_effects(self.classifier, measured, self.removal_samples, self._seed))
 
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:

@@ -17,6 +17,7 @@ from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
@@ -72,8 +73,16 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     @property
     def model(self) -> WordModel:
-        """What was learned, or what comes with the package. Raises ModelError where that is damaged."""
+        """What was learned, or what comes with the package.
+
+        Raises ModelError where that is damaged, ParamsError for an `aim` that it was not trained for.
+        """
         if self._model is None:
+            if self.options.aim:
+                raise ParamsError(
+                    f"aim: got {self.options.aim:g}; the weights that come with the package aim at people's marks "
+                    "(0); train a consensus, or set aim to 0"
+                )
             self._model, self._record = shipped(self.options.word_features)
         return self._model
 
@@ -88,8 +97,9 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
         """Learn from the marks of the other tasks, of texts that their classifiers get right.
 
-        Raises ParamsError where there is no other task, DataError where none of them has marks that can be learned
-        from, the marks of one are all of one class, or there is no signal at all.
+        Raises ParamsError where there is no other task, or one without removal effects at an `aim` above 0, DataError
+        where none of them has marks that can be learned from, the marks of one are all of one class, or there is no
+        signal at all.
         """
         if not task.others:
             raise ParamsError(
@@ -112,8 +122,10 @@ class Consensus(LearnedExplainer, BatchExplainer):
     ) -> Self:
         """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
 
-        Raises DataError where the marks of a task are all of one class, or there is no signal at all.
+        Raises DataError where the marks of a task are all of one class, or there is no signal at all, and ParamsError
+        where a task has no removal effects at an `aim` above 0.
         """
+        check_effects(tasks, self.options.aim)
         columns = [SIGNALS.index(name) for name in self.options.signals]
         if all(np.isnan(text.signals.scores[:, columns]).all() for texts in tasks.values() for text in texts):
             raise DataError(

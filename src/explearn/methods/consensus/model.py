@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
 from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.methods.consensus.aim import mixture, removal_targets
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 
@@ -140,14 +141,18 @@ def _sigmoid(x: Array) -> Array:
 class TaskRows:
     """Training words of one task.
 
-    x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: (words,). copied: bool,
-    (words,), True for words of copies. share: how much the task counts.
+    At an aim above 0 each word may stand here twice, as evidence and as none.
+
+    x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: in training, (words,).
+    natural: in the calibration, classes as frequent as they are, (words,). copied: bool, (words,), True for words of
+    copies. share: how much the task counts.
     """
 
     x: Array
     y: NDArray[np.bool_]
     text: NDArray[np.int64]
     weight: Array
+    natural: Array
     copied: NDArray[np.bool_]
     texts: int
     share: float
@@ -162,7 +167,8 @@ def fit_model(
 ) -> WordModel:
     """Learn from the marks of one or more tasks.
 
-    Marked and other words weigh the same within a task. Words that the classifier did not read are left out.
+    Marked and other words weigh the same within a task. Words that the classifier did not read are left out. At
+    `options.aim` above 0 the texts' removal effects are learned from besides (`aim.mixture`).
 
     Args:
         tasks: the marked texts of each task, by its name.
@@ -190,27 +196,40 @@ def task_rows(
 ) -> TaskRows:
     """Features of a task's words, then those of its copies, whose missing signals `generator` draws.
 
-    Raises DataError where all words are marked, or none is.
+    Raises DataError where all words are marked, or none is, and marks play a part.
     """
-    x, y, text, copied = [], [], [], []
+    x, y, q, text, copied = [], [], [], [], []
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
             read = signals.read
             seen = signals if copy == 0 else _with_missing(signals, options.signals, generator)
             x.append(word_matrix(seen, options.signals, options.word_features)[read])
             y.append(np.asarray(mask, dtype=bool)[read])
+            effects = signals.removal
+            q.append(np.full(int(read.sum()), np.nan) if effects is None else removal_targets(effects[read]))
             text.append(np.full(int(read.sum()), number))
             copied.append(np.full(int(read.sum()), copy > 0))
     marks, copies = np.concatenate(y), np.concatenate(copied)
     density = float(marks.mean()) if len(marks) else 0.0
-    if not 0 < density < 1:
+    if options.aim < 1 and not 0 < density < 1:
         which = "every word is marked" if density else "no word is marked"
         raise DataError(f"task {name!r}: {which} in its {len(task)} texts; expected marked words and others")
-    weight = np.where(marks, 0.5 / density, 0.5 / (1 - density))
+    inputs, numbers = np.concatenate(x), np.concatenate(text)
+    if options.aim:
+        mixed = mixture(marks, np.concatenate(q), options.aim)
+        weight = np.concatenate([mixed.positive, mixed.negative])
+        natural = np.concatenate([mixed.target * mixed.known, (1 - mixed.target) * mixed.known])
+        marks = np.repeat([True, False], len(marks))
+        inputs, numbers, copies = (np.concatenate([part, part]) for part in (inputs, numbers, copies))
+        taught = weight > 0
+        inputs, marks, numbers, copies = inputs[taught], marks[taught], numbers[taught], copies[taught]
+        weight, natural = weight[taught], natural[taught]
+    else:
+        weight, natural = np.where(marks, 0.5 / density, 0.5 / (1 - density)), np.ones(len(marks))
     if options.copies:
         weight *= np.where(copies, options.copies_share / options.copies, 1 - options.copies_share)
     weight *= share * options.words_per_task / weight.sum()
-    return TaskRows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
+    return TaskRows(inputs, marks, numbers, weight, natural, copies, len(task), share)
 
 
 def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
@@ -262,7 +281,7 @@ def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusPar
         plain = ~row.copied
         logits.append(judge.logits(row.x[plain]))
         marks.append(row.y[plain])
-        weights.append(np.full(int(plain.sum()), row.share / plain.sum()))
+        weights.append(row.share * row.natural[plain] / row.natural[plain].sum())
     return _platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weights))
 
 

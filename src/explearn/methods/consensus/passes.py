@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ class Asked:
         return self.attention_gradients or self.state_gradients or self.word_gradients
 
 
-@dataclass(slots=True)
+@dataclass
 class SharedPass:
     """What the passes gave; without graph, in float32 (float64 of a float64 model). What was not asked for is empty.
 
@@ -73,6 +74,14 @@ class SharedPass:
     word_gradients: torch.Tensor | None = None
     relevance: torch.Tensor | None = None
     activated: torch.Tensor | None = None
+
+    @cached_property
+    def head_means(self) -> tuple[torch.Tensor, ...]:
+        """Mean of each of `attentions` over its heads, (b, n, n), of the last layer (b, 1, n).
+
+        Several signals read it, and taking it goes over every attention matrix.
+        """
+        return tuple(attention.mean(1) for attention in self.attentions)
 
 
 @dataclass(slots=True)

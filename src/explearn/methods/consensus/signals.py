@@ -186,7 +186,7 @@ def _cls_rows(passed: SharedPass) -> list[torch.Tensor]:
 
 
 def _rollout(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    return rollout_row([attention.mean(1) for attention in passed.attentions])
+    return rollout_row(passed.head_means)
 
 
 def _cam(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
@@ -209,8 +209,8 @@ def _products(passed: SharedPass) -> list[torch.Tensor]:
 def _attcat(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
     assert passed.last_attention is not None
     real = batch.attention_mask.to(passed.states[0].dtype)
-    attentions = (*passed.attentions[:-1], passed.last_attention)
-    weights = [received_attention(attention.mean(1, keepdim=True), real) for attention in attentions]
+    means = (*passed.head_means[:-1], passed.last_attention.mean(1))
+    weights = [received_attention(mean[:, None], real) for mean in means]
     return torch.stack([p * w for p, w in zip(_products(passed), weights, strict=True)]).sum(0)
 
 

@@ -23,6 +23,9 @@ class ExpNetParams(Section):
     marks_of_a_task: Annotated[float, Field(gt=0)] = 20.0
     """few_shot: marked texts of the task that weigh as much in the consensus's own training as a task whose classifier
     makes no mistake."""
+    aim: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """universal and few_shot: what the consensus aims at, people's marks (0), the model, as removing words finds it
+    (1), or both in this proportion. Above 0 it needs signals.removal_samples."""
     layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
     """Layers whose attention is read, from 0, or from the end when negative."""
     attention: Literal["row_and_column", "row", "column"] = "row_and_column"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from explearn.core.errors import DataError, ParamsError
 from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.task_data import TaskData
+from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, TaskRows, WordModel, fit_rows, task_rows
 from explearn.methods.consensus.params import ConsensusParams
@@ -86,7 +87,7 @@ def curriculum_for(
     if options.protocol == "in_domain":
         return Curriculum(marked_lessons(task), [task.name])
     if options.protocol == "universal":
-        sources = sources or read_sources(task, options.protocol, seed)
+        sources = sources or read_sources(task, options.protocol, seed, options.aim)
         rest, model, names = _consensus(task, options, sources, {})
         return Curriculum(rest, names, model.calibration)
     marked = marked_lessons(task)
@@ -99,7 +100,7 @@ def curriculum_for(
     if not own:
         raise DataError(f"task {task.name!r}: none of the texts chosen has marks and a right prediction; expected one")
     share = len(own) / (len(own) + options.pseudo_weight)
-    sources = sources or read_sources(task, options.protocol, seed)
+    sources = sources or read_sources(task, options.protocol, seed, options.aim)
     rest, model, names = _consensus(task, options, sources, own)
     lessons = {key: replace(lesson, weight=share / len(own)) for key, lesson in own.items()}
     lessons |= {key: replace(lesson, weight=(1 - share) / len(rest)) for key, lesson in rest.items()}
@@ -133,7 +134,7 @@ class Sources:
     """What the consensus learns from besides a task's own marks, and the task's texts that it is to mark.
 
     names, rows: of the other tasks. texts: of PSEUDO_SPLITS. features: of each of them, (words, F). generator: draws
-    which signals are missing in copies of the task's own marked texts.
+    which signals are missing in copies of the task's own marked texts. options: of the consensus.
     """
 
     names: Sequence[str]
@@ -141,6 +142,7 @@ class Sources:
     texts: Sequence[WordSignals]
     features: Sequence[NDArray[np.float64]]
     generator: np.random.Generator
+    options: ConsensusParams
 
     def consensus(self, task: TaskData, options: ExpNetParams, marked: Collection[str]) -> WordModel:
         """The consensus of the other tasks' marks and those of some texts of the task's own, by their ids.
@@ -149,33 +151,33 @@ class Sources:
         """
         own = [MarkedText(one, task.gold[one.example_id]) for one in self.texts if one.example_id in marked]
         rows = list(self.rows)
-        # Texts that are marked whole have nothing to tell words apart by.
-        if {mark for text in own for mark in text.mask} == {False, True}:
+        # Texts that are marked whole have nothing to tell words apart by, and at aim 1 marks play no part.
+        if self.options.aim < 1 and {mark for text in own for mark in text.mask} == {False, True}:
             share = len(own) / options.marks_of_a_task
-            rows.append(task_rows(task.name, own, LEARNED_FROM, share, deepcopy(self.generator)))
-        return fit_rows(rows, LEARNED_FROM)
+            rows.append(task_rows(task.name, own, self.options, share, deepcopy(self.generator)))
+        return fit_rows(rows, self.options)
 
 
-LEARNED_FROM = ConsensusParams(bootstrap=0)
-"""Options of the consensus that marks texts."""
-
-
-def read_sources(task: TaskData, protocol: str, seed: int) -> Sources:
+def read_sources(task: TaskData, protocol: str, seed: int, aim: float = 0.0) -> Sources:
     """Read what the consensus learns from. The seed decides which signals are missing in copies of texts.
 
-    Raises ParamsError where no other task has marks.
+    `protocol` is what an error names; `aim` as in ExpNetParams.
+
+    Raises ParamsError where no other task has marks, or has no removal effects at an aim above 0.
     """
+    taught = ConsensusParams(bootstrap=0, aim=aim)
     found = {other.name: texts for other in task.others if (texts := marked_texts(other))}
     if not found:
         raise ParamsError(
             f"{protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
             "right; add one to tasks, or use in_domain"
         )
+    check_effects(found, aim)
     shares, generator = source_weights(task, found), np.random.default_rng(seed)
-    rows = [task_rows(name, texts, LEARNED_FROM, shares[name], generator) for name, texts in found.items()]
+    rows = [task_rows(name, texts, taught, shares[name], generator) for name, texts in found.items()]
     own = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
-    features = [word_matrix(one, LEARNED_FROM.signals, LEARNED_FROM.word_features) for one in own]
-    return Sources(list(found), rows, own, features, generator)
+    features = [word_matrix(one, taught.signals, taught.word_features) for one in own]
+    return Sources(list(found), rows, own, features, generator, taught)
 
 
 def _consensus(
