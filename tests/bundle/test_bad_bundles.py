@@ -33,7 +33,7 @@ def bundle(made: Path, tmp_path: Path) -> Path:
 def refused(bundle: Path, *words: str) -> None:
     """By the library and on the command line, in the same words."""
     said = complaint(lambda: explearn.load(bundle, device="cpu"), *words)
-    assert command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog") == said
+    assert command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog") == f"error: {said}"
 
 
 def rewrite(bundle: Path, **changes: Any) -> None:
@@ -127,7 +127,7 @@ def test_another_classifier_than_it_was_made_for(model: Path, trained: dict[str,
         bundle = explearn.load(tmp_path / name)
         said = complaint(lambda bundle=bundle: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")  # type: ignore[misc]
         arguments = ("--explainer", str(tmp_path / name), "--classifier", str(other), "lazy dog")
-        assert command_complaint("explain", "--device", "cpu", *arguments) == said
+        assert command_complaint("explain", "--device", "cpu", *arguments) == f"error: {said}"
 
 
 def test_what_is_no_bundle(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         ),
         (lambda m, t: ("--explainer", "none"), "none: no such folder; expected that of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
-        (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained PAML"),
+        (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained pAML (holds a L2E)"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "-o", "layers=2"), "come with the trained explainer"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "--classifier", "other"), "trained for a classifier with"),
     ],
@@ -194,7 +194,7 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     out = str(tmp_path / "file/b")
-    command_complaint("export", "--method", "rollout", "--out", out, words=(out, "cannot be written (Not a directory)"))
+    command_complaint("export", "--method", "rollout", "--out", out, words=(out, "cannot be written ("))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
@@ -250,4 +250,4 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: di
     )
     command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("options seed come with the bundle",))
     explearn.export(tmp_path / "r", method="random")
-    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "a", words=("come with the bundle",))
+    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("come with",))

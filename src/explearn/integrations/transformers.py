@@ -58,11 +58,11 @@ class RationalePipeline(transformers.Pipeline):
     Raises what `find_explainer` and `Explainer.explain` raise.
     """
 
-    _load_tokenizer = True
-    _load_processor = False
-    _load_image_processor = False
-    _load_video_processor = False
-    _load_feature_extractor = False
+    _load_tokenizer = True  # type: ignore[assignment]
+    _load_processor = False  # type: ignore[assignment]
+    _load_image_processor = False  # type: ignore[assignment]
+    _load_video_processor = False  # type: ignore[assignment]
+    _load_feature_extractor = False  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -107,7 +107,9 @@ class RationalePipeline(transformers.Pipeline):
 
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
         # transformers looks at the first of a list.
-        return [] if isinstance(inputs, list) and not inputs else super().__call__(inputs, *args, **options)
+        if isinstance(inputs, list) and not inputs:
+            return []
+        return super().__call__(inputs, *args, **options)  # type: ignore[no-untyped-call]
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         for name in options:
@@ -136,21 +138,21 @@ class RationalePipeline(transformers.Pipeline):
             raise DataError(f"got {kind_of(input_)}; expected a text, a pair of texts or text and text_pair")
         return {"text": input_}
 
-    def _forward(self, input_tensors: dict[str, Any], target: Any = None, windows: int | None = None) -> Any:
-        given = input_tensors["text"]
+    def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
+        given, target = input_tensors["text"], options.get("target")
         texts = given if isinstance(given, list) else [given]
         targets = None if target is None else [target] * len(texts)
-        found = list(self.explainer.explain_each(self.classifier, texts, targets, windows=windows))
+        found = list(self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows")))
         # In a batch one entry a text, which transformers takes apart again.
         return {"explained": found if isinstance(given, list) else found[0]}
 
-    def postprocess(self, model_outputs: Any, several: bool = False, **_: Any) -> Any:
+    def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = [_row(attribution) for attribution in model_outputs["explained"]]
-        if several or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
+        if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
             return rows
         return rows[0]
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:
         """Raises UnsupportedError: transformers would save code that readers have to trust."""
         raise UnsupportedError(
             f"{os.fspath(save_directory)}: this pipeline is not saved as code; save the model by itself, and the "
