@@ -20,10 +20,13 @@ from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
+    from explearn.bundle.export import export
+    from explearn.bundle.loading import Bundle, load
     from explearn.comparison.run import Comparison, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
+    from explearn.integrations import register_pipeline
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
     from explearn.models.callable import CallableClassifier
@@ -34,6 +37,7 @@ __all__ = [
     "Attribution",
     "BatchExplainer",
     "BatchScores",
+    "Bundle",
     "CallableClassifier",
     "Classifier",
     "Comparison",
@@ -47,10 +51,13 @@ __all__ = [
     "SideBySide",
     "TextColumns",
     "compare",
+    "export",
     "get_explainer",
     "get_info",
     "list_explainers",
+    "load",
     "register",
+    "register_pipeline",
     "side_by_side",
     "to_arrow",
     "to_frame",
@@ -59,6 +66,7 @@ __all__ = [
 _LAZY = {
     "BatchExplainer": "explearn.methods.base.explainer",
     "BatchScores": "explearn.methods.base.explainer",
+    "Bundle": "explearn.bundle.loading",
     "CallableClassifier": "explearn.models.callable",
     "Classifier": "explearn.models.classifier",
     "Comparison": "explearn.comparison.run",
@@ -66,6 +74,9 @@ _LAZY = {
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
     "SideBySide": "explearn.core.side_by_side",
+    "export": "explearn.bundle.export",
+    "load": "explearn.bundle.loading",
+    "register_pipeline": "explearn.integrations",
     "side_by_side": "explearn.core.side_by_side",
     "to_arrow": "explearn.core.word_tables",
     "to_frame": "explearn.core.word_tables",

@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `demo`, `methods`, `report`, `gate` and `annotate`."""
+"""The command line: `explearn explain`, `demo`, `methods`, `export`, `report`, `gate` and `annotate`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from explearn.cli.annotate import app as annotate
-from explearn.cli.choosing import choose, make, parse_options
+from explearn.cli.choosing import check_bundles, choose, make, parse_options
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
+from explearn.cli.export import export
 from explearn.cli.outputs import check_format, writers
 from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(annotate, name="annotate")
 app.command()(demo)
 app.command()(compare)
+app.command()(export)
 app.command()(verify)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
@@ -126,14 +128,14 @@ def explain(
         list[str] | None,
         typer.Option(
             help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
-            show_default="attcat",
+            show_default="attcat, or that of the bundle",
         ),
     ] = None,
     explainer: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME); of several, "
-            "in the order of the methods.",
+            help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME), or a bundle of any "
+            "method (`explearn export`); of several, in the order of the methods.",
             show_default=False,
         ),
     ] = None,
@@ -184,9 +186,8 @@ def explain(
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
         check_format(output)
-        choices = choose(method or ["attcat"], explainer or [])
-        own = (str(c.folder / "classifier") for c in choices if c.folder is not None and c.info.own_model)
-        classifier = classifier or next(own, "")
+        choices = choose(method, explainer or [])
+        classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile)
@@ -198,6 +199,7 @@ def explain(
         if seed is not None:
             seed_everything(seed)
         loaded = Classifier.from_pretrained(classifier, compute)
+        check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None
         said = [None if texts else f"explain by {found.name}" for found in explainers]

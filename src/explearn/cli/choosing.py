@@ -3,38 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explearn.bundle.making import Opened, open_bundle
+from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info
 from explearn.methods.base.registry import accepted_options, get_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
+    from explearn.models.classifier import Classifier
+
+DEFAULT = "attcat"
+"""The method where none is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A method, and the folder of its training where it is learned."""
+    """A method, and the folder of its training where it is learned.
+
+    Attributes:
+        options: those that come with the bundle.
+        bundle: that the method comes from, if any.
+    """
 
     info: MethodInfo
     folder: Path | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bundle: Opened | None = None
 
     @property
     def takes_options(self) -> bool:
         """A trained explainer comes with its options; one that goes on from it still takes its own."""
-        return self.folder is None or self.info.base is not None
+        return self.bundle is None and (self.folder is None or self.info.base is not None)
+
+    @property
+    def own_classifier(self) -> Path | None:
+        """Folder of the classifier that came with the explainer."""
+        if self.bundle is not None:
+            return self.bundle.classifier_folder
+        return self.folder / "classifier" if self.folder is not None and self.info.own_model else None
 
 
-def choose(methods: Sequence[str], folders: Sequence[Path]) -> list[Choice]:
+def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Choice]:
     """Methods by name, in the order given; the folders are those of the learned ones among them, in the same order.
 
-    Raises UnknownNameError, and ParamsError for a method that comes twice and for a folder too many or too few.
+    A folder may be a bundle. One bundle and no method stand for the bundle's method, which then need not be learned.
+
+    Args:
+        methods: names; None or none: the bundle's, else DEFAULT.
+
+    Raises UnknownNameError, ParamsError for a method that comes twice and for a folder too many or too few, and
+    ModelError for a bundle that cannot be used, or is another method's.
     """
+    bundles = {folder: open_bundle(folder) for folder in folders if is_bundle(folder)}
+    if len(folders) == 1 and bundles and (not methods or list(methods) == [bundles[folders[0]].manifest.method]):
+        return [_bundled(bundles[folders[0]])]
+    found = _choose(methods or [DEFAULT], folders)
+    for place, choice in enumerate(found):
+        if choice.folder in bundles:
+            bundled = _bundled(bundles[choice.folder])
+            if bundled.info.name != choice.info.name:
+                raise ModelError(
+                    f"{choice.folder}: a bundle of {bundled.info.name!r}; expected one of {choice.info.name!r}"
+                )
+            found[place] = bundled
+    return found
+
+
+def _bundled(bundle: Opened) -> Choice:
+    """The choice of a bundle's method. Raises ModelError for one that is not known here."""
+    bundle.explainer()
+    return Choice(get_info(bundle.manifest.method), bundle.explainer_folder, bundle.manifest.options, bundle)
+
+
+def check_bundles(choices: Sequence[Choice], classifier: Classifier) -> None:
+    """Raise ModelError for a bundle that was made for another classifier."""
+    for choice in choices:
+        if choice.bundle is not None:
+            choice.bundle.check_classifier(classifier)
+
+
+def _choose(methods: Sequence[str], folders: Sequence[Path]) -> list[Choice]:
     infos = [get_info(name) for name in methods]
     for name in methods:
         if list(methods).count(name) > 1:
@@ -73,6 +128,9 @@ def make(choices: Sequence[Choice], options: Mapping[str, Any], seed: int | None
         name, own = choice.info.name, given[choice.info.name]
         if seed is not None and choice.takes_options and "seed" in accepted_options(name):
             own.setdefault("seed", seed)
+        if own and choice.bundle is not None:
+            raise ParamsError(f"options {', '.join(own)} come with the bundle {choice.bundle.folder}; give no others")
+        own = {**choice.options, **own}
         found.append(get_explainer(name, path=str(choice.folder) if choice.folder else None, **own))
     return found
 

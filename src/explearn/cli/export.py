@@ -1,0 +1,66 @@
+"""`explearn export`: put an explainer, with what belongs to it, into a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.choosing import parse_options
+from explearn.pipeline.base.staging import user_errors
+
+
+def export(
+    out: Annotated[Path, typer.Option(help="The bundle to write: a new folder.")],
+    explainer: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a trained explainer (data/explainers/TASK/NAME).", show_default=False),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Name of the method (default: that whose training is in --explainer).", show_default=False),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of a method that is not trained, NAME=VALUE; may be repeated."),
+    ] = None,
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or hub name of the classifier that the bundle is for (default: the one that a trained "
+            "explainer belongs to, else any).",
+            show_default=False,
+        ),
+    ] = None,
+    with_classifier: Annotated[
+        bool, typer.Option("--with-classifier", help="Put the classifier into the bundle.")
+    ] = False,
+    metrics: Annotated[
+        Path | None, typer.Option(help="A run's reports/metrics.json, for the model card.", show_default=False)
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="With --metrics: the task whose figures to take.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
+
+    `explearn.load` and `explearn explain --explainer` take it. It holds safetensors, JSON and a README.md.
+    """
+    with user_errors():
+        options = parse_options(option or [])
+        # Loads torch, which --help need not wait for.
+        from explearn.bundle.export import export as write
+
+        print(
+            write(
+                out,
+                method=method,
+                explainer=explainer,
+                options=options,
+                classifier=classifier,
+                with_classifier=with_classifier,
+                metrics=metrics,
+                task=task,
+            )
+        )
