@@ -7,14 +7,15 @@ counted) and Parquet.
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from explearn.core.documents import read_bytes, read_jsonl
+from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Split, check_words
 from explearn.core.tables import column_names, iter_rows
@@ -108,31 +109,66 @@ def _read_jsonl(path: Path, columns: Collection[str] | None) -> Iterator[tuple[i
 
 
 def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    raw = read_bytes(path)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}, line {line}: byte {error.start} is not valid UTF-8; expected UTF-8 CSV") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     number = 0
     try:
-        header = next(reader, None)
-        if not header:
-            raise DataError(f"{path}: no header; expected column names in the first line")
-        if len(set(header)) != len(header) or not all(header):
-            raise DataError(f"{path}: got the header {', '.join(header)}; expected a different name for each column")
-        for cells in reader:
-            if not cells:  # a blank line
-                continue
-            number += 1
-            if len(cells) != len(header):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, None)
+            if not header:
+                raise DataError(f"{path}: no header; expected column names in the first line")
+            if len(set(header)) != len(header) or not all(header):
                 raise DataError(
-                    f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
+                    f"{path}: got the header {', '.join(header)}; expected a different name for each column"
                 )
-            yield number, dict(zip(header, cells, strict=True))
+            for cells in reader:
+                if not cells:  # a blank line
+                    continue
+                number += 1
+                if len(cells) != len(header):
+                    raise DataError(
+                        f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
+                    )
+                yield number, dict(zip(header, cells, strict=True))
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, "CSV") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except csv.Error as error:
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line) of a text file, without the ends of the lines.
+
+    Raises DataError, naming file and line, where it cannot be read or is not UTF-8.
+    """
+    number = 0
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for line in file:
+                number += 1
+                yield number, line.rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, "text") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _not_unicode(path: Path, kind: str) -> DataError:
+    """Where the first byte of a file is that is not UTF-8: a decoder that reads in pieces does not know."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line, start = 1, 0
+    with path.open("rb") as file:
+        for raw in chain(file, [b""]):
+            held = len(decoder.getstate()[0])
+            try:
+                decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                start += error.start - held
+                break
+            start += len(raw)
+            line += raw.endswith(b"\n")
+    return DataError(f"{path}, line {line}: byte {start} is not valid UTF-8; expected UTF-8 {kind}")
 
 
 def _read_parquet(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
