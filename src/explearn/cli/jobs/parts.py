@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from explearn.cli.jobs.manifest import Part, file_digest
 from explearn.core.records import Attribution
@@ -15,7 +16,10 @@ from explearn.core.storage import parquet_writer
 from explearn.core.word_tables import WORD_SCHEMA
 
 ROWS_PER_GROUP = 65_536
-"""Words held before they go to the file."""
+"""Words held, in columns, before they go to the file: what Parquet packs well."""
+
+TEXTS_AT_ONCE = 256
+"""Texts turned into columns together: their objects take several times the memory of the columns."""
 
 Explained = tuple[int, str, Sequence[Attribution]]
 """Number of a text in the input from 0, its id, and its attributions."""
@@ -61,17 +65,24 @@ def write_part(folder: Path, file: str, first: int, found: Iterable[Explained]) 
 
     Groups of rows hold whole texts and depend on the part's texts alone, so that equal parts are equal files.
     """
-    texts = rows = held_rows = 0
-    held: list[Explained] = []
+    texts = rows = 0
+    remaining = iter(found)
     with parquet_writer(folder / file, WORD_SCHEMA) as writer:
-        for explained in found:
-            held.append(explained)
-            texts += 1
-            held_rows += sum(len(attribution.words) for attribution in explained[2])
-            if held_rows >= ROWS_PER_GROUP:
-                writer.write_table(words_table(held))
-                rows, held_rows = rows + held_rows, 0
-                held.clear()
-        writer.write_table(words_table(held))
+        held: list[pa.Table] = []
+        while some := list(islice(remaining, TEXTS_AT_ONCE)):
+            texts += len(some)
+            held.append(words_table(some))
+            if sum(table.num_rows for table in held) >= ROWS_PER_GROUP:
+                rows += _write_group(writer, held)
+        if held:
+            rows += _write_group(writer, held)
     path = folder / file
-    return Part(file, first, texts, rows + held_rows, path.stat().st_size, file_digest(path))
+    return Part(file, first, texts, rows, path.stat().st_size, file_digest(path))
+
+
+def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> int:
+    """Write the tables held as one group, and hold none; their rows."""
+    table = pa.concat_tables(held).combine_chunks()
+    writer.write_table(table, row_group_size=table.num_rows)
+    held.clear()
+    return int(table.num_rows)
