@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -334,3 +337,24 @@ class TestBadInput:
         )
         (tmp_path / "out" / "_manifest.json").write_text("[]")
         command_complaint(*arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("damaged",))
+
+
+def test_the_commands_of_the_page_work(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    page = (repository / "docs" / "large_jobs.md").read_text(encoding="utf-8")
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.S) for line in block.splitlines()]
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(commands) == 3
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
+    shutil.copytree(tiny_folder, "my-classifier")
+    rows = random_texts(12)
+    pq.write_table(pa.table({"key": list(range(12)), "text": rows}), "big.parquet")
+    Path("big.csv").write_text("body\nquick fox\nlazy dog\n", encoding="utf-8")
+    Path("lines.txt").write_text("quick fox\nlazy dog\n", encoding="utf-8")
+    for command in commands:
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    exec(code, {})
+    assert {path.name for path in Path("both").iterdir()} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}
