@@ -269,7 +269,7 @@ class TestBadInput:
             ("a.jsonl", b'{"text": "one", "id": "\\ud800"}\n', ("row 1", "field 'id'", "valid Unicode")),
             ("a.csv", b"id,text\n1,one\n2,\n", ("row 2", "field 'text'", "at least one word")),
             ("a.csv", b"id,text\n1,one\n2,two,three\n", ("row 2", "got 3 cells")),
-            ("a.csv", b"id,text\n1,one\n2,caf\xe9\n", ("line 3", "byte 17", "not valid UTF-8")),
+            ("a.csv", b"id,text\n1,one\n2,caf\xe9\n", ("line 3", "byte 19", "not valid UTF-8")),
             ("a.csv", b"id,text\n", ("no text",)),
             ("a.tsv", b"text\none\n", ("'.tsv'",)),
             ("a.parquet", b"PAR1", ("not a whole Parquet file",)),
