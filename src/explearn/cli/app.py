@@ -22,6 +22,16 @@ from explearn.cli.choosing import check_bundles, choose, make, parse_options
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
 from explearn.cli.export import export
+from explearn.cli.jobs.command import (
+    SHARD_TEXTS,
+    IdColumn,
+    InputOption,
+    PairColumn,
+    ShardTexts,
+    TextColumn,
+    input_of,
+    run_job,
+)
 from explearn.cli.outputs import check_format, writers
 from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
@@ -174,8 +184,16 @@ def explain(
     html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line)."),
+        typer.Option(
+            help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line). "
+            "With --input: the folder for the parts."
+        ),
     ] = None,
+    input: InputOption = None,
+    text_column: TextColumn = None,
+    pair_column: PairColumn = None,
+    id_column: IdColumn = None,
+    shard_texts: ShardTexts = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
@@ -185,12 +203,20 @@ def explain(
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
-        check_format(output)
+        columns = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
+        other = {"a text": texts, "--json": as_json, "--html": html}
+        large = input_of(input, output, columns | {"--shard-texts": shard_texts}, pair, other)
+        if large is None:
+            check_format(output)
         choices = choose(method, explainer or [])
         classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile)
+        if large is not None and output is not None:
+            size = shard_texts or SHARD_TEXTS
+            run_job(large, output, size, classifier, choices, option or [], target or [], windows, seed, compute)
+            return
         explainers = make(choices, parse_options(option or []), seed)
         lines = texts or _lines()
         from explearn.core.seeds import seed_everything

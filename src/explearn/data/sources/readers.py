@@ -8,13 +8,12 @@ counted) and Parquet.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explearn.core.documents import read_bytes, read_jsonl
+from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Split, check_words
 from explearn.core.tables import column_names, iter_rows
@@ -108,31 +107,63 @@ def _read_jsonl(path: Path, columns: Collection[str] | None) -> Iterator[tuple[i
 
 
 def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    raw = read_bytes(path)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}, line {line}: byte {error.start} is not valid UTF-8; expected UTF-8 CSV") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     number = 0
     try:
-        header = next(reader, None)
-        if not header:
-            raise DataError(f"{path}: no header; expected column names in the first line")
-        if len(set(header)) != len(header) or not all(header):
-            raise DataError(f"{path}: got the header {', '.join(header)}; expected a different name for each column")
-        for cells in reader:
-            if not cells:  # a blank line
-                continue
-            number += 1
-            if len(cells) != len(header):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, None)
+            if not header:
+                raise DataError(f"{path}: no header; expected column names in the first line")
+            if len(set(header)) != len(header) or not all(header):
                 raise DataError(
-                    f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
+                    f"{path}: got the header {', '.join(header)}; expected a different name for each column"
                 )
-            yield number, dict(zip(header, cells, strict=True))
+            for cells in reader:
+                if not cells:  # a blank line
+                    continue
+                number += 1
+                if len(cells) != len(header):
+                    raise DataError(
+                        f"{path}, row {number}: got {len(cells)} cells; expected {len(header)} ({', '.join(header)})"
+                    )
+                yield number, dict(zip(header, cells, strict=True))
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, "CSV") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except csv.Error as error:
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line) of a text file, without the ends of the lines.
+
+    Raises DataError, naming file and line, where it cannot be read or is not UTF-8.
+    """
+    number = 0
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for line in file:
+                number += 1
+                yield number, line.rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, "text") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _not_unicode(path: Path, kind: str) -> DataError:
+    """Says which line and byte of a file is not UTF-8: a decoder that reads in pieces does not know."""
+    line, byte = 1, 0
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):  # noqa: B007 (named below)
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte += error.start
+                break
+            byte += len(raw)
+    return DataError(f"{path}, line {line}: byte {byte} is not valid UTF-8; expected UTF-8 {kind}")
 
 
 def _read_parquet(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:

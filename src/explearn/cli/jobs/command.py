@@ -1,0 +1,94 @@
+"""The options of `explearn explain` for large jobs (--input), and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from explearn.cli.choosing import Choice, parse_options
+from explearn.cli.jobs.reading import TEXT, Input
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.settings import MOST
+
+SHARD_TEXTS = 10_000
+
+InputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        help="Explain the texts of a .parquet, .csv, .jsonl or .txt file of any length; --output is then a folder of "
+        "parts, and a run that was killed goes on where it was.",
+        show_default=False,
+    ),
+]
+TextColumn = Annotated[str | None, typer.Option(help="With --input: column of the text.", show_default=TEXT)]
+PairColumn = Annotated[
+    str | None, typer.Option(help="With --input: column of the second segment, for pairs.", show_default=False)
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(help="With --input: column of an identifier, kept in the results.", show_default=False),
+]
+ShardTexts = Annotated[
+    int | None,
+    typer.Option(help="With --input: texts a part.", min=1, max=MOST, show_default=str(SHARD_TEXTS)),
+]
+
+
+def input_of(
+    path: Path | None,
+    output: Path | None,
+    own: Mapping[str, Any],
+    second: str | None,
+    refused: Mapping[str, Any],
+) -> Input | None:
+    """The input of a large job; None where it is no such job.
+
+    Args:
+        own: option -> value, of those that go with --input alone.
+        second: second segment that goes with every text.
+        refused: option -> value, of options that do not go with --input.
+
+    Raises ParamsError for options that do not go together.
+    """
+    if path is None:
+        given = next((name for name, value in own.items() if value is not None), None)
+        if given is not None:
+            raise ParamsError(f"{given}: got {own[given]!r} without --input; expected --input FILE as well")
+        return None
+    other = next((name for name, value in refused.items() if value), None)
+    if other is not None:
+        raise ParamsError(f"--input: got {other} as well; expected one of them")
+    if output is None:
+        raise ParamsError(f"--input: got {str(path)!r}, but no --output; expected a folder for the parts")
+    if output.suffix in (".parquet", ".csv", ".jsonl", ".html"):
+        raise ParamsError(f"--output: got {str(output)!r} with --input; expected a folder for the parts")
+    text = own["--text-column"]
+    found = Input(path, TEXT if text is None else text, own["--pair-column"], own["--id-column"], second)
+    found.check()
+    return found
+
+
+def run_job(
+    input: Input,
+    folder: Path,
+    part_texts: int,
+    classifier: str,
+    choices: Sequence[Choice],
+    options: Sequence[str],
+    targets: Sequence[str],
+    windows: int | None,
+    seed: int | None,
+    compute: ComputeOptions,
+) -> None:
+    """Do what is left of a job, and say where its parts are."""
+    from explearn.cli.jobs.run import Job, run
+
+    parsed = parse_options(options)
+    done = run(Job(input, folder, part_texts, classifier, choices, parsed, targets, windows, seed, compute))
+    rows = sum(part.rows for part in done.parts.values())
+    print(f"{done.texts:,} texts, {rows:,} rows, {len(done.parts):,} parts: {folder}")
