@@ -262,9 +262,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("name", "content", "said"),
         [
-            ("a.jsonl", b'{"text": "one"}\n{"text": null}\n', ("row 2", "field 'text'", "got None")),
-            ("a.jsonl", b'{"text": "one"}\n{"body": "two"}\n', ("row 2", "field 'text'", "missing")),
-            ("a.jsonl", b'{"text": "one"}\n{"text": \n', ("row 2", "not valid JSON")),
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"text": null}\n', ("row 2", "field 'text'", "got None")),
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"body": "two"}\n', ("row 2", "field 'text'", "missing")),
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"text": \n', ("row 2", "not valid JSON")),
             ("a.jsonl", b'{"text": "one", "id": 1}\n{"text": "two", "id": [2]}\n', ("row 2", "field 'id'", "[2]")),
             ("a.jsonl", b'{"text": "one", "id": "\\ud800"}\n', ("row 1", "field 'id'", "valid Unicode")),
             ("a.csv", b"id,text\n1,one\n2,\n", ("row 2", "field 'text'", "at least one word")),

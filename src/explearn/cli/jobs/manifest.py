@@ -97,6 +97,8 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise DataError(f"{path}: has format {found['format']!r}; expected {FORMAT}, or another folder")
         if not isinstance(found["settings"], dict) or type(found["texts"]) is not int:
             raise TypeError
+        if not all(type(n) is int and n > 0 for n in map(found["settings"].get, ("threads", "max_tokens"))):
+            raise TypeError
         parts = {int(number): Part(**part) for number, part in found["parts"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path}: damaged; give another folder, or remove this one") from error

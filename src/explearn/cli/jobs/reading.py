@@ -56,6 +56,8 @@ class Input:
 
     def check(self) -> None:
         """Raise DataError for a file that is missing or of another kind, ParamsError for columns that do not suit."""
+        if self.pair is not None and self.second is not None:
+            raise ParamsError("--pair-column: got --pair as well; expected one of them")
         if self.path.suffix not in (*READERS, LINES):
             raise DataError(
                 f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join((*READERS, LINES))}"
@@ -68,8 +70,6 @@ class Input:
             raise ParamsError(
                 f"{self.path}: got names of columns; a {LINES} file has none, each of its lines is a text"
             )
-        if self.pair is not None and self.second is not None:
-            raise ParamsError("--pair-column: got --pair as well; expected one of them")
 
     @property
     def columns(self) -> dict[str, str | None]:

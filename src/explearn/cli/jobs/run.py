@@ -8,12 +8,13 @@ where a part begins nor on where a run was killed. A run that goes on inside a b
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, groupby, islice, repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,15 +107,23 @@ def _settings(job: Job) -> dict[str, Any]:
         "input": job.input.fingerprint(),
         "columns": job.input.columns,
         "methods": methods,
-        "options": job.options,
+        # As a manifest gives them back: JSON knows no keys but strings.
+        "options": json.loads(json.dumps(job.options, default=str)),
         "targets": list(job.targets),
         "windows": job.windows,
         "seed": job.seed,
         "precision": job.compute.precision,
         "compile": job.compute.compile,
         "shard_texts": job.part_texts,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _LIBRARIES}},
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _loaded(job: Job, manifest: Manifest | None) -> tuple[Classifier, list[Explainer]]:
