@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import explearn
@@ -30,6 +31,12 @@ FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficienc
 
 def scores(found: Any) -> list[list[float]]:
     return [attribution.scores.tolist() for attribution in found]
+
+
+def same(found: Any, expected: Any) -> None:
+    """The same scores but for the last digits, which where in memory a tensor lies may change."""
+    for a, b in zip(scores(found), scores(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 @pytest.fixture(scope="session")

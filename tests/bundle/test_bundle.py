@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import explearn
 import tiny
-from bundle.conftest import FIGURES, LEARNED, TEXTS, scores
+from bundle.conftest import FIGURES, LEARNED, TEXTS, same
 from explearn.bundle.manifest import sha256
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError
@@ -40,7 +40,7 @@ def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], t
     expected = explearn.get_explainer(name, path=str(trained[name])).explain(of, TEXTS)
     # IvRA comes with the classifier that was trained with it.
     found = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
-    assert scores(found) == scores(expected)
+    same(found, expected)
 
 
 @pytest.mark.parametrize("name", UNTRAINED)
@@ -50,7 +50,7 @@ def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Pat
     of = explearn.Classifier.from_pretrained(model, device="cpu")
     assert (bundle.manifest.method, bundle.manifest.classifier, bundle.classifier) == (name, None, None)
     again = explearn.get_explainer(name)
-    assert scores(bundle.explain(of, TEXTS[:1])) == scores(again.explain(of, TEXTS[:1]))
+    same(bundle.explain(of, TEXTS[:1]), again.explain(of, TEXTS[:1]))
 
 
 def test_options_are_kept_and_so_are_the_defaults_of_the_day(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path
     assert manifest(tmp_path / "b")["trained"]
     bundle = explearn.load(tmp_path / "b", device="cpu")
     expected = explearn.get_explainer("consensus").explain(tiny.classifier("bert"), TEXTS)
-    assert scores(bundle.explain(TEXTS)) == scores(expected)
+    same(bundle.explain(TEXTS), expected)
 
 
 def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
     explearn.export(tmp_path / "b", method="faml", explainer=trained["paml"], options={"steps": 1})
     of = explearn.Classifier.from_pretrained(model, device="cpu")
     expected = explearn.get_explainer("faml", path=str(trained["paml"]), steps=1).explain(of, TEXTS)
-    assert scores(explearn.load(tmp_path / "b").explain(of, TEXTS)) == scores(expected)
+    same(explearn.load(tmp_path / "b").explain(of, TEXTS), expected)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "gpt2"])
@@ -82,7 +82,7 @@ def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
     bundle = explearn.load(tmp_path / "b", device="cpu")
     assert bundle.classifier is not None and bundle.classifier.fingerprint == of.fingerprint
     assert bundle.classifier.encode(TEXTS) == of.encode(TEXTS)
-    assert scores(bundle.explain(TEXTS)) == scores(explearn.get_explainer("occlusion").explain(of, TEXTS))
+    same(bundle.explain(TEXTS), explearn.get_explainer("occlusion").explain(of, TEXTS))
     (target,) = bundle.explain(TEXTS[:1], targets=["no"])
     assert target.target == "no"
 
@@ -93,7 +93,7 @@ def test_classifiers_with_one_output_and_with_several_labels_come_along(tmp_path
     explearn.export(tmp_path / "b", method="attcat", classifier=tmp_path / "m", with_classifier=True)
     of = explearn.Classifier.from_pretrained(tmp_path / "m", device="cpu")
     bundle = explearn.load(tmp_path / "b", device="cpu")
-    assert scores(bundle.explain(TEXTS)) == scores(explearn.get_explainer("attcat").explain(of, TEXTS))
+    same(bundle.explain(TEXTS), explearn.get_explainer("attcat").explain(of, TEXTS))
 
 
 def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model: Path, tmp_path: Path) -> None:

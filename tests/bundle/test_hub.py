@@ -16,7 +16,7 @@ import pytest
 
 import explearn
 from bad_inputs.saying import complaint
-from bundle.conftest import TEXTS, scores
+from bundle.conftest import TEXTS, same, scores
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 SECRET = "hf_thisisnotatoken"
@@ -126,6 +126,6 @@ def test_what_is_fetched_is_what_the_manifest_names(
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", one)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", all_of_them)
     found = explearn.load("me/mine", revision="v1", device="cpu")
-    assert scores(found.explain(TEXTS)) == scores(bundle.explain(TEXTS))
+    same(found.explain(TEXTS), bundle.explain(TEXTS))
     files = {"manifest.json", *bundle.manifest.files}
     assert asked == [("me/mine", "manifest.json", "v1"), ("me/mine", REVISION, files)]
