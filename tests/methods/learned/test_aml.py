@@ -489,7 +489,8 @@ class TestFineTuning:
         "texts",
         [
             ["warm! the dog sleeps", "warm ! the dog sleeps", "warm !the dog sleeps"],
-            ["fox dog " * 60 + "fox " * 40, "fox dog " * 60],
+            # Words alike would be scored alike, and ranked by rounding.
+            ["the lazy warm fox sleeps and quick dog jumps over afternoon " * n + "fox " * 40 for n in (5, 9)],
             ["the warm fox sleeps", "the warm fox sleeps"],
         ],
         ids=["other words", "cut alike", "the same"],
