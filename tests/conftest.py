@@ -25,6 +25,14 @@ settings.load_profile("explearn")
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_variants_of_another_module() -> None:
+    """Variants of parameters that were read last stay known in a process; a module starts without any."""
+    from explearn.core.method_names import set_variants
+
+    set_variants({})
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
