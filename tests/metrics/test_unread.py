@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.metrics.fakes import FakeClassifier, attribution, encode, random_probability
 
 from explearn.core.errors import DataError
 from explearn.core.records import Example
@@ -14,6 +13,8 @@ from explearn.core.sections import EvaluateParams
 from explearn.metrics.evaluate import evaluate_task
 from explearn.metrics.faithfulness import faithfulness
 from explearn.reporting.pages.report_html import _scaled
+
+from .fakes import FakeClassifier, attribution, encode, random_probability
 
 WORDS = ("a", "b", "c", "d")
 SCORES = [0.5, -1.0, np.nan, np.nan]
