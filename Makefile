@@ -87,12 +87,13 @@ format: install ## mend what ruff can mend
 	ruff check --fix .
 	ruff format .
 
-# torch's local version (+cpu, +cu130) is cut off: any build of that release serves.
+# torch's local version (+cpu, +cu130) is cut off: any build of that release serves. Explearn itself, which its extras
+# name, is left out.
 lock: install ## rewrite requirements.lock after a change of dependencies (UPGRADE=1 for newest)
 	@cp $(LOCK) $(LOCK).new
 	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
 	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
-	@sed -i.bak 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' $(LOCK).new && rm $(LOCK).new.bak
+	@sed -i.bak -e 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' -e '/^explearn @/,/^[^ ]/{/^explearn @/d;/^ /d;}' $(LOCK).new && rm $(LOCK).new.bak
 	@if grep -nE '^(nvidia-|cuda-|triton|-)|^[^#]*(file:|://)' $(LOCK).new; then \
 	  rm $(LOCK).new; \
 	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
