@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 STAGES: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 INDEX: list[dict[str, Any]] = json.loads((SOURCE / "explearn/methods/index.json").read_text(encoding="utf-8"))
-ROOMS = ("expnet", "consensus", "l2e", "ivra", "aml")
+LEARNED = ("expnet", "consensus", "l2e", "ivra", "aml")
+"""The folders of the learned methods."""
 MOST_ROOMS = 16
 """Rooms, and modules of the pipeline, that a stage may name."""
 
@@ -59,32 +60,24 @@ def closure(paths: Iterable[Path]) -> set[Path]:
     return found
 
 
-def of_methods(families: Iterable[str] = (), rooms: Iterable[str] = ()) -> set[Path]:
-    """Files of the methods that a stage finds by name."""
-    wanted = set(families)
+def of_methods(*rooms: str) -> set[Path]:
+    """Files of the methods that a stage finds by name, of some folders of `methods`."""
     modules = {entry["target"].partition(":")[0] for entry in INDEX}
-    own = {m for m in modules if m.split(".")[2] in {*wanted, *rooms}}
-    return {file for module in own if (file := module_file(module))}
+    return {file for module in modules if module.split(".")[2] in rooms and (file := module_file(module))}
 
 
-FAMILIES = sorted({entry["target"].split(".")[2] for entry in INDEX} - {*ROOMS})
-COSTLY = sorted({e["target"].split(".")[2] for e in INDEX if e.get("costly") and e["family"] != "learned"})
 BY_NAME: dict[str, set[Path]] = {
-    "teach": of_methods(FAMILIES),
-    "train-expnet": of_methods(rooms=["expnet"]),
-    "train-consensus": of_methods(rooms=["consensus"]),
-    "train-l2e": of_methods(rooms=["l2e"]),
-    "train-ivra": of_methods(rooms=["ivra"]),
-    "train-aml": of_methods(rooms=["aml"]),
-    "attribute": of_methods(FAMILIES),
-    "attribute-costly": of_methods(COSTLY),
-    "attribute-consensus": of_methods(rooms=["consensus"]),
-    "attribute-refined": of_methods(rooms=["aml"]),
-    "attribute-own-model": of_methods(FAMILIES, ["ivra"]),
-    "variant": of_methods(FAMILIES, ROOMS),
-    "transfer": of_methods(rooms=["ivra"]),
-    "sanity": of_methods(FAMILIES, ROOMS),
-    "distil": of_methods(FAMILIES, ["l2e"]),
+    "teach": of_methods("baselines"),
+    **{f"train-{room}": of_methods(room) for room in LEARNED},
+    "attribute": of_methods("baselines"),
+    "attribute-costly": of_methods("baselines"),
+    "attribute-consensus": of_methods("consensus"),
+    "attribute-refined": of_methods("aml"),
+    "attribute-own-model": of_methods("baselines", "ivra"),
+    "variant": of_methods("baselines", *LEARNED),
+    "transfer": of_methods("ivra"),
+    "sanity": of_methods("baselines", *LEARNED),
+    "distil": of_methods("baselines", "l2e"),
 }
 """Of the stages that make methods by name, the files of these."""
 
@@ -93,7 +86,7 @@ def cases() -> list[tuple[str, dict[str, str], set[Path]]]:
     found = []
     for name in STAGES:
         if name == "attribute-learned":
-            found += [(name, {"room": room}, of_methods(rooms=[room])) for room in ("expnet", "l2e", "aml")]
+            found += [(name, {"room": room}, of_methods(room)) for room in ("expnet", "l2e", "aml")]
         else:
             found.append((name, {}, BY_NAME.get(name, set())))
     return found

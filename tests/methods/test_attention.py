@@ -11,7 +11,7 @@ import torch
 import explearn
 import tiny
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.methods.attention.attention_flow import flows
+from explearn.methods.baselines.attention.attention_flow import flows
 
 
 class TestRawAttention:

@@ -19,7 +19,7 @@ import golden
 import tiny
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.gradients import LayerGradients, differentiate
-from explearn.methods.relevance.gae import specialised
+from explearn.methods.baselines.relevance.gae import specialised
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("gae", {}),
@@ -175,7 +175,7 @@ class TestGAE:
         logits, targets = torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64)
         made = LayerGradients(logits, targets, (attention, attention), (first, second), (), ())
         method: Any = explearn.get_explainer("gae")
-        monkeypatch.setattr("explearn.methods.relevance.gae.differentiate", lambda *_, **__: made)
+        monkeypatch.setattr("explearn.methods.baselines.relevance.gae.differentiate", lambda *_, **__: made)
         anything: Any = None
         assert method.score_batch(anything, anything, None).scores.tolist() == [[3.0, 2.0]]
 

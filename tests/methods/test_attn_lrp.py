@@ -14,7 +14,7 @@ import explearn
 import tiny
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.anatomy import dissect, merge_heads, split_heads, trace_block
-from explearn.methods.relevance import attn_lrp
+from explearn.methods.baselines.relevance import attn_lrp
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 

@@ -17,10 +17,10 @@ import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.anatomy import Block, dissect, trace
-from explearn.methods.decomposition.alti import ALTI, transformed_vectors
-from explearn.methods.decomposition.decompx import DecompX
-from explearn.methods.decomposition.globenc import GlobEnc
-from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows
+from explearn.methods.baselines.decomposition.alti import ALTI, transformed_vectors
+from explearn.methods.baselines.decomposition.decompx import DecompX
+from explearn.methods.baselines.decomposition.globenc import GlobEnc
+from explearn.methods.baselines.decomposition.mixing import head_vectors, head_weights, normalise_rows
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

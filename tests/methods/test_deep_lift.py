@@ -15,7 +15,7 @@ from torch import nn
 import explearn
 import tiny
 from explearn.core.errors import UnsupportedError
-from explearn.methods.gradient.references import reference_embeddings
+from explearn.methods.baselines.gradient.references import reference_embeddings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
 

@@ -21,9 +21,9 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.method_names import get_info, list_explainers
 from explearn.introspection.gradients import LayerGradients
 from explearn.introspection.watched import head_states
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.method import stand_in
-from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.baselines.perturbation.inputs import PerturbedText
+from explearn.methods.baselines.perturbation.method import stand_in
+from explearn.methods.baselines.perturbation.predictor import Predictor
 from explearn.models.architectures import architecture, blocks_in_order
 from explearn.models.classifier import Classifier
 

@@ -17,7 +17,7 @@ import explearn
 import tiny
 from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import BatchExplainer
-from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
 from explearn.models.encoding import text_seed
 
 OUTPUTS = {

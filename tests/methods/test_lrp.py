@@ -13,9 +13,9 @@ import golden
 import tiny
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.introspection.anatomy import dissect
-from explearn.methods.relevance import lrp
-from explearn.methods.relevance.lrp import Forward, call_in_float64
-from explearn.methods.relevance.propagation import (
+from explearn.methods.baselines.relevance import lrp
+from explearn.methods.baselines.relevance.lrp import Forward, call_in_float64
+from explearn.methods.baselines.relevance.propagation import (
     ConservingRules,
     DoublingRules,
     Rules,

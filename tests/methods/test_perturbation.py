@@ -15,10 +15,10 @@ import tiny
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.passes import count_passes
-from explearn.methods.perturbation import predictor as module
-from explearn.methods.perturbation.inputs import Inputs, PerturbedText
-from explearn.methods.perturbation.pool import Ask, run_together
-from explearn.methods.perturbation.predictor import Logits, Predictor
+from explearn.methods.baselines.perturbation import predictor as module
+from explearn.methods.baselines.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.baselines.perturbation.pool import Ask, run_together
+from explearn.methods.baselines.perturbation.predictor import Logits, Predictor
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 

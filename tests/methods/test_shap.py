@@ -16,8 +16,8 @@ import explearn
 import tiny
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.passes import count_passes
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.shap import seed_numba, segment_trees, segments, token_masker, word_tree
+from explearn.methods.baselines.perturbation.inputs import PerturbedText
+from explearn.methods.baselines.perturbation.shap import seed_numba, segment_trees, segments, token_masker, word_tree
 
 ARCHITECTURES_BY_TOKENS = ("bert", "distilbert", "roberta", "electra")
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"

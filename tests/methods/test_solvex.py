@@ -9,9 +9,9 @@ import explearn
 import tiny
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.passes import count_passes
-from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.predictor import Predictor
-from explearn.methods.perturbation.solvex import Solvex
+from explearn.methods.baselines.perturbation.inputs import PerturbedText
+from explearn.methods.baselines.perturbation.predictor import Predictor
+from explearn.methods.baselines.perturbation.solvex import Solvex
 
 METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")

@@ -12,8 +12,8 @@ import tiny
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.sections import SanityParams
-from explearn.methods.attention.raw_attention import RawAttention
-from explearn.methods.chance.random import Random
+from explearn.methods.baselines.attention.raw_attention import RawAttention
+from explearn.methods.baselines.chance.random import Random
 from explearn.metrics import sanity as s
 
 EXAMPLES = [

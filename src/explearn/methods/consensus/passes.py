@@ -237,7 +237,7 @@ def _plain(
 
 @dataclass(slots=True)
 class _Rules:
-    """Whose rules a backward pass obeys: plain gradients, or, changed, those of AttnLRP (`methods.relevance.attn_lrp`).
+    """Whose rules a backward pass obeys: plain gradients, or those of AttnLRP (`baselines.relevance.attn_lrp`).
 
     Set before the backward pass, read in it.
     """

@@ -31,17 +31,17 @@ from explearn.introspection.word_signals import (
     read_signals_metadata,
     signals_table,
 )
-from explearn.methods.attention.raw_attention import AttentionMean, RawAttention
-from explearn.methods.attention.rollout import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, Explainer
+from explearn.methods.baselines.attention.raw_attention import AttentionMean, RawAttention
+from explearn.methods.baselines.attention.rollout import Rollout, rollout_row
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.gradient import Gradient
+from explearn.methods.baselines.gradient.input_x_gradient import InputXGradient
+from explearn.methods.baselines.relevance.attcat import CAT, AttCAT, received_attention
+from explearn.methods.baselines.relevance.attn_lrp import AttnLRP
+from explearn.methods.baselines.relevance.cam import CAM, GradCAM, class_activation, grad_cam_map
+from explearn.methods.baselines.relevance.gae import GAE, gae_row
 from explearn.methods.consensus.passes import Asked, SharedPass, shared_pass
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.gradient import Gradient
-from explearn.methods.gradient.input_x_gradient import InputXGradient
-from explearn.methods.relevance.attcat import CAT, AttCAT, received_attention
-from explearn.methods.relevance.attn_lrp import AttnLRP
-from explearn.methods.relevance.cam import CAM, GradCAM, class_activation, grad_cam_map
-from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.question_answering import SpanScorer

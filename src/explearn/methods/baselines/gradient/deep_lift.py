@@ -15,8 +15,8 @@ from explearn.core.method_info import About
 from explearn.introspection.threads import a_view, here_only
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -6,7 +6,7 @@ import torch
 
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import Block, BlockTrace
-from explearn.methods.decomposition.mixing import LayerMixing, linear_norm
+from explearn.methods.baselines.decomposition.mixing import LayerMixing, linear_norm
 
 
 class GlobEnc(LayerMixing):

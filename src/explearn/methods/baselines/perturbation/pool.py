@@ -18,8 +18,8 @@ import numpy as np
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from explearn.core.seeds import RANDOM_LOCK
-from explearn.methods.perturbation.inputs import Inputs
-from explearn.methods.perturbation.predictor import Logits
+from explearn.methods.baselines.perturbation.inputs import Inputs
+from explearn.methods.baselines.perturbation.predictor import Logits
 
 Result = TypeVar("Result")
 

@@ -16,9 +16,9 @@ from explearn.core.errors import ModelError, UnsupportedError
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.options import check_choice
 from explearn.methods.base.outputs import Output
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.pool import Ask, run_together
-from explearn.methods.perturbation.predictor import Logits, Predictor
+from explearn.methods.baselines.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.baselines.perturbation.pool import Ask, run_together
+from explearn.methods.baselines.perturbation.predictor import Logits, Predictor
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 from explearn.models.problems import Problem

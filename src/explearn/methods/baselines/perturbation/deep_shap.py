@@ -8,9 +8,9 @@ from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import reference_embeddings
+from explearn.methods.baselines.gradient.deep_lift import check_rescale, rescale, view_for_rescale
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.references import reference_embeddings
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -13,9 +13,9 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
 from explearn.methods.base.options import check_choice, check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.perturbation.inputs import Inputs, PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
-from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.methods.baselines.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.baselines.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
+from explearn.methods.baselines.perturbation.pool import Ask, run_together
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 

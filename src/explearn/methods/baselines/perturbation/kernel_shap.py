@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from explearn.core.method_info import About
 from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import (
+from explearn.methods.baselines.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.baselines.perturbation.method import (
     PerturbationExplainer,
     Scored,
     check_mask_token,
     check_removal,
     outputs,
 )
-from explearn.methods.perturbation.pool import Ask
+from explearn.methods.baselines.perturbation.pool import Ask
 from explearn.models.classifier import Classifier
 
 

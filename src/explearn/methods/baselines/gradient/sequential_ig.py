@@ -10,8 +10,8 @@ from explearn.data.alignment import NO_WORD
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_vector, check_baseline
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.references import Baseline, baseline_vector, check_baseline
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -17,8 +17,8 @@ from explearn.core.seeds import RANDOM_LOCK
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding, text_seed
 

@@ -11,9 +11,15 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
 from explearn.core.settings import MOST_UNITS
 from explearn.methods.base.options import check_choice, check_count
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, check_removal, outputs
-from explearn.methods.perturbation.pool import Ask
+from explearn.methods.baselines.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.baselines.perturbation.method import (
+    PerturbationExplainer,
+    Scored,
+    check_mask_token,
+    check_removal,
+    outputs,
+)
+from explearn.methods.baselines.perturbation.pool import Ask
 from explearn.models.classifier import Classifier
 from explearn.models.problems import CLASSES
 

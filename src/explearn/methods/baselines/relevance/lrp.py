@@ -16,7 +16,7 @@ from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, 
 from explearn.introspection.replace import replaced_output
 from explearn.introspection.threads import a_view
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
+from explearn.methods.baselines.relevance.propagation import make_rules, through_head, to_attention, to_input
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

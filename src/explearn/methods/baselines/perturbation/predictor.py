@@ -15,7 +15,7 @@ from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.introspection.anatomy import dissect
 from explearn.introspection.threads import here_only
-from explearn.methods.perturbation.inputs import Inputs
+from explearn.methods.baselines.perturbation.inputs import Inputs
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

@@ -8,7 +8,7 @@ from captum import attr
 from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

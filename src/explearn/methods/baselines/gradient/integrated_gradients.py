@@ -12,8 +12,8 @@ from explearn.core.method_info import About
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.base.outputs import Output, check_output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
+from explearn.methods.baselines.gradient.references import Baseline, baseline_embeddings, check_baseline
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 

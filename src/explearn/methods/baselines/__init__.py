@@ -1,0 +1,1 @@
+"""Methods that need no training, a folder for each family."""
