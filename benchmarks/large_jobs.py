@@ -30,8 +30,10 @@ import torch
 
 from _timing import CORPUS, load_texts
 from explearn.cli.choosing import choose
+from explearn.cli.jobs.engines import LocalEngine
+from explearn.cli.jobs.job import Job
 from explearn.cli.jobs.reading import Input
-from explearn.cli.jobs.run import Job, run
+from explearn.cli.jobs.run import run
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.registry import get_explainer
 from explearn.models.classifier import Classifier
@@ -79,14 +81,14 @@ def throughput(options: argparse.Namespace, folder: Path) -> float:
     path = make_input(folder / "texts.parquet", options.texts)
     small = make_input(folder / "warm.parquet", 64)
     classify(options, small)
-    run(job_of(options, small, folder / "warm"))
+    run(job_of(options, small, folder / "warm"), LocalEngine())
     share = []
     for number in range(options.runs):
         # What loading takes is the same for any number of texts: a small job's time is taken off.
         alone = further(lambda: classify(options, path), lambda: classify(options, small))
         both = further(
-            lambda number=number: run(job_of(options, path, folder / f"out-{number}")),
-            lambda number=number: run(job_of(options, small, folder / f"small-{number}")),
+            lambda number=number: run(job_of(options, path, folder / f"out-{number}"), LocalEngine()),
+            lambda number=number: run(job_of(options, small, folder / f"small-{number}"), LocalEngine()),
         )
         ratios = [a / b for a, b in zip(alone, both, strict=True)]
         share.append(ratios)
@@ -147,7 +149,7 @@ def main() -> None:
     parser.add_argument("--one-job", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one_job:
-        run(job_of(options, options.one_job / "texts.parquet", options.one_job / "out"))
+        run(job_of(options, options.one_job / "texts.parquet", options.one_job / "out"), LocalEngine())
         print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:,.0f} MiB")
         return
     print(f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads", flush=True)

@@ -24,11 +24,13 @@ from explearn.cli.demo.command import demo
 from explearn.cli.export import export
 from explearn.cli.jobs.command import (
     SHARD_TEXTS,
+    EngineOption,
     IdColumn,
     InputOption,
     PairColumn,
     ShardTexts,
     TextColumn,
+    Workers,
     input_of,
     run_job,
 )
@@ -194,6 +196,8 @@ def explain(
     pair_column: PairColumn = None,
     id_column: IdColumn = None,
     shard_texts: ShardTexts = None,
+    engine: EngineOption = None,
+    workers: Workers = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
@@ -203,9 +207,10 @@ def explain(
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
-        columns = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
+        own = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
+        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
         other = {"a text": texts, "--json": as_json, "--html": html}
-        large = input_of(input, output, columns | {"--shard-texts": shard_texts}, pair, other)
+        large = input_of(input, output, own, pair, other)
         if large is None:
             check_format(output)
         choices = choose(method, explainer or [])
@@ -215,7 +220,8 @@ def explain(
         compute = compute_options(device, precision, max_tokens, compile)
         if large is not None and output is not None:
             size = shard_texts or SHARD_TEXTS
-            run_job(large, output, size, classifier, choices, option or [], target or [], windows, seed, compute)
+            settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)
+            run_job(large, output, *settings, engine or "local", workers)
             return
         explainers = make(choices, parse_options(option or []), seed)
         lines = texts or _lines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +12,13 @@ from explearn.cli.choosing import Choice, parse_options
 from explearn.cli.jobs.reading import TEXT, Input
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
+from explearn.core.extras import need
 from explearn.core.settings import MOST
+
+if TYPE_CHECKING:
+    from explearn.cli.jobs.engines import Engine
+
+EngineName = Literal["local", "ray"]
 
 SHARD_TEXTS = 10_000
 
@@ -36,6 +42,25 @@ IdColumn = Annotated[
 ShardTexts = Annotated[
     int | None,
     typer.Option(help="With --input: texts a part.", min=1, max=MOST, show_default=str(SHARD_TEXTS)),
+]
+
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        help="With --input: what explains the parts. ray: the workers of the Ray cluster that RAY_ADDRESS names, or of "
+        "one on this machine.",
+        show_default="local",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        help="With --engine ray: how many workers, each with the classifier in memory.",
+        min=1,
+        max=MOST,
+        show_default="one a GPU; without GPUs, one a node",
+    ),
 ]
 
 
@@ -84,11 +109,28 @@ def run_job(
     windows: int | None,
     seed: int | None,
     compute: ComputeOptions,
+    engine: EngineName,
+    workers: int | None,
 ) -> None:
     """Do what is left of a job, and say where its parts are."""
-    from explearn.cli.jobs.run import Job, run
+    from explearn.cli.jobs.job import Job
+    from explearn.cli.jobs.run import run
 
     parsed = parse_options(options)
-    done = run(Job(input, folder, part_texts, classifier, choices, parsed, targets, windows, seed, compute))
+    job = Job(input, folder, part_texts, classifier, choices, parsed, targets, windows, seed, compute)
+    done = run(job, _engine(engine, workers))
     rows = sum(part.rows for part in done.parts.values())
     print(f"{done.texts:,} texts, {rows:,} rows, {len(done.parts):,} parts: {folder}")
+
+
+def _engine(name: EngineName, workers: int | None) -> Engine:
+    if name == "ray":
+        need("ray", extra="ray")
+        from explearn.cli.jobs.ray_engine import RayEngine
+
+        return RayEngine(workers)
+    from explearn.cli.jobs.engines import LocalEngine
+
+    if workers is not None:
+        raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
+    return LocalEngine()

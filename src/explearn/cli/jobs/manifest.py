@@ -105,6 +105,11 @@ def read_manifest(folder: Path) -> Manifest | None:
     return Manifest(found["settings"], found["texts"], parts)
 
 
+def part_name(number: int, parts: int) -> str:
+    """File of a part, of so many; names sort as the parts do."""
+    return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
+
+
 def is_whole(folder: Path, part: Part) -> bool:
     """Whether a part's file is as it was written."""
     path = folder / part.file

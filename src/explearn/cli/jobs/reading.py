@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -130,3 +131,32 @@ class Input:
                 raise row.error(column, value, "a text or a whole number")
             if isinstance(value, str) and not is_unicode(value):
                 raise row.error(column, value, "valid Unicode")
+
+
+class TextReader:
+    """Reads runs of an input's texts, as a rule forwards: the file is begun anew only to go back far.
+
+    Args:
+        kept: most texts to go back without reading the file again.
+    """
+
+    def __init__(self, input: Input, kept: int) -> None:
+        self._input = input
+        self._kept: deque[JobText] = deque(maxlen=kept)
+        self._rest: Iterator[JobText] = iter(())
+        self._next: int | None = None  # number of the row that comes next from the file
+
+    def texts(self, start: int) -> Iterator[JobText]:
+        """Texts from number `start` on, counted from 0. Only the iterator that was asked for last may be used."""
+        if self._next is None or start < self._next - len(self._kept):
+            self._rest, self._next = self._input.texts(start), start
+            self._kept.clear()
+        back = self._next - start
+        if back > 0:
+            yield from list(self._kept)[-back:]
+        for row in self._rest:
+            number = self._next
+            self._next += 1
+            self._kept.append(row)
+            if number >= start:
+                yield row

@@ -1,74 +1,32 @@
-"""Explaining a file of any length, in parts that a killed run need not compute again.
-
-The batch in which a text is read decides the last digits of its scores. So batches are put together within blocks of
-CHUNK_TEXTS texts, counted from the start of the input. They depend on the input and the settings alone, neither on
-where a part begins nor on where a run was killed. A run that goes on inside a block computes all of it.
-"""
+"""Doing what is left of a large job, and keeping its manifest."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain, groupby, islice, repeat, tee
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 
-from explearn.cli.jobs.manifest import SUCCESS, Manifest, Part, folder_digest, is_whole, read_manifest
-from explearn.cli.jobs.parts import Explained, write_part
-from explearn.cli.jobs.reading import Input
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
+from explearn.cli.jobs.engines import Engine
+from explearn.cli.jobs.job import Job
+from explearn.cli.jobs.manifest import SUCCESS, Manifest, Part, folder_digest, is_whole, part_name, read_manifest
 from explearn.core.locks import locked
 from explearn.core.writing import write_text
-
-if TYPE_CHECKING:
-    from explearn.cli.choosing import Choice
-    from explearn.methods.base.explainer import Explainer
-    from explearn.models.classifier import Classifier
 
 _LIBRARIES = ("explearn", "torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
 """Whose versions the results may depend on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What is to be explained, how, and where the results go.
-
-    Attributes:
-        input: the texts. folder: for the parts. part_texts: texts a part.
-        classifier: folder or hub name. choices: the methods. options: as `cli.choosing.make` takes them.
-        targets: classes to explain of every text; none: the predicted one.
-        windows: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
-    """
-
-    input: Input
-    folder: Path
-    part_texts: int
-    classifier: str
-    choices: Sequence[Choice]
-    options: dict[str, Any]
-    targets: Sequence[str]
-    windows: int | None
-    seed: int | None
-    compute: ComputeOptions
-
-
-def run(job: Job) -> Manifest:
+def run(job: Job, engine: Engine) -> Manifest:
     """Do what is left of a job; the manifest of all its parts.
 
     Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError where the folder
     holds something else, or a job with other settings. Finished parts stay in any case.
     """
-    import torch
-
     with locked(job.folder, what=f"job {job.folder}"):
         stamp = job.input.stamp()
         manifest = read_manifest(job.folder)
@@ -77,25 +35,14 @@ def run(job: Job) -> Manifest:
             manifest.check(job.folder, settings)
         # The rows of an input that a job was begun with have all been looked at.
         texts = job.input.count() if manifest is None else manifest.texts
-        classifier, explainers = _loaded(job, manifest)
-        settings |= _model_settings(classifier)
+        settings |= engine.settings(job, stamp, {} if manifest is None else manifest.settings)
         if manifest is None:
-            manifest = Manifest({**settings, "threads": torch.get_num_threads()}, texts)
+            manifest = Manifest(settings, texts)
             manifest.write(job.folder)
         else:
             manifest.check(job.folder, settings)
-        # More threads may add up in another order.
-        torch.set_num_threads(manifest.settings["threads"])
-        _finish(job, manifest, classifier, explainers, stamp)
+        _finish(job, manifest, engine)
     return manifest
-
-
-def part_name(number: int, parts: int) -> str:
-    """Names sort as the parts do."""
-    return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
-
-
-# ---- settings ----------------------------------------------------------------------------------------------------
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -126,51 +73,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _loaded(job: Job, manifest: Manifest | None) -> tuple[Classifier, list[Explainer]]:
-    """The classifier and the methods.
-
-    A batch's size that was found by the free memory of a GPU stays what it was when the job began.
-    """
-    from explearn.cli.choosing import make
-    from explearn.core.seeds import seed_everything
-    from explearn.models.classifier import Classifier
-
-    explainers = make(job.choices, job.options, job.seed)
-    if job.seed is not None:
-        seed_everything(job.seed)
-    compute = job.compute
-    if manifest is not None and compute.max_tokens == "auto":
-        compute = replace(compute, max_tokens=manifest.settings["max_tokens"])
-    return Classifier.from_pretrained(job.classifier, compute), explainers
-
-
-def _model_settings(classifier: Classifier) -> dict[str, Any]:
-    import torch
-
-    device = classifier.device
-    name = torch.backends.cpu.get_cpu_capability()
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    return {
-        "classifier": classifier.fingerprint,
-        "tokenizer": _text_digest(classifier.tokenizer.backend_tokenizer.to_str()),
-        "max_length": classifier.max_length,
-        "problem": str(classifier.problem),
-        "device": f"{device.type} {name}",
-        "max_tokens": classifier.max_tokens,
-    }
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-# ---- parts -------------------------------------------------------------------------------------------------------
-
-
-def _finish(
-    job: Job, manifest: Manifest, classifier: Classifier, explainers: Sequence[Explainer], stamp: tuple[int, int]
-) -> None:
+def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
     """Write the parts that are missing or damaged, each one's entry in the manifest after it."""
     count = -(-manifest.texts // job.part_texts)
     names = {number: part_name(number, count) for number in range(count)}
@@ -178,81 +81,15 @@ def _finish(
         if part.file != names.get(number) or not is_whole(job.folder, part):
             print(f"{job.folder / part.file}: is not as it was written; it is written again", file=sys.stderr)
             del manifest.parts[number]
-    left = [number for number in names if number not in manifest.parts]
-    if not left:
-        _end(job, manifest)
-        return
-    (job.folder / SUCCESS).unlink(missing_ok=True)
-    with _Progress(manifest) as progress:
-        # Parts that follow each other are explained in one go: a block that reaches into two is computed once.
-        for _, run_of in groupby(enumerate(left), key=lambda pair: pair[1] - pair[0]):
-            numbers = [number for _, number in run_of]
-            first, end = numbers[0] * job.part_texts, min((numbers[-1] + 1) * job.part_texts, manifest.texts)
-            found = progress.counted(_explained(job, manifest.texts, classifier, explainers, first, end))
-            for number in numbers:
-                start = number * job.part_texts
-                part = write_part(job.folder, names[number], start, islice(found, job.part_texts))
-                if job.input.stamp() != stamp or part.texts != min(job.part_texts, manifest.texts - start):
-                    raise DataError(
-                        f"{job.input.path}: was changed while it was read; parts before {part.file} are as they were"
-                    )
+    if left := [number for number in names if number not in manifest.parts]:
+        (job.folder / SUCCESS).unlink(missing_ok=True)
+        with _Progress(manifest) as progress:
+            for number, part in engine.parts(left, manifest.texts, progress.advance):
                 manifest.parts[number] = part
                 manifest.write(job.folder)
                 progress.finished(part)
-            # To its end: a method then says how many words were not read.
-            next(found, None)
-    _end(job, manifest)
-
-
-def _end(job: Job, manifest: Manifest) -> None:
     if not (job.folder / SUCCESS).exists():
         write_text(job.folder / SUCCESS, "")
-
-
-def _explained(
-    job: Job, texts: int, classifier: Classifier, explainers: Sequence[Explainer], first: int, end: int
-) -> Iterator[Explained]:
-    """Texts [first, end) with their attributions: of each text method by method, of a method class by class.
-
-    Computed from the start of the block that `first` is in to the end of the one that the last text is in.
-    """
-    from explearn.methods.base.explainer import CHUNK_TEXTS
-
-    number = first - first % CHUNK_TEXTS
-    stop = min(-(-end // CHUNK_TEXTS) * CHUNK_TEXTS, texts)
-    rows = islice(job.input.texts(number), stop - number)
-    # None of these iterators runs ahead of another by more than a block.
-    own, *streams = tee(rows, 1 + len(explainers))
-    found = [
-        explainer.explain_each(
-            classifier,
-            (row.text for row in stream),
-            repeat(list(job.targets), stop - number) if job.targets else None,
-            windows=job.windows,
-        )
-        for explainer, stream in zip(explainers, streams, strict=True)
-    ]
-    try:
-        for row, *of_methods in zip(own, *found, strict=True):
-            if number >= end:
-                return
-            if number >= first:
-                yield number, row.id, list(chain.from_iterable(of_methods))
-            number += 1
-    except DataError as error:
-        raise _located(job, classifier, number, CHUNK_TEXTS) or error from error
-
-
-def _located(job: Job, classifier: Classifier, start: int, count: int) -> DataError | None:
-    """The complaint about the first text of a block that cannot be read, with its file and row."""
-    from explearn.methods.base.asking import read_texts
-
-    for row in islice(job.input.texts(start), count):
-        try:
-            read_texts(classifier, [row.text], 1, job.windows)
-        except DataError as error:
-            return DataError(f"{row.where}, field {job.input.text!r}: {str(error).removeprefix('text 1: ')}")
-    return None
 
 
 class _Progress:
@@ -270,10 +107,8 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def counted(self, found: Iterator[Explained]) -> Iterator[Explained]:
-        for explained in found:
-            yield explained
-            self._bar.update(1)
+    def advance(self, texts: int) -> None:
+        self._bar.update(texts)
 
     def finished(self, part: Part) -> None:
         self._done += part.texts
