@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from explearn.cli.choosing import Choice, parse_options
-from explearn.cli.jobs.reading import TEXT, Input
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.settings import MOST
+
+if TYPE_CHECKING:
+    from explearn.cli.jobs.reading import Input
 
 SHARD_TEXTS = 10_000
 
@@ -25,7 +27,7 @@ InputOption = Annotated[
         show_default=False,
     ),
 ]
-TextColumn = Annotated[str | None, typer.Option(help="With --input: column of the text.", show_default=TEXT)]
+TextColumn = Annotated[str | None, typer.Option(help="With --input: column of the text.", show_default="text")]
 PairColumn = Annotated[
     str | None, typer.Option(help="With --input: column of the second segment, for pairs.", show_default=False)
 ]
@@ -67,6 +69,9 @@ def input_of(
         raise ParamsError(f"--input: got {str(path)!r}, but no --output; expected a folder for the parts")
     if output.suffix in (".parquet", ".csv", ".jsonl", ".html"):
         raise ParamsError(f"--output: got {str(output)!r} with --input; expected a folder for the parts")
+    # It loads pyarrow, which `explearn --help` need not wait for.
+    from explearn.cli.jobs.reading import TEXT, Input
+
     text = own["--text-column"]
     found = Input(path, TEXT if text is None else text, own["--pair-column"], own["--id-column"], second)
     found.check()
