@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from explearn.core.errors import ExplearnError
 from explearn.core.method_info import About, MethodInfo
 from explearn.core.method_names import get_info, list_explainers, register
-from explearn.core.records import Attribution, Example, Rationale
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle, load
     from explearn.comparison.run import Comparison, compare
     from explearn.comparison.texts import TextColumns
+    from explearn.core.records import Attribution, Example, Rationale
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.integrations import register_pipeline
@@ -64,15 +64,18 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Attribution": "explearn.core.records",
     "BatchExplainer": "explearn.methods.base.explainer",
     "BatchScores": "explearn.methods.base.explainer",
     "Bundle": "explearn.bundle.loading",
     "CallableClassifier": "explearn.models.callable",
     "Classifier": "explearn.models.classifier",
     "Comparison": "explearn.comparison.run",
+    "Example": "explearn.core.records",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
     "ListedTask": "explearn.methods.base.listed_task",
+    "Rationale": "explearn.core.records",
     "SideBySide": "explearn.core.side_by_side",
     "export": "explearn.bundle.export",
     "load": "explearn.bundle.loading",

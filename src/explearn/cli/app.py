@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -34,21 +33,18 @@ from explearn.cli.jobs.command import (
     input_of,
     run_job,
 )
-from explearn.cli.outputs import check_format, writers
 from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
-from explearn.core.records import Attribution
 from explearn.core.visible import visible, visible_json
 from explearn.methods.base.registry import explainer_class
-from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
-from explearn.pipeline.base.workspace import Workspace
-from explearn.reporting.gate import WORKSPACE, Gate, check, from_path, from_revision, load_gate
-from explearn.reporting.pages.gate_changes import print_changes, summary
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from explearn.core.records import Attribution
     from explearn.models.classifier import Classifier
 
 app = typer.Typer(
@@ -116,6 +112,8 @@ def _describe(console: Console, name: str) -> None:
 
 def _describe_options(console: Console, section: type[BaseModel], indent: int = 0) -> None:
     """What each option of a section means, those of the sections in it below it."""
+    from pydantic import BaseModel
+
     for name, field in section.model_fields.items():
         meaning = " ".join((field.description or "").split())
         console.print(Padding(Text(f"{name}: {meaning}"), (0, 0, 0, indent)))
@@ -206,6 +204,9 @@ def explain(
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
+        # What one command alone needs is loaded there: `explearn --help` takes a fraction of a second.
+        from explearn.cli.outputs import check_format, writers
+
         # Names and options are checked before torch is loaded for the classifier.
         own = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
         own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
@@ -295,6 +296,8 @@ def report(
             return
         if names:
             raise ParamsError(f"got {names[0]!r}; names of experiments go with --experiments")
+        from explearn.pipeline.base.params import load_params
+        from explearn.pipeline.base.workspace import Workspace
         from explearn.reporting.project import report_project
 
         found = load_params(params)
@@ -323,7 +326,7 @@ def gate(
     base: Annotated[str, typer.Option(help="Git revision to compare with.")] = "HEAD",
     head: Annotated[
         str, typer.Option(help="Git revision to judge, or workspace: the files as they stand.")
-    ] = WORKSPACE,
+    ] = "workspace",
     old: Annotated[
         Path | None, typer.Option(help="Metrics file, or project folder, to compare with, instead of --base.")
     ] = None,
@@ -339,6 +342,9 @@ def gate(
     metrics that cannot be used, a fault of the program).
     """
     with user_errors(), _faults_are_no_regression():
+        from explearn.reporting.gate import Gate, check, from_path, from_revision, load_gate
+        from explearn.reporting.pages.gate_changes import print_changes, summary
+
         if (old is None) != (new is None):
             raise ParamsError("--old and --new go together; expected both or neither")
         found = load_gate(rules)

@@ -17,6 +17,7 @@ from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_t
 from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import read_json, write_json, write_text
 from explearn.models.classifier import Classifier
@@ -84,9 +85,10 @@ def compare(
         columns: where a file holds what.
         tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
 
-    Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used, and
-    UnsupportedError where no method can explain the classifier.
+    Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used,
+    MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
     """
+    check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     clock, start = PartClock(), time.perf_counter()
     chosen, limit = choose_methods(methods), parse_budget(budget)
     if max_texts is not None and max_texts < 1:

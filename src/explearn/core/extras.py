@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from types import ModuleType
 
 from explearn.core.errors import ExplearnError, first_line
@@ -12,11 +13,15 @@ class MissingExtraError(ExplearnError, ImportError):
     """A package that an extra brings is not installed.
 
     Attributes:
+        name: the module that could not be had.
         extra: the extra's name, as in `pip install 'explearn[EXTRA]'`.
     """
 
-    def __init__(self, message: str, *, module: str, extra: str) -> None:
-        super().__init__(message)
+    def __init__(self, module: str, extra: str, what: str | None, reason: str) -> None:
+        package = module.partition(".")[0]
+        super().__init__(
+            f"{what or 'this'} needs the package {package}, which {reason}; pip install 'explearn[{extra}]'"
+        )
         self.name = module
         self.extra = extra
 
@@ -25,7 +30,7 @@ def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
     """Import a module that an extra brings.
 
     Args:
-        module: as `import` takes it, such as "openai" or "optuna.storages.journal".
+        module: as `import` takes it, such as "dvc" or "optuna.storages.journal".
         extra: the extra of pyproject.toml that brings it.
         what: what cannot be done without it, as the message's first words; default: "this".
 
@@ -38,5 +43,15 @@ def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
         package = module.partition(".")[0]
         gone = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
         reason = "is not installed" if gone else f"cannot be imported ({first_line(error).rstrip('.')})"
-        message = f"{what or 'this'} needs the package {package}, which {reason}; pip install 'explearn[{extra}]'"
-        raise MissingExtraError(message, module=module, extra=extra) from error
+        raise MissingExtraError(module, extra, what, reason) from error
+
+
+def check_installed(*packages: str, extra: str, what: str | None = None) -> None:
+    """Raise MissingExtraError as `need` does, without loading the packages: some take seconds."""
+    for package in packages:
+        try:
+            found = importlib.util.find_spec(package) is not None
+        except (ImportError, ValueError):  # ValueError: a module that another one has blocked
+            found = False
+        if not found:
+            raise MissingExtraError(package, extra, what, "is not installed")

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from explearn.core.errors import ParamsError
-from explearn.core.records import Binarisation
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
 Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
+
+Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
+"""How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
+rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -30,10 +30,6 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 RationaleKind = Literal["human", "llm", "author"]
 RATIONALE_KINDS: tuple[RationaleKind, ...] = get_args(RationaleKind)
 
-Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
-"""How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
-rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
-
 Aggregation = Literal["max", "sum"]
 
 ANSWER_LABELS = ("answer", "another span")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from explearn.core.extras import need
 from explearn.core.records import Attribution
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
 
     A score is NaN where the classifier did not read the word; start and end are nullable whole numbers.
     """
+    need("pandas", extra="pipeline", what="a frame")
     import pandas as pd
 
     frame: pd.DataFrame = to_arrow(attributions).to_pandas()

@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from explearn.core.errors import DataError
+from explearn.core.extras import need
 from explearn.core.records import SPLITS, Example, Rationale, Split
 from explearn.data.rationales import merge_annotators
 
@@ -35,8 +36,7 @@ def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
     table = np.array(counts, dtype=np.int64).reshape(-1, 2)  # (words, [not marked, marked])
     if not (table.sum(axis=0) > 0).all():
         return None
-    import krippendorff
-
+    krippendorff = need("krippendorff", extra="annotate", what="Krippendorff's alpha")
     value = float(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
     return value if math.isfinite(value) else None
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.records import Attribution, Binarisation, Example
+from explearn.core.method_info import Binarisation
+from explearn.core.records import Attribution, Example
 from explearn.core.sections import EvaluateParams
 from explearn.metrics import plausibility
 from explearn.metrics.agreement import prediction_overlap, rank_agreement, top_overlap

@@ -41,7 +41,7 @@ def judge_draws(
 
     Args:
         draws: of each draw, scores of each text's words. marked: masks of the same texts.
-        k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.core.records.Binarisation`.
+        k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.core.method_info.Binarisation`.
         samples: resamples; of the texts the same for every call with one seed. confidence: coverage of the intervals.
 
     Returns FIGURES, NAME_low, NAME_high and by_draw; None where a figure is undefined.

@@ -108,7 +108,7 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
 
 
 def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
-    """Choose words by a method's own rule: one of `explearn.core.records.Binarisation`.
+    """Choose words by a method's own rule: one of `explearn.core.method_info.Binarisation`.
 
     Raises ValueError for another rule, and as the rule's own function does.
     """

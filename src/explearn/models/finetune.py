@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.extras import check_installed
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.sections import FinetuneParams
@@ -150,6 +151,8 @@ def finetune(
     Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError (also where
     training diverged: an earlier classifier then stays), DeviceError.
     """
+    # The Trainer needs it, and says so in a sentence of its own only once everything is loaded.
+    check_installed("accelerate", extra="pipeline", what="fine-tuning")
     import transformers
 
     device = compute.resolve_device()

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.extras import check_installed
 from explearn.core.settings import Section
 from explearn.metrics.catalogue import CATALOGUE, Direction
 
@@ -132,6 +133,7 @@ def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
     """
     if revision == WORKSPACE:
         return {file: read_json(file) for file in files if Path(file).exists()}
+    check_installed("dvc", extra="pipeline", what=f"reading the revision {revision!r}")
     # DVC takes a second to load.
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from explearn.cli.choosing import Choice, parse_options
-from explearn.cli.jobs.reading import TEXT, Input
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.extras import need
@@ -17,6 +16,7 @@ from explearn.core.settings import MOST
 
 if TYPE_CHECKING:
     from explearn.cli.jobs.engines import Engine
+    from explearn.cli.jobs.reading import Input
 
 EngineName = Literal["local", "ray"]
 
@@ -31,7 +31,7 @@ InputOption = Annotated[
         show_default=False,
     ),
 ]
-TextColumn = Annotated[str | None, typer.Option(help="With --input: column of the text.", show_default=TEXT)]
+TextColumn = Annotated[str | None, typer.Option(help="With --input: column of the text.", show_default="text")]
 PairColumn = Annotated[
     str | None, typer.Option(help="With --input: column of the second segment, for pairs.", show_default=False)
 ]
@@ -92,6 +92,9 @@ def input_of(
         raise ParamsError(f"--input: got {str(path)!r}, but no --output; expected a folder for the parts")
     if output.suffix in (".parquet", ".csv", ".jsonl", ".html"):
         raise ParamsError(f"--output: got {str(output)!r} with --input; expected a folder for the parts")
+    # It loads pyarrow, which `explearn --help` need not wait for.
+    from explearn.cli.jobs.reading import TEXT, Input
+
     text = own["--text-column"]
     found = Input(path, TEXT if text is None else text, own["--pair-column"], own["--id-column"], second)
     found.check()

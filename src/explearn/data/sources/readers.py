@@ -15,6 +15,7 @@ from typing import Any
 
 from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError
+from explearn.core.extras import need
 from explearn.core.records import SPLITS, Split, check_words
 from explearn.core.tables import column_names, iter_rows
 
@@ -252,7 +253,8 @@ def hub_folder(data_dir: str | Path, name: str) -> Path | None:
 
 def folder_configs(folder: Path) -> list[str]:
     """Configurations of a folder in the hub's file layout; raises DataError when it holds no data."""
-    import datasets  # takes a second to import; only this kind of source needs it
+    # It takes a second to import; only this kind of source needs it.
+    datasets = need("datasets", extra="pipeline", what=f"{folder}: a data set in the hub's layout")
 
     try:
         return list(datasets.get_dataset_config_names(str(folder)))
@@ -278,8 +280,7 @@ def read_hub(
 
     Raises DataError in one sentence when the data set cannot be had (unknown, offline, needs code of its own, damaged).
     """
-    import datasets
-
+    datasets = need("datasets", extra="pipeline", what=f"hub data set {name!r}")
     try:
         if splits is None:
             loaded = datasets.load_dataset(name, config, revision=revision)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import DataError, first_line
+from explearn.core.extras import check_installed
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.training import DivergedError
 
@@ -68,6 +69,7 @@ def search(
     Returns the best weights of all complete trials, and all trials. Raises DataError for a damaged journal,
     DivergedError where no trial came to its end.
     """
+    check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
     from optuna.storages.journal import JournalFileBackend
 

@@ -18,8 +18,6 @@ from explearn.core.compute import ComputeOptions, Precision
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.locks import locked
 from explearn.core.settings import LARGEST_SEED, whole_number
-from explearn.pipeline.base.params import load_params
-from explearn.pipeline.base.workspace import Workspace
 
 RUN_OPTIONS = ("task", "group", "explainer", "teacher", "variant")
 """Options of a stage that say which of its outputs a run writes."""
@@ -140,6 +138,9 @@ def run_alone(stage: str, **options: object) -> Iterator[None]:
 
     The several files that a stage writes are then of one run. Raises as `explearn.core.writing.locked` does.
     """
+    # It loads pyarrow, which `explearn --help` need not wait for.
+    from explearn.pipeline.base.workspace import Workspace
+
     named = [re.sub(r"[^\w.-]", "_", str(value)) for name, value in options.items() if name in RUN_OPTIONS]
     with locked(Workspace().root / "data" / "-".join([stage, *named]), what=f"stage {' '.join([stage, *named])}"):
         yield
@@ -170,6 +171,8 @@ def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], C
 
         @functools.wraps(function)
         def command(**options: Any) -> None:
+            from explearn.pipeline.base.params import load_params
+
             with user_errors():
                 params = load_params(options.pop("params_file"))
                 seed = options.pop("seed")

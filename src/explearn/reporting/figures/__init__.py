@@ -1,0 +1,5 @@
+"""The figures of reports, drawn by matplotlib."""
+
+from explearn.core.extras import check_installed
+
+check_installed("matplotlib", "adjustText", extra="report", what="the report")

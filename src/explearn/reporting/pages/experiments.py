@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
+from explearn.core.extras import check_installed
 from explearn.core.method_names import get_info
 from explearn.core.storage import put_files, scratch_folder, write_text
 from explearn.reporting.content.blocks import Block
@@ -71,6 +72,7 @@ def read_experiments(names: Sequence[str] = ()) -> list[Experiment]:
     Runs `dvc exp show`. Experiments that have not finished have no figures and are left out.
     Raises UnknownNameError for a name that no experiment has, DataError where DVC fails or no experiment has finished.
     """
+    check_installed("dvc", extra="pipeline", what="reading experiments")
     command = [sys.executable, "-m", "dvc", "exp", "show", "--json"]
     for revision in _starts(names) if names else ():
         command += ["--rev", revision]
