@@ -128,7 +128,7 @@ def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return base
 
 
-def main() -> None:
+def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path())
     parser.add_argument("--task", required=True)
@@ -146,7 +146,11 @@ def main() -> None:
     parser.add_argument("--ig-steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: other options of IvRA and SMaT")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = read_options()
     quiet_transformers()
     workspace = Workspace(options.root)
     original = Classifier.from_pretrained(workspace.classifier(options.task), ComputeOptions(device="cpu"))
@@ -156,7 +160,7 @@ def main() -> None:
     test = examples[: options.accuracy_texts]
     texts = examples[: options.texts * options.groups]
     if len(texts) < options.texts * options.groups:
-        parser.error(f"{options.groups} groups of {options.texts} texts; the task has {len(texts)} test texts")
+        sys.exit(f"{options.groups} groups of {options.texts} texts; the task has {len(texts)} test texts")
     before = accuracy(original, test)
     print(
         f"{options.task}: {len(train)} training, {len(validation)} validation texts, {len(texts)} explained; accuracy "

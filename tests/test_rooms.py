@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 STAGES: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 INDEX: list[dict[str, Any]] = json.loads((SOURCE / "explearn/methods/index.json").read_text(encoding="utf-8"))
-LEARNED = ("expnet", "consensus", "l2e", "ivra", "aml")
+LEARNED = sorted({entry["target"].split(".")[2] for entry in INDEX if entry["family"] == "learned"})
 """The folders of the learned methods."""
 MOST_ROOMS = 16
 """Rooms, and modules of the pipeline, that a stage may name."""
@@ -86,7 +86,7 @@ def cases() -> list[tuple[str, dict[str, str], set[Path]]]:
     found = []
     for name in STAGES:
         if name == "attribute-learned":
-            found += [(name, {"room": room}, of_methods(room)) for room in ("expnet", "l2e", "aml")]
+            found += [(name, {"room": room}, of_methods(room)) for room in STAGES[name]["matrix"]["room"]]
         else:
             found.append((name, {}, BY_NAME.get(name, set())))
     return found

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from explearn.annotation.llm.asking import Estimate, Question, estimate
+from explearn.annotation.llm.asking import Question
 from explearn.annotation.llm.budget import Meter
 from explearn.annotation.llm.cache import CachedAnswer, read_answers
 from explearn.annotation.llm.collecting import (
-    FATES,
-    Summary,
     annotator_name,
     collect,
     read_shots,
@@ -28,6 +25,7 @@ from explearn.annotation.people.imports import READERS, import_marks
 from explearn.annotation.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import rationale_row, write_rows
 from explearn.annotation.task import TaskMarks
+from explearn.cli.annotate_printing import figure, print_candidates, print_estimate, print_summary
 from explearn.cli.printing import console, printed
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Rationale
@@ -43,22 +41,7 @@ from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.rationalise import read_task_marks
 
-if TYPE_CHECKING:
-    from explearn.annotation.llm.calibrate import Candidate
-
 BoundOptions = tuple[int, float, int, int | None, int | None, float | None, Sequence[str] | None]
-
-FATE_WORDS = {
-    "kept": "kept",
-    "unanswered": "not answered yet",
-    "invalid": "answer cannot be read",
-    "other_label": "label differs from gold",
-    "hallucinated": "too many words that are not in the text",
-    "empty": "no words marked",
-    "all_words": "all words marked",
-    "diffuse": "too many words marked",
-    "rejected": "rejected by a person",
-}
 
 
 def _open(task: str, params_file: Path) -> tuple[Params, TaskMarks]:
@@ -127,7 +110,7 @@ def calibrate(
     bound = [bind_prompt(name, task, marks.labels, shown, settings) for name in names or list_prompts()]
     questions = [Question(model, prompt, example) for model in models for prompt in bound for example in judged]
     if dry_run:
-        _print_estimate(questions, marks, bounds.meter)
+        print_estimate(questions, marks, bounds.meter)
         return
     ask(questions, marks, bounds)
     answers = {answer.key: answer for answer in read_answers(marks.store.answers)}
@@ -141,7 +124,7 @@ def calibrate(
     best, why = pick(candidates)
     figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
     write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
-    _print_candidates(candidates, best)
+    print_candidates(candidates, best)
     console().print(f"{printed(why)}\n{printed(str(target))}: all figures")
 
 
@@ -150,33 +133,6 @@ def _money(answers: Sequence[CachedAnswer], meter: Meter) -> float | None:
     if any(price is None for price in prices):
         return None
     return sum(p.cost(a.input_tokens, a.output_tokens) for p, a in zip(prices, answers, strict=True) if p)
-
-
-def _print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
-    table = Table(
-        title=f"{best.texts} texts that people have marked",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        collapse_padding=True,
-    )
-    table.add_column("model\nwith prompt", overflow="fold")
-    # Two-line headings, and no more columns than 80 characters hold: figures are never cut. The file has them all.
-    priced = all(c.money is not None for c in candidates)
-    expense = "cost" if priced else "tokens"
-    for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
-        figures = [_figure(value) for value in (c.precision, c.recall, c.f1, c.alpha)]
-        shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
-        cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
-        style = "bold" if c is best else None
-        table.add_row(printed(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
-    console().print(table)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def run(
@@ -199,52 +155,19 @@ def run(
     if out is not None:
         check_output(out)
     if dry_run:
-        _print_estimate(questions_for(marks, settings, params.seed), marks, bounds.meter)
+        print_estimate(questions_for(marks, settings, params.seed), marks, bounds.meter)
         return
     annotated, summary, asked = annotate(marks, settings, params.seed, bounds)
     if summary is None:
         console().print("no text to ask about: people have marked all of them, or there are none of these labels")
         return
-    _print_summary(summary, bounds.meter)
+    print_summary(summary, bounds.meter)
     if out is not None:
         words = {example.id: example.all_words for example in marks.examples}
         write_rows(out, [rationale_row(r, words[r.example_id]) for r in to_rationales(annotated, asked)])
         console().print(
             f"{printed(str(out))}: {summary.fates['kept']:,} rationales by {printed(annotator_name(asked))}"
         )
-
-
-def _print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
-    found: Estimate = estimate(questions, read_answers(marks.store.answers), meter.price)
-    print(f"texts:         {found.texts:,} to be answered, {found.known:,} of them already are")
-    print(f"requests:      {found.requests:,}, more where the server fails for the moment")
-    print(f"tokens:        about {found.input_tokens:,} read and {found.output_tokens:,} written")
-    if found.money is None or found.worst_money is None:
-        print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
-    else:
-        print(f"cost:          about {found.money:,.4f}; at most {found.worst_money:,.4f} without repeats")
-
-
-def _print_summary(summary: Summary, meter: Meter) -> None:
-    screen = console()
-    name = f"{summary.model} with {summary.prompt} (version {summary.version}, {summary.shots} examples)"
-    screen.print(f"[bold]{printed(name)}[/bold]: {summary.texts:,} texts")
-    for fate in FATES:
-        if summary.fates[fate]:
-            screen.print(f"  {summary.fates[fate]:>7,}  {FATE_WORDS[fate]}")
-    quotes = summary.quotes
-    screen.print(
-        f"quotes: {quotes['exact']:,} as in the text, {quotes['insensitive']:,} but for case and punctuation, "
-        f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
-    )
-    length = "-" if summary.mean_length is None else f"{summary.mean_length:.2f}"
-    screen.print(f"answers mended: {summary.repaired:,}; words marked a text, mean: {length}")
-    spent = meter.spent
-    cost = f", cost {spent.money:,.4f}" if meter.prices else ""
-    screen.print(
-        f"this run: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
-        f"{spent.output_tokens:,} written{cost}"
-    )
 
 
 def sheet(
@@ -389,11 +312,11 @@ def agreement(tasks: Sequence[str], params_file: Path) -> None:
         found: Any = agreement_metrics(marks.rationales, marks.examples, split, params.rationale_agreement)
         everyone = f"all {found['annotators']}"
         table.add_row(
-            printed(task), everyone, f"{found['alpha_texts']:,}", _figure(found["alpha"]), _figure(found["pairwise_f1"])
+            printed(task), everyone, f"{found['alpha_texts']:,}", figure(found["alpha"]), figure(found["pairwise_f1"])
         )
         for pair, figures in found["alpha_by_pair"].items():
             texts, alpha, f1 = figures["texts"], figures["alpha"], figures["pairwise_f1"]
-            table.add_row("", printed(pair), f"{texts:,}", _figure(alpha), _figure(f1))
+            table.add_row("", printed(pair), f"{texts:,}", figure(alpha), figure(f1))
     console().print(table)
 
 

@@ -20,6 +20,19 @@ from explearn.cli.annotate import app as annotate
 from explearn.cli.choosing import check_bundles, choose, make, parse_options
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
+from explearn.cli.explain_options import (
+    AsJson,
+    ClassifierOption,
+    Explainers,
+    Html,
+    Methods,
+    Options,
+    Output,
+    Pair,
+    Targets,
+    Texts,
+    Windows,
+)
 from explearn.cli.export import export
 from explearn.cli.jobs.command import (
     SHARD_TEXTS,
@@ -123,72 +136,17 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
 
 @app.command()
 def explain(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
-    ] = None,
-    classifier: Annotated[
-        str,
-        typer.Option(
-            help="Folder of a saved sequence classifier, or its hub name; not needed by explainers with their own.",
-            envvar="EXPLEARN_CLASSIFIER",
-        ),
-    ] = "",
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
-            show_default="attcat, or that of the bundle",
-        ),
-    ] = None,
-    explainer: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Folder of a trained explainer, for learned methods (data/explainers/TASK/NAME), or a bundle of any "
-            "method (`explearn export`); of several, in the order of the methods.",
-            show_default=False,
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            help="An option of the method, NAME=VALUE; may be repeated. With several methods, it goes to all that have "
-            "it, METHOD.NAME=VALUE to one.",
-        ),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Class to explain, may be repeated (default: the predicted class; each label that holds, of a "
-            "multi-label classifier; each value, of a regression).",
-            show_default=False,
-        ),
-    ] = None,
-    windows: Annotated[
-        int | None,
-        typer.Option(
-            help="Read texts longer than the classifier takes through windows, this many sub-tokens apart "
-            "(default: they are cut).",
-            show_default=False,
-        ),
-    ] = None,
-    pair: Annotated[
-        str | None,
-        typer.Option(
-            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text and method, a line each.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line). "
-            "With --input: the folder for the parts."
-        ),
-    ] = None,
+    texts: Texts = None,
+    classifier: ClassifierOption = "",
+    method: Methods = None,
+    explainer: Explainers = None,
+    option: Options = None,
+    target: Targets = None,
+    windows: Windows = None,
+    pair: Pair = None,
+    as_json: AsJson = False,
+    html: Html = None,
+    output: Output = None,
     input: InputOption = None,
     text_column: TextColumn = None,
     pair_column: PairColumn = None,

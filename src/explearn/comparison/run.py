@@ -101,21 +101,9 @@ def compare(
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
     with _folder(work) as folder:
         workspace = Workspace(folder)
-        request = {
-            "classifier": model.fingerprint,
-            "texts": texts_hash(own),
-            "methods": chosen,
-            "budget": limit,
-            "max_texts": max_texts,
-            "seed": seed,
-        }
         with clock.part("choose"):
-            plan = read_plan(workspace, request)
-            if plan is None:
-                most = min(len(own.examples), max_texts or len(own.examples))
-                left = None if limit is None else limit - (time.perf_counter() - start)
-                plan = make_plan(model, own, chosen, most, left, seed)
-                write_plan(workspace, request, plan)
+            left = None if limit is None else limit - (time.perf_counter() - start)
+            plan = _plan(workspace, model, own, chosen, max_texts, limit, left, seed)
         taken = {name: chosen[name] for name in plan.choice.methods}
         everything = {**taken, **{name: {} for name in given}}
         remarks = _remarks(own, plan, limit, given)
@@ -149,6 +137,33 @@ def _folder(work: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="explearn-compare-") as folder:
         yield Path(folder)
+
+
+def _plan(
+    workspace: Workspace,
+    model: Classifier,
+    own: OwnTexts,
+    chosen: Mapping[str, dict[str, Any]],
+    max_texts: int | None,
+    budget: float | None,
+    left: float | None,
+    seed: int,
+) -> Plan:
+    """The plan that an earlier call with the same arguments made in this folder, or a new one for the seconds left."""
+    request = {
+        "classifier": model.fingerprint,
+        "texts": texts_hash(own),
+        "methods": chosen,
+        "budget": budget,
+        "max_texts": max_texts,
+        "seed": seed,
+    }
+    plan = read_plan(workspace, request)
+    if plan is None:
+        most = min(len(own.examples), max_texts or len(own.examples))
+        plan = make_plan(model, own, chosen, most, left, seed)
+        write_plan(workspace, request, plan)
+    return plan
 
 
 def _texts(

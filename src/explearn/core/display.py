@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
 from explearn.core.heat import AGAINST, FAINT, FOR, UNREAD, classes, css, hexadecimal, shows_signs, strengths
+from explearn.core.visible import visible
 from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 TOP = 8
 """Highest-scoring words named below a text."""
-
-# Control characters (a terminal obeys them), halves of surrogate pairs, and what turns the direction of writing around.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
 class Scored(Protocol):
@@ -77,14 +74,9 @@ def top_words(scored: Scored, count: int = 10, against: bool = False) -> list[To
     ]
 
 
-def plain(text: str) -> str:
-    """Text without characters that a terminal or a browser would obey instead of showing; each becomes U+FFFD."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def escape(text: str) -> str:
     """Text as HTML, in an element or in a quoted attribute."""
-    return html.escape(plain(text))
+    return html.escape(visible(text, one_line=True))
 
 
 def answer_sentence(scored: Scored) -> str:
@@ -104,8 +96,8 @@ def unread_sentence(scored: Scored) -> str:
 
 def line(scored: Scored) -> str:
     """Method, class and the highest-scoring words, on one line."""
-    listed = ", ".join(f"{plain(word)} {score:+.3f}" for word, score, *_ in top_words(scored))
-    head = f"{scored.method} for {plain(scored.target)!r} ({scored.answer()})"
+    listed = ", ".join(f"{visible(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(scored))
+    head = f"{scored.method} for {scored.target!r} ({scored.answer()})"
     unread = unread_sentence(scored)
     return f"{head}: {listed}{f' ({unread})' if unread else ''}"
 
@@ -118,17 +110,18 @@ def terminal(scored: Scored) -> Text:
     """
     from rich.text import Text
 
-    text = Text(f"{plain(scored.method)}: {plain(answer_sentence(scored))}\n", style="bold")
+    title = visible(f"{scored.method}: {answer_sentence(scored)}", one_line=True)
+    text = Text(f"{title}\n", style="bold")
     signs = shows_signs(scored.signed, scored.scores)
     for index, (word, strength) in enumerate(zip(scored.words, strengths(scored.scores), strict=True)):
         if index == scored.pair_start:
             text.append("‖ ", style="dim not bold")
-        shown = plain(word)
+        shown = visible(word, one_line=True)
         if signs and abs(strength) >= FAINT:
             shown = ("+" if strength > 0 else "−") + shown
         text.append(shown, style=_terminal_style(float(strength)))
         text.append(" ", style="not bold")
-    listed = "  ".join(f"{plain(word)} {score:+.4f}" for word, score, *_ in top_words(scored, TOP))
+    listed = "  ".join(f"{visible(word, one_line=True)} {score:+.4f}" for word, score, *_ in top_words(scored, TOP))
     text.append(f"\n{listed}\n", style="dim not bold")
     if unread := unread_sentence(scored):
         text.append(f"{unread}\n", style="dim not bold")

@@ -9,21 +9,26 @@ from __future__ import annotations
 import json
 import re
 
-_UNSEEN = re.compile(
-    "["
+_STEERING = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line feed, DEL, C1
     "\u2028\u2029"  # line and paragraph separators
     "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates of writing direction
     "\ud800-\udfff"  # halves of UTF-16 pairs, which no terminal takes
-    "]"
 )
+_UNSEEN = re.compile(f"[{_STEERING}]")
+_UNSEEN_IN_LINE = re.compile(f"[{_STEERING}\t\n]")
 
 _RAW_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
-    """`text` with control characters as escapes such as `\\x1b`; tab and line feed stay. Twice is the same as once."""
-    return text if text.isascii() and text.isprintable() else _UNSEEN.sub(_python_escape, text)
+def visible(text: str, *, one_line: bool = False) -> str:
+    """`text` with control characters as escapes such as `\\x1b`. Twice is the same as once.
+
+    Tab and line feed stay, but for `one_line`, where they are escaped, too.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return (_UNSEEN_IN_LINE if one_line else _UNSEEN).sub(_python_escape, text)
 
 
 def visible_json(value: object, *, ascii_only: bool = False) -> str:

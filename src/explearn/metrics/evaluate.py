@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -120,12 +120,8 @@ def evaluate_task(
     """
     if not attributions:
         return TaskEvaluation({}, (), {}, {}, {})
-    if k < 1:
-        raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
+    _check_k_and_costs(task, k, attributions, costs)
     ordered = _ordered(task, attributions, examples)
-    for method in ordered:
-        if method not in costs:
-            raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected its passes")
     texts = [examples[attribution.example_id] for attribution in next(iter(ordered.values()))]
     own = own or {}
     context = Context(
@@ -146,6 +142,14 @@ def evaluate_task(
     for family in FAMILIES:
         columns.join(_measure_of(family)(context))
     return _evaluation(context, columns, own)
+
+
+def _check_k_and_costs(task: str, k: int, methods: Iterable[str], costs: Container[str]) -> None:
+    if k < 1:
+        raise DataError(f"task {task!r}: top-K with K = {k}; expected at least one word, is any training text marked?")
+    for method in methods:
+        if method not in costs:
+            raise DataError(f"task {task!r}, method {method!r}: its costs are missing; expected its passes")
 
 
 def _measure_of(family: str) -> Callable[[Context], Columns]:

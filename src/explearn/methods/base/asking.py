@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
@@ -125,3 +127,16 @@ def targets_of(asked: Sequence[Question]) -> list[int] | None:
             return None
         found += [target for target in question.targets for _ in question.text.windows]
     return found
+
+
+def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
+    """What an attribution says of the classifier's answer, from the logits of the text's windows, (windows, C)."""
+    index = classifier.labels.index(target)
+    if classifier.problem is Problem.REGRESSION:
+        return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
+    probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
+    asked = classifier.asked(probabilities)
+    return {
+        "probability": float(probabilities[index]),
+        "predicted": target if index in asked else classifier.labels[int(probabilities.argmax())],
+    }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 import os
 import re
 import time
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
@@ -32,7 +30,7 @@ from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
-from explearn.methods.base.asking import Question, Target, encodings_of, joint_probabilities, questions, targets_of
+from explearn.methods.base.asking import Question, Target, answer_fields, encodings_of, questions, targets_of
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
 from explearn.methods.base.scores import BatchScores, TextScores
@@ -200,7 +198,7 @@ class Explainer(ABC):
         found = self._attribution(classifier, question.text.whole, joined)
         logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
         check_logits(logits, classifier.name)
-        return replace(found, windows=len(scored), **_answer(classifier, logits, found.target))
+        return replace(found, windows=len(scored), **answer_fields(classifier, logits, found.target))
 
     def _check_named(self, classifier: Classifier) -> None:
         """`check`, with the method's name in the refusal."""
@@ -230,23 +228,10 @@ class Explainer(ABC):
             seconds=scored.seconds,
             completeness_error=scored.completeness_error,
             example_id=encoding.example_id,
-            **_answer(classifier, np.asarray(scored.logits, dtype=np.float64)[None], target),
+            **answer_fields(classifier, np.asarray(scored.logits, dtype=np.float64)[None], target),
             spans=encoding.spans,
             pair_start=encoding.pair_start,
         )
-
-
-def _answer(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
-    """What an attribution says of the classifier's answer, from the logits of the text's windows, (windows, C)."""
-    index = classifier.labels.index(target)
-    if classifier.problem is Problem.REGRESSION:
-        return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
-    probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
-    asked = classifier.asked(probabilities)
-    return {
-        "probability": float(probabilities[index]),
-        "predicted": target if index in asked else classifier.labels[int(probabilities.argmax())],
-    }
 
 
 class BatchExplainer(Explainer):

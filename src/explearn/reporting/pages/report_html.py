@@ -31,7 +31,7 @@ from explearn.reporting.content.l2e_students import (
 )
 from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.missing import has_no_marks
-from explearn.reporting.content.papers import left_out, side_by_side
+from explearn.reporting.content.papers import SideBySide, left_out, side_by_side
 from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
 from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
 from explearn.reporting.content.verdict import (
@@ -147,18 +147,7 @@ def render_html(
         overview=overview(counted, (*QUESTION_COLUMNS, TIME)),
         figures=[(title, alt, data_uri(folder / file)) for file, title, alt in shown] if folder else [],
         drawn={name: data_uri(folder / "figures" / name) for name in sorted(names)} if folder else {},
-        papers=[
-            {
-                "table": side.table,
-                "note": side.note,
-                "headings": side.headings,
-                "cells": [
-                    [method, *(Markdown(f"**{text}**") if best else text for text, best in cells)]
-                    for method, cells in side.rows
-                ],
-            }
-            for side in papers
-        ],
+        papers=[_side(side) for side in papers],
         papers_left_out=left_out(papers),
         students=[
             *student_tables(students, params.evaluate.significance, adapters(params)),
@@ -176,6 +165,12 @@ def render_html(
         parameters=yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
         versions=versions(),
     )
+
+
+def _side(side: SideBySide) -> dict[str, Any]:
+    """A paper's table and ours as the template takes them; the best of each column is bold."""
+    cells = [[method, *(Markdown(f"**{text}**") if best else text for text, best in row)] for method, row in side.rows]
+    return {"table": side.table, "note": side.note, "headings": side.headings, "cells": cells}
 
 
 def _glance_rows(first: Glance) -> list[tuple[str, str, Markup]]:
