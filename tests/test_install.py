@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -54,7 +55,7 @@ def session(wheel: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFac
     work.mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "EXPLEARN"))}
     command = [python, "-I", ROOT / "tests/core_session.py", tiny_folder, ROOT]
-    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     # Else the session was not about the wheel.
@@ -93,7 +94,20 @@ def test_torch_is_a_range_for_users_and_one_version_in_the_lock() -> None:
     assert len(re.findall(r"^torch==[\d.]+$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.M)) == 1
 
 
+def test_the_page_on_installation_names_every_extra() -> None:
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) and set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(EXTRAS)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    # The keys that the format 1.2.0 asks for, and those that must agree with the package.
+    assert citation["cff-version"] == "1.2.0" and citation["message"] and citation["title"] and citation["authors"]
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: Any) -> None:
     explained = session["explained"]
     for name, found in explained.items():
@@ -107,6 +121,7 @@ def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
     found = session["python"]
     assert found["words"] == TEXT.split() and found["rows"] == len(found["words"])
@@ -114,6 +129,7 @@ def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session: Any) -> None:
     for case, found in session["missing"].items():
         extra, package, _ = case.split()
