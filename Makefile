@@ -1,4 +1,6 @@
-# Needs git, make and Python 3.11. Everything goes into .venv; nothing outside the checkout is touched.
+# Needs git, make and Python 3.11 or later. Everything goes into .venv; nothing outside the checkout is touched.
+# pyproject.toml has ranges, for users of the wheel; requirements.lock has one version of everything, torch's among them,
+# and is what `make install` follows.
 #
 #   PYTHON=python3.12     the interpreter .venv is made with
 #   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
@@ -29,7 +31,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params index test faults fuzz lint format lock bench hooks clean
+.PHONY: help install repro params index test wheel faults fuzz lint format lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +69,9 @@ index: install ## write what the methods' classes declare: their index, the docs
 
 test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 	pytest --numprocesses=auto --dist=loadfile $(ARGS)
+
+wheel: ## build the wheel, install it into an empty environment, explain with it (ARGS="--newest --folder DIR")
+	$(PYTHON) scripts/try_wheel.py $(ARGS)
 
 faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less)
 	python scripts/faults $(ARGS)

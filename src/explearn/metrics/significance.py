@@ -219,7 +219,7 @@ def compare(
 def holm(p_values: ArrayLike) -> Array:
     """p-values after Holm's step-down correction: the i-th smallest of m times m - i + 1, never less than the last.
 
-    As statsmodels' `multipletests`, which collects garbage at every call: that takes seconds with a model in memory.
+    Source: Holm (1979), A simple sequentially rejective multiple test procedure.
     """
     raw = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(raw, kind="stable")

@@ -1,0 +1,211 @@
+"""`pip install explearn`: what the wheel holds, how much it brings, and that its core works without any extra."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from core_session import METHODS, TEXT
+from core_venv import build_wheel, closure, make_core_venv
+from explearn.core.extras import MissingExtraError, check_installed, need
+from test_architecture import runtime_imports
+
+MOST_PACKAGES = 75
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+BROUGHT = {"tokenizers": "transformers", "numba": "shap"}
+"""Packages that a direct dependency is known to bring, and that are imported without being named."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+CORE = names(PROJECT["dependencies"])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def session(wheel: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("core")
+    python = make_core_venv(folder / "venv", wheel)
+    work = folder / "work"
+    work.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "EXPLEARN"))}
+    command = [python, "-I", ROOT / "tests/core_session.py", tiny_folder, ROOT]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    # Else the session was not about the wheel.
+    assert found["prefix"] == str(folder / "venv") and found["where"].startswith(found["prefix"])
+    return found
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    source = ROOT / "src"
+    there = {path.relative_to(source).as_posix() for path in (source / "explearn").rglob("*") if path.is_file()}
+    assert inside == {name for name in there if "__pycache__" not in name}
+    assert {"explearn/py.typed", "explearn/methods/index.json", "explearn/cli/demo/headlines.jsonl"} <= inside
+
+
+def test_the_source_package_holds_no_tests(wheel: Path) -> None:
+    (source,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    assert "src" in tops and "tests" not in tops
+
+
+def test_the_core_brings_few_packages() -> None:
+    # torch's build for CUDA brings some twenty of NVIDIA's on Linux; they are torch's choice, not the core's.
+    brought = {name for name in closure(PROJECT["dependencies"]) if not name.startswith(("nvidia-", "cuda-", "triton"))}
+    assert len(brought) + len({"explearn", "pip"}) <= MOST_PACKAGES
+    extras = closure(line for name, lines in EXTRAS.items() if name not in ("all", "dev") for line in lines)
+    only = {"dvc", "hydra-core", "datasets", "openai", "accelerate", "optuna", "peft", "fastapi", "onnxruntime", "ray"}
+    assert only <= extras and not only & brought
+
+
+def test_torch_is_a_range_for_users_and_one_version_in_the_lock() -> None:
+    (torch,) = (Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch"))
+    assert [part.operator for part in torch.specifier] == [">="]
+    assert len(re.findall(r"^torch==[\d.]+$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.M)) == 1
+
+
+def test_the_page_on_installation_names_every_extra() -> None:
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) and set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(EXTRAS)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    # The keys that the format 1.2.0 asks for, and those that must agree with the package.
+    assert citation["cff-version"] == "1.2.0" and citation["message"] and citation["title"] and citation["authors"]
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: Any) -> None:
+    explained = session["explained"]
+    for name, found in explained.items():
+        assert found["code"] == (2 if name == "verify" else 0), (name, found)
+    records = [json.loads(line) for line in explained["explain"]["out"].splitlines()]
+    assert [record["method"] for record in records] == list(METHODS)
+    assert all(record["words"] == TEXT.split() for record in records)
+    assert "gae" in explained["bundle"]["out"]
+    # A bundle's manifest is none of an evidence page: the command ran, and says so.
+    assert "pip install" not in explained["verify"]["err"] and explained["verify"]["err"].startswith("error: ")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
+    found = session["python"]
+    assert found["words"] == TEXT.split() and found["rows"] == len(found["words"])
+    assert found["rationale"] and found["names"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session: Any) -> None:
+    for case, found in session["missing"].items():
+        extra, package, _ = case.split()
+        sentence = f"needs the package {package}, which is not installed; pip install 'explearn[{extra}]'\n"
+        assert found["code"] == 2 and found["err"].startswith("error: ") and found["err"].endswith(sentence), case
+        assert found["err"].count("\n") == 1 and found.get("import", True), case
+
+
+def test_an_import_error_by_itself_says_which_extra() -> None:
+    with pytest.raises(ImportError) as caught:
+        need("no_such_package.part", extra="onnx", what="the graph")
+    assert isinstance(caught.value, MissingExtraError)
+    assert (caught.value.name, caught.value.extra, caught.value.exit_code) == ("no_such_package.part", "onnx", 2)
+    assert str(caught.value) == (
+        "the graph needs the package no_such_package, which is not installed; pip install 'explearn[onnx]'"
+    )
+    assert need("json.decoder", extra="onnx") is sys.modules["json.decoder"]
+    check_installed("json", extra="onnx")
+
+
+def test_a_package_that_is_there_but_broken_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "half_there.py").write_text("import not_there_at_all")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"half_there, which cannot be imported \(No module named 'not_there"):
+        need("half_there", extra="serve")
+    monkeypatch.setitem(sys.modules, "blocked", None)
+    with pytest.raises(MissingExtraError, match=r"^this needs the package blocked, which is not installed"):
+        check_installed("blocked", extra="serve")
+
+
+@cache
+def modules() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "src/explearn").rglob("*.py")}
+
+
+@cache
+def brings() -> Mapping[str, list[str]]:
+    """Package, as it is imported -> what brings it, as it is installed."""
+    return importlib.metadata.packages_distributions()
+
+
+def guards(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The packages that a module asks for by `need` or `check_installed`, each with its extra."""
+    constants = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("need", "check_installed"):
+            (extra,) = (keyword.value for keyword in node.keywords if keyword.arg == "extra")
+            for argument in node.args:
+                name = argument.value if isinstance(argument, ast.Constant) else constants[ast.unparse(argument)]
+                yield name.partition(".")[0], ast.literal_eval(extra)
+
+
+def test_what_is_asked_for_is_what_the_extra_brings() -> None:
+    for path, tree in modules().items():
+        for package, extra in guards(tree):
+            assert extra in EXTRAS, f"{path}: no extra {extra}"
+            found = {canonicalize_name(name) for name in brings()[package]}
+            assert found & names(EXTRAS[extra]), f"{path}: the extra {extra} does not name {package}"
+
+
+def test_every_package_is_the_core_s_or_asked_for() -> None:
+    asked = {path: {package for package, _ in guards(tree)} for path, tree in modules().items()}
+    for path, tree in modules().items():
+        around = (folder / "__init__.py" for folder in path.parents if (folder / "__init__.py") in asked)
+        guarded = asked[path].union(*(asked[file] for file in around))
+        for node in runtime_imports(tree):
+            found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and node.level:
+                continue
+            for package in {name.partition(".")[0] for name in found} - sys.stdlib_module_names - {"explearn"}:
+                owners = {canonicalize_name(name) for name in brings().get(package, [package])}
+                core = owners & CORE or BROUGHT.get(package) in CORE
+                assert core or package in guarded, f"{path}: {package} is none of the core's; ask for its extra"
