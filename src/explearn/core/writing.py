@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.locks import locked
 from explearn.core.partials import (
@@ -91,6 +92,17 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def check_place(target: str | os.PathLike[str]) -> None:
+    """Raise what `atomic_path` would raise where no file can be written to `target`; no file is written.
+
+    For what takes minutes until it writes its result.
+    """
+    if not isinstance(target, str | os.PathLike):
+        raise ParamsError(f"got {kind_of(target)} as the name of a file; expected a text or a path")
+    with locked(target):
+        check_output(target)
 
 
 def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:

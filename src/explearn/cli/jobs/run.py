@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from explearn.cli.jobs.manifest import SUCCESS, Manifest, Part, folder_digest, is_whole, read_manifest
+from explearn.cli.jobs.manifest import MANIFEST, SUCCESS, Manifest, Part, folder_digest, is_whole, read_manifest
 from explearn.cli.jobs.parts import Explained, write_part
 from explearn.cli.jobs.reading import Input
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.locks import locked
+from explearn.core.visible import visible
 from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
@@ -69,15 +70,24 @@ def run(job: Job) -> Manifest:
     """
     import torch
 
+    from explearn.methods.base.asking import check_request
+
     with locked(job.folder, what=f"job {job.folder}"):
         stamp = job.input.stamp()
         manifest = read_manifest(job.folder)
         settings = _settings(job)
         if manifest is not None:
             manifest.check(job.folder, settings)
-        # The rows of an input that a job was begun with have all been looked at.
-        texts = job.input.count() if manifest is None else manifest.texts
+        # The rows of a finished job have all been looked at.
+        texts = job.input.count() if manifest is None or not _is_done(job, manifest) else manifest.texts
+        if manifest is not None and manifest.texts != texts:
+            raise DataError(
+                f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, and {job.input.path} has {texts:,}; give "
+                "another folder, or remove this one"
+            )
         classifier, explainers = _loaded(job, manifest)
+        # Before anything is written.
+        check_request(classifier, job.targets, job.windows)
         settings |= _model_settings(classifier)
         if manifest is None:
             manifest = Manifest({**settings, "threads": torch.get_num_threads()}, texts)
@@ -88,6 +98,10 @@ def run(job: Job) -> Manifest:
         torch.set_num_threads(manifest.settings["threads"])
         _finish(job, manifest, classifier, explainers, stamp)
     return manifest
+
+
+def _is_done(job: Job, manifest: Manifest) -> bool:
+    return sum(part.texts for part in manifest.parts.values()) == manifest.texts
 
 
 def part_name(number: int, parts: int) -> str:
@@ -175,8 +189,11 @@ def _finish(
     count = -(-manifest.texts // job.part_texts)
     names = {number: part_name(number, count) for number in range(count)}
     for number, part in list(manifest.parts.items()):
-        if part.file != names.get(number) or not is_whole(job.folder, part):
-            print(f"{job.folder / part.file}: is not as it was written; it is written again", file=sys.stderr)
+        first = number * job.part_texts
+        place = names.get(number), first, min(job.part_texts, manifest.texts - first)
+        if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
+            name = visible(str(job.folder / part.file))
+            print(f"{name}: is not as it was written; it is written again", file=sys.stderr)
             del manifest.parts[number]
     left = [number for number in names if number not in manifest.parts]
     if not left:
