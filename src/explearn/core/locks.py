@@ -43,8 +43,8 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
     target's name is none.
     """
     target = Path(target)
-    if "\0" in str(target):
-        raise ParamsError(f"{str(target)!r}: holds a NUL; expected the name of a file or folder")
+    if "\0" in str(target) or not target.name:
+        raise ParamsError(f"{str(target)!r}: is no name that can be written; expected that of a file or folder")
     make_parent(target)
     key = os.path.join(os.path.realpath(target.parent), target.name)  # noqa: PTH118 (Path.resolve follows the name)
     held: dict[str, int] = _held.__dict__

@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,10 @@ def check_place(target: str | os.PathLike[str]) -> None:
     """
     if not isinstance(target, str | os.PathLike):
         raise ParamsError(f"got {kind_of(target)} as the name of a file; expected a text or a path")
-    with locked(target):
-        check_output(target)
+    check_output(target)
+    with locked(target), told(Path(target)), suppress(FileNotFoundError):
+        # A name may be too long for the disk, though those of the partial files are not.
+        os.lstat(target)
 
 
 def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
