@@ -106,6 +106,40 @@ def test_unknown_parts_of_a_class() -> None:
     complaint(lambda: explearn.register(3), "int")
 
 
+# ---- tasks to learn from ---------------------------------------------------------------------------------------------
+
+LEARNED = ["expnet", "expnet_paper", "consensus", "l2e", "ivra", "paml"]
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_what_is_no_task(method: str) -> None:
+    for task in (None, 3, "films", tiny.classifier("bert", 3)):
+        complaint(lambda task=task: get_explainer(method).fit(task), "task")
+
+
+TASKS: list[dict[str, Any]] = [
+    {"classifier": None},
+    {"classifier": "a/folder"},
+    {"train": None},
+    {"train": "a film"},
+    {"train": ["a film"]},
+    {"train": [("a", "b", "c")]},
+    {"train": [(" ", "good")]},
+    {"train": [{"text": "a"}]},
+    {"train": [("a film", 3)]},
+    {"validation": 3},
+    {"gold": [1]},
+    {"gold": "ab"},
+    {"others": [3]},
+]
+
+
+@pytest.mark.parametrize("change", TASKS, ids=ascii)
+def test_parts_of_a_task(change: dict[str, Any]) -> None:
+    given = {"classifier": tiny.classifier("bert", 3), "train": [("a film", "good")], **change}
+    complaint(lambda: explearn.ListedTask(**given))
+
+
 # ---- functions in the place of a classifier ------------------------------------------------------------------------
 
 CLASSES: list[Any] = [

@@ -51,9 +51,9 @@ def questions(
     Raises DataError for a text without usable words, ParamsError where there is not one target a text,
     UnknownNameError for a target that is no class.
     """
-    _check_listed("texts", texts)
+    check_listed("texts", texts)
     if targets is not None:
-        _check_listed("targets", targets)
+        check_listed("targets", targets)
     if windows is not None:
         check_stride(windows)
     remaining, first = iter(texts), 1
@@ -82,12 +82,12 @@ def check_classifier(classifier: object) -> None:
         )
 
 
-def _check_listed(what: str, values: object) -> None:
+def check_listed(what: str, values: object, of: str = "") -> None:
     """Raise ParamsError for a single string, for what holds names (a dictionary) and for what holds nothing."""
     if isinstance(values, str):
-        raise ParamsError(f"{what}: got one string; expected a list of {what}")
+        raise ParamsError(f"{what}: got one string; expected a list of {of or what}")
     if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
-        raise ParamsError(f"{what}: got {kind_of(values)}; expected a list of {what}")
+        raise ParamsError(f"{what}: got {kind_of(values)}; expected a list of {of or what}")
 
 
 def check_request(classifier: Classifier, targets: Sequence[Target], windows: int | None) -> None:
