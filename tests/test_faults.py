@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,6 +37,27 @@ def test_a_few_trials_find_nothing(repository: Path) -> None:
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert "| kill -9 | 3 | 3 | 0 | 0 | 0 | 0 |" in rows and "| concurrent pair | 2 | 2 | 0 | 0 | 0 | 0 |" in rows
     assert rows[-1].startswith("| all | 6 |")
+
+
+def test_the_trials_reach_every_stage_of_dvc_yaml(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stage by its script; train and attribute by room, which is what dvc.yaml has a stage for."""
+    monkeypatch.syspath_prepend(str(repository / "scripts" / "faults"))
+    import project
+
+    commands = {
+        name: stage["cmd"] for name, stage in yaml.safe_load((repository / "dvc.yaml").read_text())["stages"].items()
+    }
+    steps = project.all_steps()
+    scripts = {re.search(r"stages/(\w+)\.py", command)[1] for command in commands.values()}
+    assert {step.stage for step in steps} == scripts == {path.stem for path in (repository / "stages").glob("*.py")}
+
+    rooms = {name.removeprefix("train-") for name in commands if name.startswith("train-")} - {"other"}
+    trained = {step.options[-1] for step in steps if step.stage == "train"}
+    known = yaml.safe_load((repository / "params.yaml").read_text(encoding="utf-8"))["explainers"]
+    assert {room for room in rooms if trained & set(known[room])} == rooms
+
+    groups = {step.options[-1] for step in steps if step.stage == "attribute"}
+    assert {f"learned_{room}" for room in rooms if room != "ivra"} | {"quick", "on_ivra", "faml"} <= groups
 
 
 class TestJudgement:

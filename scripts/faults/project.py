@@ -12,8 +12,8 @@ import yaml
 
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
-TRAINED = ("expnet_in_domain", "expnet", "expnet_paper", "l2e", "paml", "ivra")
-"""Learned explainers of the project."""
+TRAINED = ("expnet_in_domain", "expnet", "expnet_paper", "consensus", "l2e", "paml", "ivra")
+"""Learned explainers of the project: at least one of every room."""
 
 VARIANTS = {"cls_row": {"of": "expnet", "attention": "row"}}
 
@@ -58,12 +58,13 @@ def all_steps() -> list[Step]:
     steps += [step("teach", task=task, teacher="input_x_gradient") for task in TASKS]
     for task in TASKS:
         steps += [step("train", task=task, explainer=name) for name in TRAINED]
-        groups = ("quick", "occlusion", "learned_expnet", "learned_l2e", "learned_aml", "on_ivra", "faml")
+        learned = ("learned_expnet", "learned_consensus", "learned_l2e", "learned_aml", "on_ivra", "faml")
+        groups = ("quick", "occlusion", *learned)
         steps += [step("attribute", task=task, group=group) for group in groups]
         steps += [step("variant", task=task, variant=name) for name in VARIANTS]
         steps += [step("evaluate", task=task), step("sanity", task=task)]
-        steps += [step("distil", task=task, teacher="input_x_gradient")]
-    return [*steps, step("transfer", explainer="ivra"), step("report")]
+        steps += [step("distil", task=task, teacher="input_x_gradient"), step("marks_curve", task=task)]
+    return [*steps, step("transfer", explainer="ivra"), step("report"), step("evidence", page="run")]
 
 
 def few_steps() -> list[Step]:
@@ -114,6 +115,10 @@ def _params() -> dict[str, Any]:
         "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
         "faml": {"steps": 1, "samples": 0},
         "teachers": {"input_x_gradient": {}},
+        "signals": {"removal_samples": 4},
+        "consensus": {"aim": 0.5, "copies": 1, "bootstrap": 2},
+        "curve": {"tasks": list(TASKS), "marks": [0, 4], "draws": 1},
+        "evidence": {"run": {"texts": 8, "seeds": 1}},
         "l2e": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "feedforward": 16, "epochs": 2},
         "distil": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
         "ivra": {

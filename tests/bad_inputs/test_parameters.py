@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import yaml
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.seeds import seed_everything
-from explearn.pipeline.base.params import load_params
+from explearn.methods.base.registry import explainer_class
+from explearn.pipeline.base.params import Params, load_params
 from explearn.reporting.gate import check, from_path, load_gate
 
 from .saying import complaint
@@ -142,6 +144,12 @@ VALUES: list[tuple[str, Any]] = [
     ("explainers", ["rollout"]),
     ("explainers", ["nobody"]),
     ("explainers", {"l2e": ["expnet"]}),
+    ("explainers", {"l2e": 1}),
+    ("explainers", {"l2e": "l2e"}),
+    ("explainers", {"l2e": {"l2e": 1}}),
+    ("explainers", {"l2e": [["l2e"]]}),
+    ("explainers", {"l2e": [None]}),
+    ("explainers", {3: ["l2e"]}),
     ("explainers", ["expnet_in_domain", "expnet_in_domain"]),
     ("expnet.hidden", 1e10),
     ("expnet.hidden", 10**10),
@@ -187,6 +195,15 @@ VALUES: list[tuple[str, Any]] = [
     ("rationales.films", {"files": [{"path": "a", "format": "xml"}]}),
     ("rationale_agreement", 2),
     ("nonsense", 3),
+    ("curve.marks", [10**30]),
+    ("curve.draws", 10**12),
+    ("signals.removal_samples", 10**12),
+    ("signals.removal_samples", 1),
+    ("attend.layers", [10**12]),
+    ("expnet.layers", [-(10**12)]),
+    ("consensus.bootstrap", 10**12),
+    ("evidence.../up", {}),
+    ("evidence.page", {"texts": 0}),
     ("\u001b[31mred", 3),
     ("explainer", "\u001b[2Jcleared"),
 ]
@@ -203,6 +220,31 @@ def test_the_parameters_that_these_differ_from_are_good(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(BASE), encoding="utf-8")
     assert load_params(path).tasks == ["films"]
+
+
+def whole_numbers(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every whole number in a JSON schema, with its place."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "integer" and "const" not in schema:
+            yield where, schema
+        for name, part in schema.items():
+            yield from whole_numbers(part, f"{where}.{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from whole_numbers(part, where)
+
+
+def test_every_whole_number_has_a_largest_value() -> None:
+    """Without one, a slip of the keyboard fills the memory or never ends."""
+    sections = {explainer_class(name).__name__: explainer_class(name) for name in explearn.list_explainers()}
+    declared = [section for cls in sections.values() if (section := getattr(cls, "section", None)) is not None]
+    found = [
+        (where, schema)
+        for section in [Params, *declared]
+        for where, schema in whole_numbers(section.model_json_schema(), section.__name__)
+    ]
+    assert len(found) > 60
+    assert [where for where, schema in found if not {"maximum", "exclusiveMaximum"} & schema.keys()] == []
 
 
 def test_places_without_a_file(tmp_path: Path) -> None:
@@ -323,6 +365,14 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("l2e", {"teacher": 3}),
     ("ivra", {"criteria": ["comp", "comp"]}),
     ("ivra", {"schedule": {"epochs": 10**12}}),
+    ("consensus", {"bootstrap": 10**12}),
+    ("consensus", {"aim": 2}),
+    ("consensus", {"signals": []}),
+    ("consensus", {"signals": ["nobody"]}),
+    ("paml", {"percents": [0]}),
+    ("paml", {"trials": -1}),
+    ("faml", {"rank": 10**12}),
+    ("gradient_shap", {"references": "a text"}),
 ]
 
 
@@ -344,6 +394,11 @@ COMPUTE: list[dict[str, Any]] = [
     {"device": "cuda:x"},
     {"device": "cuda:999999999999999999999999"},
     {"device": "cpu:1"},
+    {"device": "cuda:"},
+    {"device": "cpu\n"},
+    {"device": None},
+    {"device": 3},
+    {"device": ["cpu"]},
     {"device": ""},
     {"precision": "fp8"},
     {"precision": None},

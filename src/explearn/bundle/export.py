@@ -89,6 +89,8 @@ def export(
         raise ParamsError(f"{out}: is there already; expected the name of a new folder")
     if with_classifier and classifier is None:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
+    if explainer is not None and Path(explainer).resolve() in out.resolve().parents:
+        raise ParamsError(f"{out}: is inside {explainer}; expected a folder outside that of the explainer")
     made = _make(method, None if explainer is None else Path(explainer), options or {})
     figures = None if metrics is None else _figures(Path(metrics), task, made.info.name)
     if metrics is None and task is not None:

@@ -257,14 +257,16 @@ def _import(
 ) -> None:
     store, examples = marks.store, marks.examples
     target = store.seeds if seeds else store.human
+    verdicts = 0
     if source == "sheet":
         filled = read_sheet(path, examples, annotator)
         parts = [(target, filled.rationales, "marks"), (store.adjudicated, filled.decisions, "decisions")]
         _check_new(path, filled.rationales, marks, target)
         if filled.verdicts:
+            verdicts = len(filled.verdicts)
             replaced = store.add_verdicts(filled.verdicts, examples)
             rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
-            _report(store.verdicts, len(filled.verdicts), "verdicts", replaced, f", {rejected:,} of them reject")
+            _report(store.verdicts, verdicts, "verdicts", replaced, f", {rejected:,} of them reject")
         untouched = filled.untouched
     elif source in READERS:
         found = import_marks(path, source, examples, annotator=annotator, evidence=evidence, with_empty=with_empty)
@@ -277,6 +279,8 @@ def _import(
             _report(file, len(rationales), noun, store.add(file, rationales, examples))
     if untouched:
         console().print(f"{untouched:,} texts that nobody has touched are left out")
+    elif not any(rationales for _, rationales, _ in parts) and not verdicts:
+        raise DataError(f"{path}: holds no mark and no verdict; expected what people filled in")
 
 
 def _report(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:

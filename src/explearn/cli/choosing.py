@@ -160,6 +160,8 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
         name, separator, value = pair.partition("=")
         if not separator or not name:
             raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
+        if name in options:
+            raise ParamsError(f"--option {name}: got it twice; expected each option once")
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.core.errors import ParamsError
+from explearn.core.visible import visible
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
@@ -80,9 +81,9 @@ def compare(
             columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
             seed=13 if seed is None else seed,
             compute=compute,
-            tell=lambda line: print(line, flush=True),
+            tell=lambda line: print(visible(line), flush=True),
         )
     for name, reason in found.left_out.items():
-        print(f"left out: {name} ({reason})")
+        print(visible(f"left out: {name} ({reason})"))
     print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items()))
     print(found.report)

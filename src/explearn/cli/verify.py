@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.core.errors import ModelError
+from explearn.core.visible import visible
 from explearn.pipeline.base.staging import user_errors
 
 
@@ -30,7 +31,8 @@ def verify(
 
         differences = check_manifest(manifest, fingerprint)
     for difference in differences:
-        print(difference)
+        # Names come from the manifest.
+        print(visible(difference))
     if differences:
         print(f"{manifest}: {len(differences)} differences")
         raise typer.Exit(1)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError
 from explearn.core.method_names import get_info
+from explearn.core.settings import MOST
 from explearn.methods import __file__ as METHODS
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
@@ -30,8 +32,11 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
     """Method -> options, quick ones first: those of a roster, or those named, separated by commas.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
-    Raises UnknownNameError for a name that is neither, ParamsError for a method that is trained, or named twice.
+    Raises UnknownNameError for a name that is neither, ParamsError for a method that is trained, or named twice, and
+    for what is no text.
     """
+    if not isinstance(wanted, str):
+        raise ParamsError(f"methods: got {kind_of(wanted)}; expected a roster, or names separated by commas")
     rosters: dict[str, dict[str, dict[str, Any]]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
     if wanted in rosters:
         found = rosters[wanted]["quick"] | rosters[wanted]["costly"]
@@ -58,8 +63,8 @@ def parse_budget(value: str | float | None) -> float | None:
         if match is None:
             raise ParamsError(f"budget: got {value!r}; expected a time such as 90s, 10m or 1.5h")
         value = float(match[1]) * _UNITS[match[2] or "s"]
-    if not value > 0:
-        raise ParamsError(f"budget: got {value}; expected more than 0 seconds")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+        raise ParamsError(f"budget: got {value!r:.40}; expected seconds, more than 0 and at most {MOST:,}")
     return float(value)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.finite import is_score
 from explearn.core.method_info import About
 from explearn.core.method_names import register
 from explearn.core.records import Attribution, Example
@@ -56,9 +57,10 @@ def read_scores(path: str | Path) -> dict[str, list[tuple[str, dict[str, Any]]]]
             got = f"{len(scores)} scores" if isinstance(scores, list) else _shown(scores)
             raise DataError(f"{where}, field 'scores': got {got}; expected a list of {len(words)}, one for each word")
         for place, score in enumerate(scores):
-            number_given = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
-            if score is not None and not number_given:
-                raise DataError(f"{where}, field 'scores', word {place}: got {_shown(score)}; expected a finite number")
+            if score is not None and not is_score(score):
+                raise DataError(
+                    f"{where}, field 'scores', word {place}: got {_shown(score)}; expected a finite number (float32)"
+                )
         if all(score is None for score in scores):
             raise DataError(f"{where}, field 'scores': got no number; expected one for a word at least")
         for name, kind in (("id", str), ("method", str), ("target", str), ("signed", bool)):

@@ -16,10 +16,13 @@ from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_pl
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
 from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.seeds import seed_everything
+from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
+from explearn.core.writing import check_place
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.evaluate import judge_task
@@ -91,8 +94,9 @@ def compare(
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     clock, start = PartClock(), time.perf_counter()
     chosen, limit = choose_methods(methods), parse_budget(budget)
-    if max_texts is not None and max_texts < 1:
-        raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
+    _check_kinds(classifier, max_texts, columns, compute, scores)
+    # Before the work, which takes minutes.
+    check_place(out)
     own, given = _texts(texts, labels, columns), _given(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
@@ -128,6 +132,21 @@ def compare(
         figures = read_json(workspace.metrics("explanations", own.name))
     clock.add("total", time.perf_counter() - start)
     return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
+
+
+def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object, scores: object) -> None:
+    """Raise ParamsError for an argument of another kind than `compare` takes."""
+    if not isinstance(classifier, str | Path | Classifier):
+        raise ParamsError(f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier")
+    whole = isinstance(max_texts, int) and not isinstance(max_texts, bool)
+    if max_texts is not None and not (whole and 1 <= max_texts <= MOST):  # type: ignore[operator]
+        raise ParamsError(f"max_texts: got {max_texts!r:.40}; expected a whole number, 1 or more")
+    if columns is not None and not isinstance(columns, TextColumns):
+        raise ParamsError(f"columns: got {kind_of(columns)}; expected an explearn.TextColumns")
+    if compute is not None and not isinstance(compute, ComputeOptions):
+        raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
+    if isinstance(scores, str | bytes | Path) or not isinstance(scores, Iterable):
+        raise ParamsError(f"scores: got {kind_of(scores)}; expected a list of files")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.sections import Columns, SourceParams
@@ -124,8 +125,13 @@ def read_texts(path: str | Path, columns: TextColumns) -> OwnTexts:
 def given_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> OwnTexts:
     """The same of a list of texts, or pairs of texts, and their labels in the same order.
 
-    Raises DataError for a text without words, ParamsError where there are not as many labels as texts.
+    Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
+    not as many labels as texts.
     """
+    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+        raise ParamsError(f"texts: got {kind_of(texts)}; expected a list of texts, or the name of a file")
+    if labels is not None and (isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Sequence)):
+        raise ParamsError(f"labels: got {kind_of(labels)}; expected a list of labels")
     listed = list(texts)
     if not listed:
         raise DataError("texts: got none; expected at least one")
@@ -133,8 +139,13 @@ def given_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | 
         raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
     examples = []
     for number, text in enumerate(listed, start=1):
-        first, second = (text, "") if isinstance(text, str) else text
+        pair = (text, "") if isinstance(text, str) else text
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
+            raise DataError(f"text {number}: got {kind_of(text)}; expected a text, or a pair of texts")
+        first, second = pair
         label = "" if labels is None else labels[number - 1]
+        if not isinstance(label, str):
+            raise DataError(f"text {number}, its label: got {kind_of(label)}; expected a name")
         try:
             examples.append(
                 Example(f"texts-{number}", tuple(first.split()), label, "test", "texts", tuple(second.split()))

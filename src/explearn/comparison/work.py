@@ -15,6 +15,7 @@ import yaml
 from explearn.comparison.choice import JUDGING_PASSES, Choice
 from explearn.comparison.texts import OwnTexts
 from explearn.core.errors import DataError
+from explearn.core.finite import is_score
 from explearn.core.method_names import get_info
 from explearn.core.records import SPLITS, Attribution, Example, Rationale
 from explearn.core.storage import (
@@ -125,6 +126,8 @@ class Plan:
 def read_plan(workspace: Workspace, request: Mapping[str, Any]) -> Plan | None:
     """The plan of an earlier run that was asked the same; None where there was none.
 
+    Raises DataError for one that is damaged.
+
     What was chosen by speed stays chosen, so that a comparison which was interrupted goes on as it began.
     """
     path = workspace.root / "plan.json"
@@ -133,7 +136,18 @@ def read_plan(workspace: Workspace, request: Mapping[str, Any]) -> Plan | None:
     found = read_json(path)
     if not isinstance(found, dict) or found.get("request") != request:
         return None
-    return Plan(Choice(**found["choice"]), found["seconds"], found["forward"])
+    try:
+        plan = Plan(Choice(**found["choice"]), dict(found["seconds"]), float(found["forward"]))
+        texts, methods = plan.choice.texts, set(plan.choice.methods)
+        if type(texts) is not int or texts < 1 or not methods or not methods <= set(request["methods"]):
+            raise ValueError
+        if not all(is_score(seconds) for seconds in plan.seconds.values()) or not isinstance(
+            plan.choice.left_out, dict
+        ):
+            raise ValueError
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: damaged; remove it, or work in another folder") from error
+    return plan
 
 
 def write_plan(workspace: Workspace, request: Mapping[str, Any], plan: Plan) -> None:

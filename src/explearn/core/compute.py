@@ -7,11 +7,12 @@ to a GPU must not make every cached stage stale, so these come from options and 
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from explearn.core.errors import DeviceError, ParamsError
-from explearn.core.settings import MOST, whole_number
+from explearn.core.settings import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,8 @@ GPU_BYTES_PER_TOKEN = 2**20
 activations of a 24-layer, 1024-wide encoder with its gradients."""
 
 GPU_MAX_BATCH_TOKENS = 131_072
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class ComputeOptions:
     compile: bool = False
 
     def __post_init__(self) -> None:
+        """Raises DeviceError for a device that is none, also where it will not be used."""
+        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
+            raise DeviceError(f"device {self.device!r:.40} is not known; expected auto, cpu, cuda, cuda:N or mps")
         if self.precision not in PRECISIONS:
             raise ParamsError(f"precision: got {self.precision!r}; expected one of {', '.join(PRECISIONS)}")
         tokens = self.max_tokens
@@ -54,7 +60,7 @@ class ComputeOptions:
             raise ParamsError(f"max-tokens: got {tokens!r}; expected a positive number of sub-tokens, or auto")
 
     def resolve_device(self) -> torch.device:
-        """Raises DeviceError when the device named is unknown or not on this machine."""
+        """Raises DeviceError when the device named is not on this machine."""
         import torch
 
         name = self.device
@@ -63,9 +69,6 @@ class ComputeOptions:
                 return torch.device("cuda")
             return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
         kind, _, index = name.partition(":")
-        numbered = kind == "cuda" and whole_number(index, 9999) is not None
-        if kind not in ("cpu", "cuda", "mps") or (index and not numbered):
-            raise DeviceError(f"device {name!r} is not known; expected auto, cpu, cuda, cuda:N or mps")
         if kind == "cuda":
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             if int(index or 0) >= count:

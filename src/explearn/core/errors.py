@@ -68,7 +68,11 @@ class UnknownNameError(ExplearnError):
     """A name (explainer, task, adapter, ...) that is not known; the message suggests near ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+        if not isinstance(name, str):
+            got = "nothing" if name is None else type(name).__name__
+            super().__init__(f"{kind}: got {got}; expected a name")
+            return
+        names, name = sorted(known), _cut(name)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
         super().__init__(f"unknown {kind} {name!r}; {hint}")

@@ -31,6 +31,15 @@ def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: st
             )
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def is_score(value: object) -> bool:
+    """Whether a value is a number that a score, which is a float32, can hold: finite, and no truth value."""
+    # A comparison takes whole numbers of any length, which a conversion does not.
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+
+
 def check_logits(logits: NDArray[Any], what: str) -> None:
     """Raise ModelError where a logit, or a probability made from it, is NaN or infinite. logits: any shape."""
     if not np.isfinite(logits).all():

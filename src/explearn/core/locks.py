@@ -39,9 +39,12 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
     Args:
         what: what that line calls it (default: `target`).
 
-    Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds.
+    Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds, or the
+    target's name is none.
     """
     target = Path(target)
+    if "\0" in str(target) or not target.name:
+        raise ParamsError(f"{str(target)!r}: is no name that can be written; expected that of a file or folder")
     make_parent(target)
     key = os.path.join(os.path.realpath(target.parent), target.name)  # noqa: PTH118 (Path.resolve follows the name)
     held: dict[str, int] = _held.__dict__
@@ -74,6 +77,7 @@ def _acquired(target: Path, what: str) -> filelock.BaseFileLock:
     try:
         return _with(lock, 0)
     except filelock.Timeout:
+        _check_place(lock)
         wait = "" if limit is None else f", {limit:g} s at most"
         said = f"{what}: another run is writing it; waiting until it has ended{wait}"
         print(said, file=sys.stderr, flush=True)
@@ -84,6 +88,15 @@ def _acquired(target: Path, what: str) -> filelock.BaseFileLock:
             f"{what}: another run is writing it and has not ended within {limit:g} s ({LOCK_TIMEOUT}); "
             "wait for it, or end it"
         ) from None
+
+
+def _check_place(lock: filelock.BaseFileLock) -> None:
+    """Raise OSError where no file can be made: filelock takes that for a lock that another holds, and waits for ever.
+
+    So it is with /proc, which is a folder but says of every new file that there is no such folder.
+    """
+    if not os.path.lexists(lock.lock_file):
+        os.close(os.open(lock.lock_file, os.O_WRONLY | os.O_CREAT, 0o666))
 
 
 def _with(lock: filelock.BaseFileLock, timeout: float) -> filelock.BaseFileLock:

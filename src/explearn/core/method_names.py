@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.method_info import Family, MethodInfo, check_name
 
@@ -117,7 +118,8 @@ def _checked(cls: Any) -> MethodInfo:
     # By name, for no module of the core may import a method.
     base: Any = importlib.import_module("explearn.methods.base.explainer").Explainer
     if not (isinstance(cls, type) and issubclass(cls, base)):
-        raise ParamsError(f"got {cls!r}; expected a class that inherits from explearn.Explainer")
+        given = getattr(cls, "__name__", None) or kind_of(cls)
+        raise ParamsError(f"got {given}; expected a class that inherits from explearn.Explainer")
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise ParamsError(f"class {cls.__qualname__} is abstract; expected it to define {', '.join(missing)}")
     return MethodInfo.of_class(cls)
@@ -251,6 +253,8 @@ def get_info(name: str) -> MethodInfo:
 
     Raises UnknownNameError, with near names, and ParamsError for a method of a package that cannot be loaded.
     """
+    if not isinstance(name, str):
+        raise UnknownNameError("explainer", name, ())
     if name in _index():
         return _index()[name]
     if name in (variants := _variants()):

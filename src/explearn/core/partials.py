@@ -38,7 +38,7 @@ def odd_kind(path: str | os.PathLike[str]) -> str | None:
     """What stands at a path in place of a regular file ("a folder", "a pipe", ...); None for such a file or nothing."""
     try:
         mode = Path(path).stat().st_mode
-    except OSError:  # nothing there, or nothing that can be seen: who opens it says why
+    except (OSError, ValueError):  # nothing there, or nothing that can be seen: who opens it says why
         return None
     return next((name for is_kind, name in _KINDS if is_kind(mode)), None)
 

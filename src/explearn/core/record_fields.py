@@ -10,14 +10,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
+from explearn.core.finite import is_score
 
 _REQUIRED: Any = object()
 
-_KINDS = {str: "a string", float: "a number", int: "a whole number", bool: "true or false"}
+
+def is_unicode(text: str) -> bool:
+    """Whether `text` is free of lone surrogates (halves of UTF-16 pairs, stray bytes), which no file format takes."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def field(record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
-    """A field of a record, checked; null counts as absent where there is a default."""
+MOST = 10**9
+"""Largest count of anything."""
+
+_KINDS = {str: "a string", float: "a finite number", int: "a whole number", bool: "true or false"}
+
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def field(
+    record: Mapping[str, Any],
+    name: str,
+    kind: type,
+    default: Any = _REQUIRED,
+    least: float = -_LARGEST,
+    most: float = _LARGEST,
+) -> Any:
+    """A field of a record, checked; null counts as absent where there is a default.
+
+    Texts must be valid Unicode, numbers finite, and from `least` to `most`.
+    """
     value = record.get(name)
     if value is None:
         if default is _REQUIRED:
@@ -25,7 +48,12 @@ def field(record: Mapping[str, Any], name: str, kind: type, default: Any = _REQU
         return default
     kinds = (int, float) if kind is float else kind
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-        raise DataError(f"field {name!r}: got {value!r}; expected {_KINDS[kind]}")
+        raise DataError(f"field {name!r}: got {_shown(value)}; expected {_KINDS[kind]}")
+    if kind is str and not is_unicode(value):
+        raise DataError(f"field {name!r}: got {_shown(value)}; expected valid Unicode")
+    if kind in (int, float) and not least <= value <= most:
+        bounds = [f"{word} {bound:g}" for word, bound in (("from", least), ("to", most)) if abs(bound) < _LARGEST]
+        raise DataError(f"field {name!r}: got {_shown(value)}; expected {' '.join([_KINDS[kind], *bounds])}")
     return value
 
 
@@ -35,6 +63,8 @@ def strings(record: Mapping[str, Any], name: str, default: tuple[str, ...] | Non
         return default
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise DataError(f"field {name!r}: got {_shown(value)}; expected a list of strings")
+    if not all(map(is_unicode, value)):
+        raise DataError(f"field {name!r}: got {_shown(value)}; expected valid Unicode")
     return tuple(value)
 
 
@@ -57,8 +87,8 @@ def numbers(
     for place, value in enumerate(values):
         if value is None and missing:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise DataError(f"field {name!r}, {unit} {place}: got {value!r}; expected a finite number")
+        if not is_score(value):
+            raise DataError(f"field {name!r}, {unit} {place}: got {value!r:.60}; expected a finite number (float32)")
     return np.array([math.nan if value is None else value for value in values], dtype=np.float32)
 
 
@@ -68,7 +98,8 @@ def _shown(value: object) -> str:
 
 def spans(record: Mapping[str, Any], count: int) -> tuple[tuple[int, int], ...]:
     """Of each word [start, end) in characters; empty where the record has none."""
-    values = record.get("spans") or ()
+    values = record.get("spans")
+    values = () if values is None else values
     if not isinstance(values, list | tuple) or len(values) not in (0, count):
         raise DataError(f"field 'spans': got {_shown(values)}; expected {count} pairs of whole numbers, or none")
     for place, value in enumerate(values):

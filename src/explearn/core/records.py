@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
+from explearn.core.documents import kind_of
 from explearn.core.errors import DataError
-from explearn.core.record_fields import field, numbers, spans, strings
+from explearn.core.record_fields import MOST, field, numbers, spans, strings
+from explearn.core.record_fields import is_unicode as is_unicode  # noqa: PLC0414 (taken from here)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -41,11 +43,6 @@ ANSWER_WORDS = 15
 MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
-
-
-def is_unicode(text: str) -> bool:
-    """Whether `text` is free of lone surrogates (halves of UTF-16 pairs, stray bytes), which no file format takes."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def label_problem(labels: Sequence[str]) -> str | None:
@@ -260,6 +257,8 @@ class Attribution:
         Of someone else's record `words`, `scores`, `target` and `method` must be there; all else has a default.
         Raises DataError, naming the field, for one that is missing or has another kind of value.
         """
+        if not isinstance(record, Mapping):
+            raise DataError(f"record: got {kind_of(record)}; expected what to_record gives, a dictionary")
         words = strings(record, "words")
         check_words(words)
         scores = numbers(record, "scores", len(words), "word", missing=True)
@@ -275,18 +274,18 @@ class Attribution:
             token_scores=numbers(record, "token_scores", len(tokens), "sub-token", default=()),
             target=target,
             method=field(record, "method", str),
-            probability=float(field(record, "probability", float, math.nan)),
+            probability=float(field(record, "probability", float, math.nan, least=0, most=1)),
             predicted=field(record, "predicted", str, target),
             aggregation=cast(Aggregation, aggregation),
             signed=field(record, "signed", bool, bool((scores < 0).any())),
-            unaligned=field(record, "unaligned", int, int(np.isnan(scores).sum())),
-            seconds=float(field(record, "seconds", float, 0.0)),
+            unaligned=field(record, "unaligned", int, int(np.isnan(scores).sum()), least=0, most=MOST),
+            seconds=float(field(record, "seconds", float, 0.0, least=0)),
             completeness_error=field(record, "completeness_error", float, None),
             example_id=field(record, "id", str, ""),
             value=field(record, "value", float, None),
-            windows=field(record, "windows", int, 1),
+            windows=field(record, "windows", int, 1, least=1, most=MOST),
             spans=spans(record, len(words)),
-            pair_start=field(record, "pair_start", int, None),
+            pair_start=field(record, "pair_start", int, None, least=1, most=len(words) - 1),
         )
 
     def answer(self) -> str:
@@ -326,3 +325,13 @@ class Attribution:
 
     def __str__(self) -> str:
         return line(self)
+
+
+def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attribution]:
+    """The attributions given, one after the other. Raises DataError for anything else."""
+    if not isinstance(attributions, Iterable):
+        raise DataError(f"attributions: got {kind_of(attributions)}; expected a list of them")
+    for number, attribution in enumerate(attributions, start=1):
+        if not isinstance(attribution, Attribution):
+            raise DataError(f"attribution {number}: got {kind_of(attribution)}; expected an explearn.Attribution")
+        yield attribution

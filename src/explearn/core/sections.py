@@ -13,9 +13,11 @@ from pydantic import Field, field_validator
 from explearn.core.errors import ParamsError
 from explearn.core.records import RationaleKind, Split
 from explearn.core.settings import (
+    MOST,
     MOST_ROUNDS,
     MOST_UNITS,
     Fraction,
+    LayerIndex,
     OpenFraction,
     PositiveInt,
     Rounds,
@@ -174,7 +176,7 @@ class ClassifierParams(Section):
 
 
 class AttendParams(Section):
-    layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
+    layers: Literal["all"] | Annotated[list[LayerIndex], Field(min_length=1)] = "all"
     """Encoder layers whose attention is taken, counted from 0, or from the end when negative."""
     hidden_states: bool = False
     """Also store the last layer's hidden states, for the ablations of ExpNet's paper (Table 4)."""
@@ -261,7 +263,7 @@ class SignalsParams(Section):
 
     max_texts: PositiveInt | None = 400
     """Most texts a split; those with a rationale come first, then others by seed."""
-    removal_samples: Annotated[int, Field(ge=0)] = 0
+    removal_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: not computed."""
     removal_texts: PositiveInt = 300
     """Most marked texts a split whose words LIME scores."""
@@ -279,7 +281,7 @@ class CurveParams(Section):
 
     tasks: list[str] = Field(default_factory=list)
     """Tasks to measure it on; each needs another task with marks. A minute or more a task."""
-    marks: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
+    marks: Annotated[list[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
     """Marked texts to train with, 0: none of the task's own. All that there are come last by themselves."""
     draws: PositiveInt = 5
     """Trainings with each number of texts, each with texts and initial weights of its own."""

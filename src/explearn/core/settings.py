@@ -42,6 +42,9 @@ MOST_UNITS = 2**16
 Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
 """Width, heads, layers, batch size and their like."""
 
+LayerIndex = Annotated[int, Field(ge=-MOST_UNITS, le=MOST_UNITS)]
+"""Number of a layer, from 0, or from the end when negative."""
+
 LARGEST_SEED = 2**32 - 1
 """NumPy takes no larger one."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from explearn.core.display import in_notebook, line, rows, terminal, write_page
 from explearn.core.errors import DataError
-from explearn.core.records import Attribution
+from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -59,12 +59,12 @@ def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
 
     A text that comes twice for the same method and class is two texts.
 
-    Raises DataError where there is no attribution.
+    Raises DataError where there is no attribution, and for what is none.
     """
     texts: list[list[Attribution]] = []
     found: dict[tuple[object, ...], int] = {}
     seen: dict[tuple[object, ...], int] = {}
-    for attribution in attributions:
+    for attribution in each_attribution(attributions):
         text = (attribution.example_id, attribution.words, attribution.pair_start)
         of_method = (*text, attribution.method, attribution.target)
         turn = seen[of_method] = seen.get(of_method, -1) + 1

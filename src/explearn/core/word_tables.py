@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.extras import need
-from explearn.core.records import Attribution
+from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,9 +67,9 @@ class WordRows:
 
 
 def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
-    """A table with a row a word; columns as in WORD_SCHEMA."""
+    """A table with a row a word; columns as in WORD_SCHEMA. Raises DataError for what is no attribution."""
     found = WordRows()
-    rows = [row for attribution in attributions for row in found.rows(attribution)]
+    rows = [row for attribution in each_attribution(attributions) for row in found.rows(attribution)]
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 

@@ -13,10 +13,11 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.locks import locked
 from explearn.core.partials import (
@@ -91,6 +92,19 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def check_place(target: str | os.PathLike[str]) -> None:
+    """Raise what `atomic_path` would raise where no file can be written to `target`; no file is written.
+
+    For what takes minutes until it writes its result.
+    """
+    if not isinstance(target, str | os.PathLike):
+        raise ParamsError(f"got {kind_of(target)} as the name of a file; expected a text or a path")
+    check_output(target)
+    with locked(target), told(Path(target)), suppress(FileNotFoundError):
+        # A name may be too long for the disk, though those of the partial files are not.
+        os.lstat(target)
 
 
 def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:

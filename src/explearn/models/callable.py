@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
@@ -11,7 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.records import is_unicode, label_problem
 from explearn.models.classifier import Classifier, Text, as_segments
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
@@ -29,6 +31,17 @@ KindOfAnswer = Literal["single_label", "multi_label", "regression"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1 - float(np.finfo(np.float64).eps)
+
+
+def _names(labels: object) -> list[str]:
+    """Names of classes; numbers, as scikit-learn's `classes_` may hold, become texts."""
+    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+        raise ParamsError(f"labels: got {kind_of(labels)}; expected a list of names")
+    listed = list(labels)
+    for label in listed:
+        if not isinstance(label, str | int | float | np.integer | np.bool_) or label != label:
+            raise ParamsError(f"labels: got {kind_of(label)}; expected names")
+    return [str(label) for label in listed]
 
 
 class CallableClassifier(Classifier):
@@ -73,11 +86,13 @@ class CallableClassifier(Classifier):
             raise ParamsError(f"predict_proba: got {predict_proba!r}; expected a function of a list of texts")
         if kind not in get_args(KindOfAnswer):
             raise ParamsError(f"kind: got {kind!r}; expected one of {', '.join(get_args(KindOfAnswer))}")
-        self.labels = [str(label) for label in labels]
+        self.labels = _names(labels)
         least = 2 if kind == "single_label" else 1
         if len(self.labels) < least or len(set(self.labels)) < len(self.labels):
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more different names")
-        if len(mask.split()) > 1 or mask != mask.strip():
+        if problem := label_problem(self.labels):
+            raise ParamsError(f"labels: {problem}")
+        if not isinstance(mask, str) or len(mask.split()) > 1 or mask != mask.strip() or not is_unicode(mask):
             raise ParamsError(f"mask: got {mask!r}; expected one word, or an empty string")
         for option, value in (("batch_size", batch_size), ("max_words", max_words)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -204,13 +219,22 @@ class CallableClassifier(Classifier):
         return found[places]
 
     def _checked(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
+        count, expected = len(texts), (len(texts), len(self.labels))
         try:
-            found = np.asarray(self._function(texts), dtype=np.float64)
+            answer = self._function(list(texts))
         except Exception as error:  # it is not ours: anything may come out of it
             raise ModelError(
-                f"{self.name}: failed on {len(texts)} texts ({type(error).__name__}: {first_line(error)})"
+                f"{self.name}: failed on {count} texts ({type(error).__name__}: {first_line(error)})"
             ) from error
-        expected = (len(texts), len(self.labels))
+        try:
+            # Of complex numbers NumPy would drop a part, and of dates make numbers.
+            given = np.asarray(answer)
+            found = given.astype(np.float64, casting="unsafe" if given.dtype == object else "same_kind")
+        except Exception as error:
+            raise ModelError(
+                f"{self.name}: gave {kind_of(answer)} for {count} texts; expected an array of numbers of shape "
+                f"{expected}, a row a text and a column a label"
+            ) from error
         if found.shape != expected:
             raise ModelError(
                 f"{self.name}: gave an array of shape {found.shape} for {len(texts)} texts; expected {expected}, a row "

@@ -9,8 +9,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from explearn.core.documents import is_folder, kind_of
 from explearn.core.errors import DataError
 from explearn.core.storage import read_json
 from explearn.pipeline.base.params import Params
@@ -29,6 +33,32 @@ CODE = Path(__file__).resolve().parents[1]
 
 PARTS = ("data", "models", "results", "code")
 """Parts of a manifest that hold files: path -> SHA-256."""
+
+
+class _Part(BaseModel):
+    """A part of a manifest that is checked; keys that are only shown are let be."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class _Model(_Part):
+    name: str
+    fingerprint: str
+
+
+class _Manifest(_Part):
+    root: str
+    files: dict[Literal["data", "models", "results", "code"], dict[str, str]]
+    versions: dict[str, str]
+    classifiers: dict[str, _Model]
+
+    @field_validator("files")
+    @classmethod
+    def _all_parts(cls, files: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        if missing := [part for part in PARTS if part not in files]:
+            raise PydanticCustomError("parts", "the part {part}", {"part": missing[0]})
+        return files
+
 
 Fingerprint = Callable[[str], str]
 """Name or folder of a classifier -> hash of its weights and labels."""
@@ -123,27 +153,39 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
 
     Raises DataError for a file that is no manifest.
     """
+    found = _read_manifest(path)
+    root = path.parent / found.root
+    differences = []
+    for part in PARTS:
+        base = CODE.parent if part == "code" else root
+        differences += _file_differences(part, base, found.files[part])
+    known = dict(versions())
+    for name, version in found.versions.items():
+        if known.get(name) != version:
+            differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
+    for task, model in found.classifiers.items():
+        folder = root / model.name
+        now = fingerprint(str(folder) if is_folder(folder) else model.name)
+        if now != model.fingerprint:
+            differences.append(f"classifier of {task} ({model.name}): weights or labels differ")
+    return differences
+
+
+def _read_manifest(path: Path) -> _Manifest:
     found = read_json(path)
-    if not isinstance(found, dict) or found.get("manifest") != VERSION:
+    number = found.get("manifest") if isinstance(found, dict) else None
+    if type(number) is not int or number != VERSION:
         raise DataError(f"{path}: no manifest of form {VERSION}; expected one that the stage evidence wrote")
     try:
-        root = path.parent / found["root"]
-        differences = []
-        for part in PARTS:
-            base = CODE.parent if part == "code" else root
-            differences += _file_differences(part, base, found["files"][part])
-        known = dict(versions())
-        for name, version in found["versions"].items():
-            if known.get(name) != version:
-                differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
-        for task, model in found["classifiers"].items():
-            folder = root / model["name"]
-            now = fingerprint(str(folder) if folder.is_dir() else model["name"])
-            if now != model["fingerprint"]:
-                differences.append(f"classifier of {task} ({model['name']}): weights or labels differ")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: damaged manifest ({error!r}); expected one as it was written") from error
-    return differences
+        return _Manifest.model_validate(found)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])[:120]
+        what = problem["msg"]
+        raise DataError(
+            f"{path}, field {where!r}: got {kind_of(problem['input'])} in a damaged manifest; expected: "
+            f"{what[0].lower()}{what[1:]}"
+        ) from error
 
 
 def hashes(base: Path, paths: Iterable[Path]) -> dict[str, str]:

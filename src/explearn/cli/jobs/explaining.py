@@ -40,6 +40,7 @@ class Worker:
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
+        from explearn.methods.base.asking import check_request
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.models.classifier import Classifier
 
@@ -51,6 +52,8 @@ class Worker:
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
         self._classifier = Classifier.from_pretrained(job.classifier, compute)
+        # Before anything is written.
+        check_request(self._classifier, job.targets, job.windows)
         self._block = CHUNK_TEXTS
         self._reader = TextReader(job.input, kept=CHUNK_TEXTS)
         self._stamp = stamp

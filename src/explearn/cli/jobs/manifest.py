@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError
+from explearn.core.settings import MOST
 from explearn.core.writing import write_json
 
 MANIFEST = "_manifest.json"
@@ -21,6 +23,9 @@ SUCCESS = "_SUCCESS"
 
 FORMAT = 1
 """Of the manifest and the parts; another one is refused."""
+
+MOST_THREADS = 4096
+"""Of a machine; torch ends the process where it cannot start as many as it is asked for."""
 
 _SHOWN_CHARS = 40
 
@@ -95,14 +100,28 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         if found["format"] != FORMAT:
             raise DataError(f"{path}: has format {found['format']!r}; expected {FORMAT}, or another folder")
-        if not isinstance(found["settings"], dict) or type(found["texts"]) is not int:
-            raise TypeError
-        if not all(type(n) is int and n > 0 for n in map(found["settings"].get, ("threads", "max_tokens"))):
-            raise TypeError
-        parts = {int(number): Part(**part) for number, part in found["parts"].items()}
+        settings = found["settings"]
+        _count(found["texts"], MOST)
+        _count(settings["threads"], MOST_THREADS)
+        _count(settings["max_tokens"], MOST)
+        parts = {int(number): _part(part) for number, part in found["parts"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path}: damaged; give another folder, or remove this one") from error
-    return Manifest(found["settings"], found["texts"], parts)
+    return Manifest(settings, found["texts"], parts)
+
+
+def _count(value: object, most: int, least: int = 1) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise TypeError
+
+
+def _part(fields: Mapping[str, Any]) -> Part:
+    part = Part(**fields)
+    if not (isinstance(part.file, str) and isinstance(part.sha256, str)):
+        raise TypeError
+    for value in (part.first, part.texts, part.rows, part.bytes):
+        _count(value, sys.maxsize, least=0)
+    return part
 
 
 def part_name(number: int, parts: int) -> str:

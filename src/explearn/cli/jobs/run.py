@@ -13,8 +13,19 @@ from tqdm.auto import tqdm
 
 from explearn.cli.jobs.engines import Engine
 from explearn.cli.jobs.job import Job
-from explearn.cli.jobs.manifest import SUCCESS, Manifest, Part, folder_digest, is_whole, part_name, read_manifest
+from explearn.cli.jobs.manifest import (
+    MANIFEST,
+    SUCCESS,
+    Manifest,
+    Part,
+    folder_digest,
+    is_whole,
+    part_name,
+    read_manifest,
+)
+from explearn.core.errors import DataError
 from explearn.core.locks import locked
+from explearn.core.visible import visible
 from explearn.core.writing import write_text
 
 _LIBRARIES = ("explearn", "torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
@@ -33,8 +44,13 @@ def run(job: Job, engine: Engine) -> Manifest:
         settings = _settings(job)
         if manifest is not None:
             manifest.check(job.folder, settings)
-        # The rows of an input that a job was begun with have all been looked at.
-        texts = job.input.count() if manifest is None else manifest.texts
+        # The rows of a finished job have all been looked at.
+        texts = job.input.count() if manifest is None or not _is_done(manifest) else manifest.texts
+        if manifest is not None and manifest.texts != texts:
+            raise DataError(
+                f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, and {job.input.path} has {texts:,}; give "
+                "another folder, or remove this one"
+            )
         settings |= engine.settings(job, stamp, {} if manifest is None else manifest.settings)
         if manifest is None:
             manifest = Manifest(settings, texts)
@@ -43,6 +59,10 @@ def run(job: Job, engine: Engine) -> Manifest:
             manifest.check(job.folder, settings)
         _finish(job, manifest, engine)
     return manifest
+
+
+def _is_done(manifest: Manifest) -> bool:
+    return sum(part.texts for part in manifest.parts.values()) == manifest.texts
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -78,8 +98,11 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
     count = -(-manifest.texts // job.part_texts)
     names = {number: part_name(number, count) for number in range(count)}
     for number, part in list(manifest.parts.items()):
-        if part.file != names.get(number) or not is_whole(job.folder, part):
-            print(f"{job.folder / part.file}: is not as it was written; it is written again", file=sys.stderr)
+        first = number * job.part_texts
+        place = names.get(number), first, min(job.part_texts, manifest.texts - first)
+        if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
+            name = visible(str(job.folder / part.file))
+            print(f"{name}: is not as it was written; it is written again", file=sys.stderr)
             del manifest.parts[number]
     if left := [number for number in names if number not in manifest.parts]:
         (job.folder / SUCCESS).unlink(missing_ok=True)

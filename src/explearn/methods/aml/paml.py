@@ -27,7 +27,7 @@ from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task_data import TaskData, check_task
 from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import ONE_CLASS
@@ -104,6 +104,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 questions, or does not choose one class of several.
             DivergedError: the loss, or a map, is not finite.
         """
+        check_task(task)
         texts, validation = task.examples("train"), task.examples("validation")
         classifier = task.classifier
         self.check_problem(classifier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError
 from explearn.models.encoding import Encoding
 from explearn.models.problems import Problem
@@ -52,8 +53,9 @@ def questions(
     Raises DataError for a text without usable words, ParamsError where there is not one target a text,
     UnknownNameError for a target that is no class.
     """
-    if isinstance(texts, str):
-        raise ParamsError("texts: got one string; expected a list of texts")
+    check_listed("texts", texts)
+    if targets is not None:
+        check_listed("targets", targets)
     if windows is not None:
         check_stride(windows)
     remaining, first = iter(texts), 1
@@ -71,6 +73,31 @@ def questions(
         first += len(chunk)
     if wanted is not None and next(wanted, None) is not None:
         raise ParamsError("targets: more than texts; expected one for each text")
+
+
+def check_classifier(classifier: object) -> None:
+    """Raise ParamsError for what is no classifier."""
+    # By what it has, for importing the class takes seconds.
+    if not hasattr(classifier, "problem"):
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
+        )
+
+
+def check_listed(what: str, values: object, of: str = "") -> None:
+    """Raise ParamsError for a single string, for what holds names (a dictionary) and for what holds nothing."""
+    if isinstance(values, str):
+        raise ParamsError(f"{what}: got one string; expected a list of {of or what}")
+    if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
+        raise ParamsError(f"{what}: got {kind_of(values)}; expected a list of {of or what}")
+
+
+def check_request(classifier: Classifier, targets: Sequence[Target], windows: int | None) -> None:
+    """Raise what `questions` raises for targets and windows that go with every text, before there is one."""
+    if windows is not None:
+        check_stride(windows)
+    for target in targets:
+        _indices(classifier, target)
 
 
 def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:

@@ -30,7 +30,15 @@ from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.data.alignment import aggregate
-from explearn.methods.base.asking import Question, Target, answer_fields, encodings_of, questions, targets_of
+from explearn.methods.base.asking import (
+    Question,
+    Target,
+    answer_fields,
+    check_classifier,
+    encodings_of,
+    questions,
+    targets_of,
+)
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
 from explearn.methods.base.scores import BatchScores, TextScores
@@ -104,6 +112,7 @@ class Explainer(ABC):
     def check_problem(self, classifier: Classifier) -> None:
         """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
         name = self.name or self.about.name
+        check_classifier(classifier)
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
                 f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "

@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.documents import kind_of
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.core.sections import members
 from explearn.introspection.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.introspection.removal_effects import with_effects
 from explearn.introspection.word_signals import WordSignals
+from explearn.methods.base.asking import check_classifier, check_listed
 from explearn.methods.base.lessons import lessons_of, make_teacher
-from explearn.methods.base.task_data import Lessons, TaskData
+from explearn.methods.base.task_data import Lessons, TaskData, check_task
 from explearn.methods.consensus.removal import removal_effects, texts_to_measure
 from explearn.methods.consensus.signals import compute_signals
 from explearn.models.classifier import Classifier
@@ -54,7 +56,7 @@ class ListedTask:
         seed: of teachers and of those samples.
         search_file: where a search for options keeps its trials.
 
-    Raises DataError for a text that is neither an example nor a pair.
+    Raises DataError for a text that is neither an example nor a pair, ParamsError for an argument of another kind.
     """
 
     def __init__(
@@ -79,6 +81,13 @@ class ListedTask:
         seed: int = 13,
         search_file: Path | None = None,
     ) -> None:
+        check_classifier(classifier)
+        for what, texts in (("train", train), ("validation", validation)):
+            check_listed(what, texts, "texts with their labels")
+        if gold is not None and not isinstance(gold, Mapping):
+            raise ParamsError(f"gold: got {kind_of(gold)}; expected the marked words of texts, by their ids")
+        for other in others:
+            check_task(other)
         self.classifier, self.name = classifier, name
         self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.documents import kind_of
+from explearn.core.errors import ParamsError
 from explearn.core.records import Example
 from explearn.introspection.features import ExampleFeatures
 from explearn.introspection.word_signals import WordSignals
@@ -112,3 +114,9 @@ class TaskData(Protocol):
 
     def scratch(self, name: str) -> Path | None:
         """File in which explainer `name` may keep what lets a search go on; None where there is no such place."""
+
+
+def check_task(task: object) -> None:
+    """Raise ParamsError for what is no task."""
+    if not hasattr(task, "examples"):
+        raise ParamsError(f"task: got {kind_of(task)}; expected a task, such as an explearn.ListedTask")

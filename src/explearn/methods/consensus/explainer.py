@@ -16,7 +16,7 @@ from explearn.data.alignment import NO_WORD
 from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
 from explearn.methods.base.files import State, read_trained, told_as_model_error
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
@@ -101,6 +101,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         where none of them has marks that can be learned from, the marks of one are all of one class, or there is no
         signal at all.
         """
+        check_task(task)
         if not task.others:
             raise ParamsError(
                 f"consensus learns from the marks of other tasks than {task.name!r}, and there is none; "

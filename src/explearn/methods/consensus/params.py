@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from explearn.core.settings import Fraction, PositiveInt, Section
+from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Section
 
 # The names of `explearn.introspection.word_signals`, here once more so that reading parameters needs nothing else.
 Signal = Literal[
@@ -39,7 +39,7 @@ class ConsensusParams(Section):
     """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
     copies_share: Fraction = 0.25
     """Share of a task's weight that its copies have together."""
-    bootstrap: Annotated[int, Field(ge=0)] = 100
+    bootstrap: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 100
     """Draws of the training texts for the intervals of the coefficients; 0: no intervals."""
     words_per_task: PositiveInt = 5000
     """Words that each task counts as against the penalty, however many it has."""

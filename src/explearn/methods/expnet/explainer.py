@@ -23,7 +23,7 @@ from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
 from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, splits_to_learn_from
@@ -93,6 +93,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             DataError: no marked text where marks are needed; texts whose words are all marked, or none; features of
                 another classifier than the task's, or without the layers asked for.
         """
+        check_task(task)
         layer_count(task.classifier.model)
         splits = splits_to_learn_from(task, self.options)
         found = {split: task.features(split) for split in splits}

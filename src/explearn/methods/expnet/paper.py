@@ -21,7 +21,7 @@ from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.expnet.words import check_source
@@ -155,6 +155,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         Raises DataError where a task has no text to learn from, or its features are of another classifier than its own;
         ParamsError where there is no other task, or the tasks' features are of different architectures or layers.
         """
+        check_task(task)
         tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
         if not tasks:
             raise ParamsError(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Rounds, Section, Units
+from explearn.core.settings import Fraction, LayerIndex, OpenFraction, PositiveInt, Rounds, Section, Units
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -26,7 +26,7 @@ class ExpNetParams(Section):
     aim: Annotated[float, Field(ge=0, le=1)] = 0.0
     """universal and few_shot: what the consensus aims at, people's marks (0), the model, as removing words finds it
     (1), or both in this proportion. Above 0 it needs signals.removal_samples."""
-    layers: Literal["all"] | Annotated[list[int], Field(min_length=1)] = "all"
+    layers: Literal["all"] | Annotated[list[LayerIndex], Field(min_length=1)] = "all"
     """Layers whose attention is read, from 0, or from the end when negative."""
     attention: Literal["row_and_column", "row", "column"] = "row_and_column"
     """What is read of a head: what [CLS] attends to (row), what attends to [CLS] (column), or both."""

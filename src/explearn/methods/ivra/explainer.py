@@ -25,7 +25,7 @@ from explearn.core.sections import EvaluateParams, SimulatabilityParams
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import DIVERGED, State
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
 from explearn.methods.ivra.params import IvRAParams, SMaTParams
@@ -84,6 +84,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
 
         Warns where no epoch was better than the start, so that nothing was learned.
         """
+        check_task(task)
         classifier, options = task.classifier, self.options
         self.check_problem(classifier)
         parts = {split: task.examples(split) for split in ("train", "validation")}

@@ -20,7 +20,7 @@ from explearn.core.seeds import hash_order
 from explearn.data.alignment import NO_WORD, aggregate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
-from explearn.methods.base.task_data import Lesson, Lessons, TaskData
+from explearn.methods.base.task_data import Lesson, Lessons, TaskData, check_task
 from explearn.methods.l2e.losses import LEVELS
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, initialise, principal_embeddings
@@ -90,6 +90,7 @@ class L2E(LearnedExplainer, BatchExplainer):
 
         Raises DataError where it says nothing, or a lesson does not fit its text.
         """
+        check_task(task)
         lessons = task.lessons(self.options.teacher)
         return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
 

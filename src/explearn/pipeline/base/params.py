@@ -113,6 +113,10 @@ class Params(ModelParams):
             return given
         names = []
         for room, listed in given.items():
+            if listed is not None and not (
+                isinstance(listed, list | tuple) and all(isinstance(n, str) for n in listed)
+            ):
+                raise ValueError(f"{room}: got {kind_of(listed)}; expected a list of names of explainers")
             for name in listed or ():
                 if (right := _known(name).room) != room:
                     raise ValueError(f"{name!r} is in the room {right!r}; name it under explainers.{right}")

@@ -18,6 +18,7 @@ from explearn.core.compute import ComputeOptions, Precision
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.locks import locked
 from explearn.core.settings import LARGEST_SEED, whole_number
+from explearn.core.visible import visible
 
 RUN_OPTIONS = ("task", "group", "explainer", "teacher", "variant")
 """Options of a stage that say which of its outputs a run writes."""
@@ -128,7 +129,7 @@ def user_errors() -> Iterator[None]:
 
 def _end(sentence: str, code: int, error: Exception) -> NoReturn:
     # One line, whatever a file's name or a library's message holds.
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"error: {visible(' '.join(sentence.split()))}", file=sys.stderr)
     raise SystemExit(code) from error
 
 
