@@ -1,7 +1,7 @@
 """What a consensus loses on classifiers of another encoder than it has learned on.
 
     python benchmarks/across_encoders.py [--root .] [--tasks reviews,civility,topics]
-        [--sources reviews,grammar,civility,topics] [--encoders minilm,seed,layers,roberta,gpt2] [--texts 300]
+        [--sources reviews,grammar,civility,topics] [--encoders minilm,seed,layers,roberta,gpt2] [--texts 250]
         [--kept build/across_encoders] [--out reports/experiments/across_encoders.json]
 
 `--root` is a workspace after the stages prepare, rationalise and finetune, of the embedded encoder. Encoders:
@@ -12,14 +12,15 @@ layers   its first three layers, fine-tuned
 roberta  a RoBERTa of 4 layers, width 128, with a byte-level BPE of 3,000 pieces; no pretrained weight
 gpt2     a GPT-2 of 4 layers, width 128, which reads from left to right, with a BPE of its own; no pretrained weight
 
-The last two see nothing but the tasks' training texts. `--kept` keeps all classifiers, so that a second run trains
-none. On each encoder's classifiers, one task left out at a time, these explain the task's test texts that have marks
-and that the classifier gets right:
+The last two see nothing but the tasks' training texts. `--kept` keeps classifiers and signals, so that a second run
+computes neither. On each encoder's classifiers, one task left out at a time, these explain the task's test texts that
+have marks and that the classifier gets right:
 
 same      consensus that has learned from the encoder's own classifiers of the other tasks
 minilm    consensus that has learned from MiniLM's classifiers of the other tasks
 shipped   consensus with the package's weights. They have seen marks of all four tasks' training texts
-words     consensus without a signal: no model plays a part, but for which texts are judged
+signals   as same, without the features of the word itself
+words     as same, without a signal: no model plays a part, but for which texts are judged
 and the methods that the consensus combines, of which the best is shown, chosen by its mean over the tasks in hindsight.
 
 Prints F1 with the top K and AUROC as means over the tasks, the figures of each task, and differences in mean F1 with
@@ -48,7 +49,7 @@ from explearn.data.choice import texts_to_explain
 from explearn.introspection.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
-from explearn.methods.consensus.signals import available_signals, compute_signals
+from explearn.methods.consensus.signals import available_signals, read_signals, write_signals
 from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.models.architectures import keep_lowest
 from explearn.models.classifier import Classifier
@@ -65,7 +66,18 @@ KEPT_LAYERS = 3
 SCRATCH = FinetuneParams(epochs=20, learning_rate=5e-4, patience=5)
 """Weights that start at random need a larger rate and more epochs than pretrained ones."""
 
-CONSENSUS = ("same", "minilm", "shipped", "words")
+CONSENSUS = ("same", "minilm", "shipped", "signals", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all steps share. sources: tasks to learn from. texts: most training texts of each."""
+
+    workspace: Workspace
+    params: Params
+    kept: Path
+    sources: Sequence[str]
+    texts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +94,25 @@ def main() -> None:
     parser.add_argument("--tasks", default="reviews,civility,topics", help="which to judge")
     parser.add_argument("--sources", default="reviews,grammar,civility,topics", help="which to learn from")
     parser.add_argument("--encoders", default=",".join(ENCODERS))
-    parser.add_argument("--texts", type=int, default=300, help="most training texts of a task to learn from")
+    parser.add_argument("--texts", type=int, default=250, help="most training texts of a task to learn from")
     parser.add_argument("--kept", type=Path, default=Path("build/across_encoders"))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    workspace, params = Workspace(options.root), load_params(options.root / "params.yaml")
     tasks, sources, names = (given.split(",") for given in (options.tasks, options.sources, options.encoders))
+    params = load_params(options.root / "params.yaml")
+    run = Run(Workspace(options.root), params, options.kept, sources, options.texts)
     learned: dict[str, dict[str, Source]] = {}
     results, classifiers = {}, {}
     for name in ["minilm", *(name for name in names if name != "minilm")]:
-        models = {task: classifier_of(name, task, workspace, params, options.kept, sources) for task in sources}
-        learned[name] = {task: source(models[task], workspace, params, task, options.texts) for task in sources}
+        models = {task: classifier_of(run, name, task) for task in sources}
+        learned[name] = {task: source(run, name, task, model) for task, model in models.items()}
         if name not in names:
             continue
         classifiers[name] = {
-            task: evaluate_classifier(models[task], workspace.read_examples(task, "test")) for task in sources
+            task: evaluate_classifier(model, run.workspace.read_examples(task, "test"))
+            for task, model in models.items()
         }
-        results[name] = {task: judged(name, models[task], workspace, params, task, learned) for task in tasks}
+        results[name] = {task: judged(run, name, task, models[task], learned) for task in tasks}
         show(name, results[name], classifiers[name], available_signals(models[tasks[0]]))
     if options.out is not None:
         write_json(options.out, {"classifiers": classifiers, "figures": as_figures(results)})
@@ -107,27 +121,25 @@ def main() -> None:
 # ---- classifiers -------------------------------------------------------------------------------------------------
 
 
-def classifier_of(
-    name: str, task: str, workspace: Workspace, params: Params, kept: Path, sources: Sequence[str]
-) -> Classifier:
+def classifier_of(run: Run, name: str, task: str) -> Classifier:
     """A task's classifier with an encoder; trained where it is not kept yet."""
     compute = ComputeOptions(device="cpu")
     if name == "minilm":
-        return Classifier.from_pretrained(workspace.classifier(task), compute)
-    target = kept / name / task
+        return Classifier.from_pretrained(run.workspace.classifier(task), compute)
+    target = run.kept / name / task
     if not target.exists():
-        encoder = EMBEDDED if name == "seed" else str(encoder_folder(name, kept, workspace, sources))
-        training = SCRATCH if name in FROM_SCRATCH else params.finetune
-        rows = [e for e in workspace.read_examples(task) if e.split in ("train", "validation")]
-        seed = params.seed + (name == "seed")
-        history = finetune(target, rows, workspace.read_labels(task), encoder, training, compute, seed)
+        encoder = EMBEDDED if name == "seed" else str(encoder_folder(run, name))
+        training = SCRATCH if name in FROM_SCRATCH else run.params.finetune
+        rows = [e for e in run.workspace.read_examples(task) if e.split in ("train", "validation")]
+        seed = run.params.seed + (name == "seed")
+        history = finetune(target, rows, run.workspace.read_labels(task), encoder, training, compute, seed)
         print(f"{name}, {task}: trained for {len(history)} epochs", flush=True)
     return Classifier.from_pretrained(target, compute)
 
 
-def encoder_folder(name: str, kept: Path, workspace: Workspace, sources: Sequence[str]) -> Path:
+def encoder_folder(run: Run, name: str) -> Path:
     """Where the encoder lies that is fine-tuned; made where it is not there."""
-    folder = kept / name / "encoder"
+    folder = run.kept / name / "encoder"
     if folder.exists():
         return folder
     with atomic_folder(folder) as partial:
@@ -136,7 +148,7 @@ def encoder_folder(name: str, kept: Path, workspace: Workspace, sources: Sequenc
             keep_lowest(model, KEPT_LAYERS)
             words: Any = transformers.AutoTokenizer.from_pretrained(embedded_encoder())
         else:
-            texts = [" ".join(e.all_words) for task in sources for e in workspace.read_examples(task, "train")]
+            texts = [" ".join(e.all_words) for task in run.sources for e in run.workspace.read_examples(task, "train")]
             words = byte_pairs(name, texts)
             torch.manual_seed(0)
             model = transformers.AutoModel.from_config(config_of(name, words))
@@ -181,26 +193,24 @@ def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transfo
 # ---- consensus ---------------------------------------------------------------------------------------------------
 
 
-def read_signals_of(
-    classifier: Classifier, workspace: Workspace, params: Params, task: str, split: str, most: int | None
-) -> list[MarkedText]:
-    """The marked texts of a split that the classifier gets right, with their signals."""
-    gold = workspace.read_gold(task, params)
-    marked = [e for e in workspace.read_examples(task, split) if e.id in gold]
-    chosen = texts_to_explain(marked, gold, most, params.seed)
-    found = compute_signals(classifier, chosen)
+def marked_texts(run: Run, name: str, task: str, classifier: Classifier, split: str) -> list[MarkedText]:
+    """The marked texts of a split that the classifier gets right, with their signals, which are kept."""
+    gold = run.workspace.read_gold(task, run.params)
+    marked = [e for e in run.workspace.read_examples(task, split) if e.id in gold]
+    chosen = marked if split == "test" else texts_to_explain(marked, gold, run.texts, run.params.seed)
+    path = run.kept / "signals" / name / f"{task}-{split}-{len(chosen)}.parquet"
+    if not path.exists():
+        write_signals(path, classifier, chosen)
     return [
         MarkedText(text, gold[text.example_id])
-        for text, example in zip(found, chosen, strict=True)
+        for text, example in zip(read_signals(path), chosen, strict=True)
         if text.predicted == example.label and text.read.any()
     ]
 
 
-def source(classifier: Classifier, workspace: Workspace, params: Params, task: str, most: int) -> Source:
-    return Source(
-        read_signals_of(classifier, workspace, params, task, "train", most),
-        evaluate_classifier(classifier, workspace.read_examples(task, "validation"))["mcc"],
-    )
+def source(run: Run, name: str, task: str, classifier: Classifier) -> Source:
+    judged = evaluate_classifier(classifier, run.workspace.read_examples(task, "validation"))
+    return Source(marked_texts(run, name, task, classifier, "train"), judged["mcc"])
 
 
 def learn(sources: Mapping[str, Source], left_out: str, **options: Any) -> Consensus:
@@ -211,21 +221,17 @@ def learn(sources: Mapping[str, Source], left_out: str, **options: Any) -> Conse
 
 
 def judged(
-    name: str,
-    classifier: Classifier,
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    learned: Mapping[str, Mapping[str, Source]],
+    run: Run, name: str, task: str, classifier: Classifier, learned: Mapping[str, Mapping[str, Source]]
 ) -> dict[str, Judged]:
-    """Method -> what it gave on the task's test texts. One pass over them serves all methods."""
-    gold = workspace.read_gold(task, params)
-    k = rationale_k(float(np.mean([sum(gold[e.id]) for e in workspace.read_examples(task, "train") if e.id in gold])))
-    texts = read_signals_of(classifier, workspace, params, task, "test", None)
+    """Method -> what it gave on the task's test texts. The same signals serve all methods."""
+    gold = run.workspace.read_gold(task, run.params)
+    lengths = [sum(gold[e.id]) for e in run.workspace.read_examples(task, "train") if e.id in gold]
+    k, texts = rationale_k(float(np.mean(lengths))), marked_texts(run, name, task, classifier, "test")
     taught = {
         "same": learn(learned[name], task),
         "minilm": learn(learned["minilm"], task),
         "shipped": Consensus(),
+        "signals": learn(learned[name], task, word_features=False),
         "words": learn(learned[name], task, signals=[]),
     }
     found = {
