@@ -53,13 +53,13 @@ class TestWeights:
         assert weight.mean == pytest.approx(1.6)
         assert weight.interval == pytest.approx((1.1, 2.1))
         assert weight.by_task == pytest.approx({"films": 1.1, "plays": 2.1})
-        assert list(found.others) == ["mean_rank", "length"]
+        assert list(found.others) == ["length", "mean_rank"]
 
     def test_an_interval_without_zero_is_bold(self) -> None:
         (signals, others) = weights_blocks([report(first=0.35)])
         cells = ["+0.35 (-0.15 to +0.85)", "+0.45 (-0.05 to +0.95)", "**+0.55** (+0.05 to +1.05)"]
         assert signals.rows == [["gae", *cells]]
-        assert others.rows[0] == ["mean_rank", "**+0.65** (+0.15 to +1.15)"]
+        assert others.rows[1] == ["mean_rank", "**+0.65** (+0.15 to +1.15)"]
 
     def test_without_a_bootstrap_there_is_no_interval(self) -> None:
         (signals, _) = weights_blocks([report(notes={"consensus": notes(1.0, intervals=False)})])

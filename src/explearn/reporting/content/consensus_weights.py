@@ -10,6 +10,7 @@ from explearn.pipeline.base.params import Params
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import Number, TaskReport
+from explearn.reporting.content.verdict import counted_tasks
 
 CONSENSUS = "consensus"
 
@@ -57,7 +58,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class ConsensusWeights:
-    """signals: signal -> kind (of KINDS) -> weight. others: feature -> weight."""
+    """signals: signal -> kind (of KINDS) -> weight. others: feature -> weight, the largest first."""
 
     signals: Mapping[str, Mapping[str, Weight]]
     others: Mapping[str, Weight]
@@ -85,7 +86,8 @@ def consensus_weights(tasks: Sequence[TaskReport]) -> ConsensusWeights | None:
         signal: {kind: weights.pop(f"{signal}_{kind}") for kind in KINDS if f"{signal}_{kind}" in weights}
         for signal in first["signals"]
     }
-    return ConsensusWeights(signals, weights)
+    others = sorted(weights, key=lambda name: (-abs(weights[name].mean), name))
+    return ConsensusWeights(signals, {name: weights[name] for name in others})
 
 
 def weights_blocks(tasks: Sequence[TaskReport]) -> list[Block]:
@@ -115,7 +117,8 @@ def weights_sentences(params: Params, tasks: Sequence[TaskReport]) -> list[Markd
     found = consensus_weights(tasks)
     if found is None:
         return []
-    return [Markdown(said) for said in (*_clear(found), *_alone(params, tasks), *_other_models(tasks))]
+    alone = _alone(params, counted_tasks(params, tasks))
+    return [Markdown(said) for said in (*_clear(found), *alone, *_other_models(tasks))]
 
 
 def _clear(found: ConsensusWeights) -> list[str]:
@@ -149,7 +152,8 @@ def _alone(params: Params, tasks: Sequence[TaskReport]) -> list[str]:
     if any("random" in task.methods for task in tasks):
         of["random"] = "random scores"
     told = [f"{what} {_mean(tasks, name, 'f1_topk')} / {_mean(tasks, name, 'auroc')}" for name, what in of.items()]
-    return [f"F1 top-K / AUROC, means over the tasks: {'; '.join(told)}."]
+    names = ", ".join(escape_markdown(task.task) for task in tasks)
+    return [f"F1 top-K / AUROC, means over {names}: {'; '.join(told)}."]
 
 
 def _mean(tasks: Sequence[TaskReport], method: str, metric: str) -> str:

@@ -22,7 +22,7 @@ _ROW = 0.29
 _MARGIN = 0.9
 _WIDTH = 8.6
 
-DARK = 0.6
+DARK = 0.9
 """Share of the largest coefficient from which a cell's text is white."""
 
 
@@ -85,4 +85,4 @@ def _others(axes: Any, others: Mapping[str, Weight]) -> None:
     axes.set_yticks(range(len(others)), labels=others)
     axes.set_ylim(len(others) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("coefficient; point: mean over tasks, line: interval, ticks: each task")
+    axes.set_xlabel("coefficient (line: interval, ticks: tasks)")
