@@ -10,6 +10,8 @@ import task_reports
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.consensus_weights import consensus_weights, weights_blocks, weights_sentences
 from explearn.reporting.figures.consensus_weights import write_consensus_weights
+from explearn.reporting.pages.report_html import render_html
+from explearn.reporting.pages.report_markdown import render_report
 
 FEATURES = ["gae_z", "gae_rank", "gae_share", "mean_rank", "length"]
 
@@ -112,3 +114,15 @@ class TestFigure:
         alone = notes(1.0, features=["mean_rank", "length"], signals=())
         write_consensus_weights(tmp_path, [report(notes={"consensus": alone})])
         assert (tmp_path / "consensus.svg").exists()
+
+
+class TestPages:
+    def test_both_pages_have_the_section_where_there_is_a_consensus(self) -> None:
+        text, page = render_report(params(), [report()]), render_html(params(), [report()])
+        assert "## What the consensus weighs" in text and "](figures/consensus.svg)" in text
+        assert page.count('id="consensus"') == 1 and "<strong>+1.00</strong> (+0.50 to +1.50)" in page
+
+    def test_neither_has_it_elsewhere(self) -> None:
+        tasks = [task_reports.task(methods={"random": task_reports.metrics()})]
+        found = params(explainers=[], explainer="random")
+        assert "the consensus weighs" not in render_report(found, tasks) + render_html(found, tasks)
