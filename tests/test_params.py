@@ -72,6 +72,13 @@ class TestDefaults:
         assert {"expnet", "l2e", *learned} & set(found.explainers) and set(found.methods) >= learned
         assert set(found.methods) >= {"random", "raw_attention", "input_x_gradient"}
 
+    def test_universal_measures_what_comes_of_words_and_of_marks(self, tmp_path: Path, repository: Path) -> None:
+        found = load(tmp_path, self.compose(repository, "profile=universal"))
+        assert found.curve.tasks == found.tasks
+        assert found.curve.marks == [0, 5, 10, 25, 50, 100, 200] and found.curve.draws == 5
+        assert {"consensus", "consensus_signals", "consensus_words", "expnet"} <= set(found.trained)
+        assert found.options_of("consensus_words")["signals"] == []
+
     @pytest.mark.parametrize("name", ["aml", "ivra"])
     def test_a_paper_s_profile_brings_its_baselines(self, tmp_path: Path, repository: Path, name: str) -> None:
         """One that is named on the command line wins."""

@@ -20,6 +20,7 @@ from explearn.reporting.content.machine_figures import MACHINE_FIGURES
 from explearn.reporting.content.task_report import Number, TaskReport
 from explearn.reporting.content.transfer_tables import transfer_maps
 from explearn.reporting.content.verdict import counted_tasks, leaders
+from explearn.reporting.figures.consensus_weights import write_consensus_weights
 from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
 from explearn.reporting.figures.interval_plots import write_plot
 from explearn.reporting.figures.marks_curves import write_marks_curves
@@ -44,8 +45,8 @@ def write_report(
     """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there.
 
     figures/: f1.svg, auroc.svg, study-TASK-METHOD.svg for every search for loss weights, coefficients.svg for
-    explainers with a classifier of their own, marks.svg for the curves of marks, and transfer-NAME.svg for those tried
-    on other tasks. machine/: costs.md, pareto.svg and glance.svg.
+    explainers with a classifier of their own, marks.svg for the curves of marks, consensus.svg for the weights of the
+    consensus, and transfer-NAME.svg for those tried on other tasks. machine/: costs.md, pareto.svg and glance.svg.
 
     Args:
         students, transfers: what the stages distil and transfer wrote.
@@ -61,6 +62,7 @@ def write_report(
     write_glance(machine / "glance.svg", counted, leading.methods)
     write_study_plots(figures, tasks)
     write_marks_curves(figures, tasks, params.evaluate.confidence)
+    write_consensus_weights(figures, tasks)
     if any(task.own_models for task in tasks):
         write_coefficients(figures / "coefficients.svg", tasks)
     write_gain_maps(figures, transfer_maps(transfers))

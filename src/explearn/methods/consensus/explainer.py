@@ -14,7 +14,7 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.method_info import About
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.word_signals import SIGNALS, WordSignals
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.consensus.aim import check_effects
@@ -75,9 +75,14 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def model(self) -> WordModel:
         """What was learned, or what comes with the package.
 
-        Raises ModelError where that is damaged, ParamsError for an `aim` that it was not trained for.
+        Raises ModelError where that is damaged, ParamsError for `signals` or an `aim` that it was not trained for.
         """
         if self._model is None:
+            if not self.options.signals:
+                raise ParamsError(
+                    "signals: got none; the weights that come with the package read signals; train a consensus, or "
+                    "name some"
+                )
             if self.options.aim:
                 raise ParamsError(
                     f"aim: got {self.options.aim:g}; the weights that come with the package aim at people's marks "
@@ -128,7 +133,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         """
         check_effects(tasks, self.options.aim)
         columns = [SIGNALS.index(name) for name in self.options.signals]
-        if all(np.isnan(text.signals.scores[:, columns]).all() for texts in tasks.values() for text in texts):
+        found = (text.signals.scores[:, columns] for texts in tasks.values() for text in texts)
+        if columns and all(np.isnan(scores).all() for scores in found):
             raise DataError(
                 f"tasks {', '.join(tasks)}: their texts have none of the signals {', '.join(self.options.signals)}; "
                 "expected at least one"
@@ -151,6 +157,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         return tuple(name for name in self.model.signals if name in self.options.signals)
 
     def check(self, classifier: Classifier) -> None:
+        if not self.model.signals:
+            return
         if not self.signals:
             raise ParamsError(
                 f"signals: got {', '.join(self.options.signals)}; this consensus has learned "
@@ -159,7 +167,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
         available_signals(classifier, self.signals)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        found, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
+        if self.signals:
+            found, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
+        else:
+            with torch.inference_mode():
+                found, logits = {}, classifier.logits(batch)
+            chosen = resolve_targets(logits, targets)
         tokens = {name: values.float().cpu().numpy() for name, values in found.items()}
         probabilities = classifier.probabilities(logits.double()).cpu()
         scores = np.zeros(tuple(batch.input_ids.shape), dtype=np.float32)
@@ -181,6 +194,16 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Probability that each word of a text is evidence, float64, (words,)."""
         return self.model.probabilities(self.model.features(text))
+
+    def notes(self) -> dict[str, Any]:
+        """What it has learned: `coefficients` by feature (change of the logit for one standard deviation), their 95 %
+        `intervals` over texts drawn anew, empty without a bootstrap, and the tasks `trained_on`."""
+        return {
+            "coefficients": self.model.coefficients(),
+            "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},
+            "signals": list(self.model.signals),
+            "trained_on": self.trained_on,
+        }
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Section
 
@@ -25,8 +25,8 @@ Signal = Literal[
 
 
 class ConsensusParams(Section):
-    signals: Annotated[list[Signal], Field(min_length=1)] = list(get_args(Signal))
-    """Methods whose word scores are combined; fewer take less time."""
+    signals: list[Signal] = list(get_args(Signal))
+    """Methods whose word scores are combined; fewer take less time. None: the words alone, whatever the model."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
@@ -43,3 +43,9 @@ class ConsensusParams(Section):
     """Draws of the training texts for the intervals of the coefficients; 0: no intervals."""
     words_per_task: PositiveInt = 5000
     """Words that each task counts as against the penalty, however many it has."""
+
+    @model_validator(mode="after")
+    def _looks_at_something(self) -> Self:
+        if not self.signals and not self.word_features:
+            raise ValueError("signals: got none, and word_features false; expected a signal, or word_features true")
+        return self

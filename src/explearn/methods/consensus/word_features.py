@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -83,7 +83,7 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     0.5) / n, ties sharing theirs evenly; and log(n |s| / sum |s| + 0.01), by which texts differ in how much of them is
     evidence at all. Then the mean of the ranks, the same mean and that of the z-scores at the words around, and
     WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5, share 1) and left out of the means, and so is every signal
-    of a word that the classifier did not read.
+    of a word that the classifier did not read. Without any signal in `signals` nothing comes from the model.
     """
     chosen = [SIGNALS.index(signal) for signal in signals]
     scores = text.scores[:, chosen].astype(np.float64)
@@ -101,7 +101,8 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
     parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
     if word_features:
-        parts.append(word_columns(text))
+        # How sure the classifier is comes from the model, too.
+        parts.append(word_columns(text if chosen else replace(text, probability=0.5)))
     return np.concatenate(parts, 1)
 
 

@@ -49,14 +49,15 @@ def write_coefficients(path: Path, tasks: Sequence[TaskReport]) -> None:
 
 def _heat(figure: Any, axes: Any, values: NDArray[np.float64]) -> None:
     """Cells from white (the smallest value) to orange (the largest)."""
-    shown = axes.imshow(values, cmap=_colours(FOR), aspect="auto")
+    shown = axes.imshow(values, cmap=colours(FOR), aspect="auto")
     axes.set_xticks(range(values.shape[1]), labels=range(1, values.shape[1] + 1), fontsize=7)
     axes.set_yticks(range(values.shape[0]), labels=range(1, values.shape[0] + 1), fontsize=7)
     axes.tick_params(length=0)
     figure.colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
 
 
-def _colours(*sides: Colour) -> LinearSegmentedColormap:
+def colours(*sides: Colour) -> LinearSegmentedColormap:
+    """A scale from white to one colour, or from the first through white to the second."""
     return LinearSegmentedColormap.from_list("explearn", colour_map(sides))
 
 
@@ -73,7 +74,7 @@ def _write_gains(path: Path, found: GainMap) -> None:
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         largest = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 1.0
-        axes.imshow(values, cmap=_colours(AGAINST, FOR), vmin=-(largest or 1.0), vmax=largest or 1.0, aspect="auto")
+        axes.imshow(values, cmap=colours(AGAINST, FOR), vmin=-(largest or 1.0), vmax=largest or 1.0, aspect="auto")
         axes.set_title(found.title, fontsize=9, loc="left")
         axes.set_xticks(range(len(found.columns)), labels=found.columns)
         axes.set_yticks(range(len(found.rows)), labels=found.rows)

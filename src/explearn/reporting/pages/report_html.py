@@ -18,6 +18,7 @@ from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, Row, Table, leaderboard, used_marks
+from explearn.reporting.content.consensus_weights import WEIGHTS_INTRODUCTION, weights_blocks, weights_sentences
 from explearn.reporting.content.curves import CURVES_INTRODUCTION, curve_block, curve_sentences, with_curve
 from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
@@ -117,7 +118,7 @@ def render_html(
     shown += [COEFFICIENTS_FIGURE] if any(task.own_models for task in tasks) else []
     curves = curve_block(tasks) if with_curve(tasks) else None
     of_tasks = [block for task in tasks for block in sections.blocks(task)]
-    blocks = [*([curves] if curves else []), *transfer_blocks(transfers), *of_tasks]
+    blocks = [*([curves] if curves else []), *weights_blocks(tasks), *transfer_blocks(transfers), *of_tasks]
     names = {block.figure for block in blocks if block.figure}
     papers = side_by_side(params, tasks)
     title, subtitle = heading(params, tasks)
@@ -133,6 +134,9 @@ def render_html(
         transfers=transfer_blocks(transfers),
         transfer_introduction=TRANSFER_INTRODUCTION,
         curves=curves,
+        weights_introduction=WEIGHTS_INTRODUCTION,
+        weights_sentences=weights_sentences(params, tasks),
+        weights=weights_blocks(tasks),
         curves_introduction=CURVES_INTRODUCTION,
         curve_sentences=curve_sentences(tasks),
         marks=used_marks(methods),

@@ -17,6 +17,7 @@ from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_NOTE, DISTRIBUTION, TABLES, leaderboard, marked, used_marks
+from explearn.reporting.content.consensus_weights import WEIGHTS_INTRODUCTION, weights_blocks, weights_sentences
 from explearn.reporting.content.curves import CURVES_INTRODUCTION, curve_block, curve_sentences, with_curve
 from explearn.reporting.content.glance import Glance, glance
 from explearn.reporting.content.glossary import INTRODUCTION, glossary
@@ -68,6 +69,9 @@ def render_report(
             curves_introduction=CURVES_INTRODUCTION,
             curve_sentences=curve_sentences(tasks),
             curves=curve_block(tasks) if with_curve(tasks) else None,
+            weights_introduction=WEIGHTS_INTRODUCTION,
+            weights_sentences=weights_sentences(params, tasks),
+            weights=weights_blocks(tasks),
             has_own_models=any(task.own_models for task in tasks),
             marks=used_marks(method for task in tasks for method in task.methods),
             leader_headings=without_times(LEADER_HEADINGS),
