@@ -61,6 +61,15 @@ app.command()(compare)
 app.command()(export)
 app.command()(verify)
 
+CompletionOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Of a generative model: a JSON or YAML file with its prompt and label words (docs/classifiers.md; "
+        "default: completion.json beside the model).",
+        show_default=False,
+    ),
+]
+
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
 
 
@@ -174,6 +183,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    completion: CompletionOption = None,
     pair: Annotated[
         str | None,
         typer.Option(
@@ -204,7 +214,7 @@ def explain(
     with user_errors():
         # Names and options are checked before torch is loaded for the classifier.
         columns = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
-        other = {"a text": texts, "--json": as_json, "--html": html}
+        other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, columns | {"--shard-texts": shard_texts}, pair, other)
         if large is None:
             check_format(output)
@@ -224,7 +234,7 @@ def explain(
 
         if seed is not None:
             seed_everything(seed)
-        loaded = Classifier.from_pretrained(classifier, compute)
+        loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
         check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from explearn.core.completion import CompletionParams
 from explearn.core.errors import ParamsError
 from explearn.core.records import RationaleKind, Split
 from explearn.core.settings import (
@@ -144,6 +145,17 @@ class RationaleParams(Section):
     """Split whose rationales train the explainers and give K."""
 
 
+class LoraParams(Section):
+    """Fine-tuning by low-rank adapters (LoRA); needs the extra `lora`."""
+
+    rank: Units = 8
+    """r, of each adapter."""
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    """Adapters count alpha / r times."""
+    targets: list[str] = Field(default_factory=list)
+    """Last part of the names of the linear maps to adapt, such as `query` or `q_proj`; none: all of the encoder's."""
+
+
 class FinetuneParams(Section):
     epochs: Rounds = 6
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
@@ -160,6 +172,8 @@ class FinetuneParams(Section):
     """Epochs without a better validation metric (see `selection`) before training stops."""
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
+    lora: LoraParams | None = None
+    """Train adapters and the head alone; they are merged when the classifier is saved."""
 
 
 class ClassifierParams(Section):
@@ -171,6 +185,8 @@ class ClassifierParams(Section):
     """Of a hub name: git revision, so that every download is the same."""
     labels: dict[str, str] = Field(default_factory=dict)
     """The classifier's name of a class -> the label of the task's texts, where the two differ."""
+    completion: CompletionParams | None = None
+    """Of a generative model: its prompt, and the words that are its classes (default: its own completion.json)."""
 
 
 class AttendParams(Section):

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.models.classifier import Classifier, Text, as_segments
+from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
+from explearn.models.reading import Text, as_segments
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""

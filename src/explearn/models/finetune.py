@@ -21,11 +21,13 @@ from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
-from explearn.models.classifier import Classifier, QuestionAnswerer, max_length
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoder import resolve_encoder
 from explearn.models.heads import head_for
 from explearn.models.loading import quiet_transformers
+from explearn.models.lora import merged, with_adapters
 from explearn.models.question_answering import reached
+from explearn.models.reading import max_length
 
 if TYPE_CHECKING:
     import transformers
@@ -167,6 +169,7 @@ def finetune(
     classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
     datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
     classifier.model.requires_grad_(True)
+    trained: Any = classifier.model if params.lora is None else with_adapters(classifier.model, params.lora)
     weights = None
     if params.class_weights == "balanced" and not questions:
         weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
@@ -180,7 +183,7 @@ def finetune(
         # Checkpoints lie in the folder that is being made: a killed run leaves nothing elsewhere.
         checkpoints = partial / "checkpoints"
         trainer = transformers.Trainer(
-            model=classifier.model,
+            model=trained,
             args=_arguments(str(checkpoints), params, device, dtype, seed, compute.compile, selection),
             data_collator=transformers.DataCollatorWithPadding(tokenizer),
             train_dataset=datasets["train"],
@@ -192,6 +195,8 @@ def finetune(
         # Logs go to the progress bar and the history, not to standard output as dictionaries.
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
+        if params.lora is not None:
+            merged(trained)
         check_weights(
             model.named_parameters(),
             f"{os.fspath(target)}: fine-tuning diverged",

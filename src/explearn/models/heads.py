@@ -37,13 +37,19 @@ class Head:
 
 CLASSIFICATION = Head("ForSequenceClassification", "AutoModelForSequenceClassification")
 QUESTION_ANSWERING = Head("ForQuestionAnswering", "AutoModelForQuestionAnswering")
+GENERATION = Head("ForCausalLM", "AutoModelForCausalLM")
+"""Gives the next token; a classifier only with a prompt and label words (`explearn.models.completion`)."""
+
+_GENERATES = (GENERATION.suffix, "LMHeadModel")
+"""How names of classes of generative models end; those of GPT-2 and its kin end in the second way."""
 
 
 def head_of(config: transformers.PreTrainedConfig) -> Head:
     """The head that a saved model's configuration names; a classification head where it names none we know."""
     names = getattr(config, "architectures", None) or ()
-    answers = any(str(name).endswith(QUESTION_ANSWERING.suffix) for name in names)
-    return QUESTION_ANSWERING if answers else CLASSIFICATION
+    if any(str(name).endswith(QUESTION_ANSWERING.suffix) for name in names):
+        return QUESTION_ANSWERING
+    return GENERATION if any(str(name).endswith(_GENERATES) for name in names) else CLASSIFICATION
 
 
 def head_for(labels: Sequence[str]) -> Head:

@@ -42,7 +42,8 @@ from explearn.models.problems import Problem
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.methods.base.task_data import TaskData
-    from explearn.models.classifier import Classifier, Text
+    from explearn.models.classifier import Classifier
+    from explearn.models.reading import Text
 
 logger = logging.getLogger(__name__)
 
