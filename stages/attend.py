@@ -10,6 +10,7 @@ from explearn.introspection.capture import layer_count
 from explearn.introspection.features import write_features
 from explearn.introspection.refusal import write_refusal
 from explearn.models.classifier import Classifier
+from explearn.pipeline.base.features_read import readers_of_features
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
 from explearn.pipeline.base.workspace import Workspace
@@ -24,8 +25,13 @@ def attend(task: TaskOption, params: Params, compute: ComputeOptions) -> None:
 
     Writes data/features/TASK/SPLIT.parquet, shard by shard: memory does not grow with the number of texts. Where the
     classifier's attention cannot be captured, it writes why, and explainers that need features refuse with that reason.
+    So it does where no explainer of the run needs features; then it loads no classifier.
     """
     workspace = Workspace()
+    if not readers_of_features(params):
+        with atomic_folder(workspace.features(task)) as folder:
+            write_refusal(folder, UnsupportedError("no explainer of the run needed any; run the stage attend again"))
+        return
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     with atomic_folder(workspace.features(task)) as folder:
         try:

@@ -18,6 +18,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS, Example
 from explearn.core.storage import write_examples
 from explearn.introspection.features import read_feature_metadata
+from explearn.pipeline.base.features_read import readers_of_features
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.train import WorkspaceTask
@@ -47,9 +48,8 @@ def project(tmp_path: Path) -> Path:
         "profile": "mine",
         "tasks": ["films"],
         "sources": {"films": SOURCE},
-        "explainer": "l2e",
-        "explainers": ["l2e"],
-        "teachers": {"attcat": {}},
+        "explainer": "expnet_in_domain",
+        "explainers": ["expnet_in_domain"],
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
     return tmp_path
@@ -77,3 +77,29 @@ def test_of_an_encoder_that_can_be_captured_features_are_written(repository: Pat
     folder = project / "data" / "features" / "films"
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"{split}.parquet" for split in SPLITS)
     assert read_feature_metadata(folder / "test.parquet")["heads"] == tiny.HEADS
+
+
+def test_it_steps_aside_where_no_explainer_of_the_run_needs_features(repository: Path, project: Path) -> None:
+    path = project / "params.yaml"
+    params = yaml.safe_load(path.read_text(encoding="utf-8"))
+    params |= {"explainer": "ivra", "explainers": ["ivra", "l2e"], "teachers": {"attcat": {}}}
+    path.write_text(yaml.safe_dump(params), encoding="utf-8")
+    # Not even the classifier is looked at.
+    (project / "data" / "classifiers" / "films" / "config.json").unlink()
+    done = attend(repository, project)
+    assert done.exit_code == 0, done.output
+    (path,) = (project / "data" / "features" / "films").iterdir()
+    assert "no explainer of the run needed any" in json.loads(path.read_text(encoding="utf-8"))["reason"]
+
+
+def test_what_reads_features_is_known_by_what_methods_need() -> None:
+    def readers(**change: Any) -> list[str]:
+        base = {"profile": "mine", "tasks": ["films", "meals"], "sources": dict.fromkeys(("films", "meals"), SOURCE)}
+        explainers = ["expnet", "ivra", "paml", "consensus"]
+        params = {**base, "explainer": None, "explainers": explainers, "baselines": {"quick": {"random": {}}}}
+        return readers_of_features(Params.of({**params, **change}))
+
+    assert readers() == ["expnet"]
+    assert readers(explainers=["ivra", "paml"]) == []
+    assert readers(explainers=["paml"], curve={"tasks": ["films"]}) == ["curve"]
+    assert readers(explainers=["paml"], variants={"mine": {"of": "expnet_paper"}}) == ["mine"]

@@ -20,8 +20,9 @@ import tiny
 from explearn.core.errors import DataError, DeviceError, ModelError, UnknownNameError
 from explearn.core.records import Example
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
-from explearn.models.classifier import Classifier, max_length
+from explearn.models.classifier import Classifier
 from explearn.models.encoder import check_weights, embedded_encoder, file_sha256, resolve_encoder
+from explearn.models.reading import max_length
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 

@@ -207,10 +207,12 @@ def _write_explainer(target: Path, made: _Made) -> bool:
 
 def _write_classifier(target: Path, name: str, loaded: Classifier) -> None:
     """Write model and tokenizer as safetensors and JSON, whatever they were read from."""
-    model, tokenizer, _ = load_trained(name)
-    tokenizer.chat_template = None  # a file of another kind, which no classifier reads
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
+    found = load_trained(name)
+    found.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
+    found.model.save_pretrained(target)
+    found.tokenizer.save_pretrained(target)
+    if found.completion is not None:
+        found.completion.save(target)
     if Classifier.from_pretrained(target, device="cpu").fingerprint != loaded.fingerprint:
         raise ModelError(f"{name}: saved and read again it has other weights; it cannot go into a bundle")
 

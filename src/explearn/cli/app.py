@@ -23,6 +23,7 @@ from explearn.cli.demo.command import demo
 from explearn.cli.explain_options import (
     AsJson,
     ClassifierOption,
+    CompletionOption,
     Explainers,
     Html,
     Methods,
@@ -143,6 +144,7 @@ def explain(
     option: Options = None,
     target: Targets = None,
     windows: Windows = None,
+    completion: CompletionOption = None,
     pair: Pair = None,
     as_json: AsJson = False,
     html: Html = None,
@@ -168,7 +170,7 @@ def explain(
         # Names and options are checked before torch is loaded for the classifier.
         own = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
         own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
-        other = {"a text": texts, "--json": as_json, "--html": html}
+        other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, own, pair, other)
         if large is None:
             check_format(output)
@@ -189,7 +191,7 @@ def explain(
 
         if seed is not None:
             seed_everything(seed)
-        loaded = Classifier.from_pretrained(classifier, compute)
+        loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
         check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None

@@ -44,6 +44,10 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
     ] = None,
+    completion: Annotated[
+        Path | None,
+        typer.Option(help="Of a generative model: a JSON or YAML file with its prompt and label words."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[
         Path | None, typer.Option(help="Folder to work in and keep; run again, it goes on where it was stopped.")
@@ -80,6 +84,7 @@ def compare(
             scores=scores or (),
             columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
             seed=13 if seed is None else seed,
+            completion=completion,
             compute=compute,
             tell=lambda line: print(visible(line), flush=True),
         )

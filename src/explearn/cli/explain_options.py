@@ -71,3 +71,11 @@ Output = Annotated[
         "With --input: the folder for the parts."
     ),
 ]
+CompletionOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Of a generative model: a JSON or YAML file with its prompt and label words (docs/classifiers.md; "
+        "default: completion.json beside the model).",
+        show_default=False,
+    ),
+]

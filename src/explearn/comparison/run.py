@@ -24,13 +24,14 @@ from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
 from explearn.core.writing import check_place
 from explearn.models.classifier import Classifier
+from explearn.models.completion import Given
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.evaluate import judge_task
 from explearn.pipeline.importing import check_labels
 from explearn.pipeline.sanity import check_task
 from explearn.reporting.project import report_project
 
-Given = dict[str, list[tuple[str, dict[str, Any]]]]
+Scores = dict[str, list[tuple[str, dict[str, Any]]]]
 """Method -> records of its scores, each with its place."""
 
 
@@ -70,6 +71,7 @@ def compare(
     columns: TextColumns | None = None,
     seed: int = 13,
     compute: ComputeOptions | None = None,
+    completion: Given | None = None,
     tell: Tell = lambda line: None,
 ) -> Comparison:
     """Judge explanation methods on a classifier and write the report.
@@ -86,6 +88,7 @@ def compare(
             again. Default: a temporary one.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
         columns: where a file holds what.
+        completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
         tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
 
     Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used,
@@ -101,7 +104,9 @@ def compare(
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
-        model = classifier if isinstance(classifier, Classifier) else Classifier.from_pretrained(classifier, compute)
+        model = classifier
+        if not isinstance(model, Classifier):
+            model = Classifier.from_pretrained(model, compute, completion=completion)
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
     with _folder(work) as folder:
         workspace = Workspace(folder)
@@ -197,9 +202,9 @@ def _texts(
     return read_texts(texts, columns or TextColumns())
 
 
-def _given(paths: Iterable[Path]) -> Given:
+def _given(paths: Iterable[Path]) -> Scores:
     """What the files of scores hold, and their methods made known."""
-    given: Given = {}
+    given: Scores = {}
     files: dict[str, Path] = {}
     for path in paths:
         for name, records in read_scores(path).items():
@@ -221,7 +226,7 @@ def _opening(own: OwnTexts, plan: Plan, classifier: Classifier) -> str:
     )
 
 
-def _remarks(own: OwnTexts, plan: Plan, budget: float | None, given: Given) -> list[str]:
+def _remarks(own: OwnTexts, plan: Plan, budget: float | None, given: Scores) -> list[str]:
     choice = plan.choice
     found = []
     if choice.texts < len(own.examples):

@@ -14,9 +14,10 @@ from tqdm.auto import tqdm
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.records import is_unicode, label_problem
-from explearn.models.classifier import Classifier, Text, as_segments
+from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
+from explearn.models.reading import Text, as_segments
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""

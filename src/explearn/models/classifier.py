@@ -16,29 +16,22 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.batching import budget_batches
+from explearn.core.batching import budget_batches, run_batches
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.finite import check_logits
-from explearn.core.records import Example, check_words
-from explearn.data.alignment import NO_WORD, align, word_spans
-from explearn.models.architectures import position_offset
+from explearn.core.records import Example
+from explearn.models.completion import Completion, Given
 from explearn.models.encoding import Batch, Encoding, collate
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import check_config, load_trained
 from explearn.models.padding import with_padding
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
+from explearn.models.reading import Text, as_segments, encode_segments, max_length
 
 if TYPE_CHECKING:
     import transformers
-
-Text = str | tuple[str, str] | Example
-"""What can be classified and explained: a text, a pair of texts, or an example."""
-
-_UNBOUNDED = 100_000
-"""transformers gives tokenizers without a length limit a model_max_length of 1e30."""
 
 
 class Classifier(Answers):
@@ -53,10 +46,13 @@ class Classifier(Answers):
         labels: names of the C classes in the order of the logits.
         problem: how logits become probabilities. A model with one logit has been given a second class, whose logit is
             minus the first (`explearn.models.problems`).
+        completion: the prompt around each text, of a generative model (`explearn.models.completion`).
     """
 
     has_model: ClassVar[bool] = True
     """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.models.callable`)."""
+
+    completion: Completion | None = None
 
     def __init__(
         self,
@@ -64,6 +60,7 @@ class Classifier(Answers):
         tokenizer: transformers.PreTrainedTokenizerBase,
         compute: ComputeOptions | None = None,
         name: str = "",
+        completion: Completion | None = None,
     ) -> None:
         """Raises ModelError for a tokenizer without character offsets or padding, or classes that cannot be told
         apart, and DeviceError."""
@@ -75,11 +72,14 @@ class Classifier(Answers):
         self.name = name
         self.device = compute.resolve_device()
         self.dtype = compute.resolve_dtype(self.device)
+        if compute.precision == "saved" and model.dtype in (torch.bfloat16, torch.float16):
+            self.dtype = model.dtype
         self.max_tokens = compute.resolve_max_tokens(self.device)
         model = with_both_classes(model, name)
         self.problem = problem_of(model.config)
         self.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
         self.tokenizer = tokenizer
+        self.completion = completion
         names: Any = model.config.id2label
         self.labels = [str(names[i]) for i in range(len(names))]
         self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
@@ -90,6 +90,7 @@ class Classifier(Answers):
         path: str | os.PathLike[str],
         compute: ComputeOptions | None = None,
         revision: str | None = None,
+        completion: Given | None = None,
         **options: Any,
     ) -> Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
@@ -98,6 +99,8 @@ class Classifier(Answers):
             path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
             revision: git revision of a hub name.
+            completion: of a generative model, its prompt and label words: a section, its values, or a file with them
+                (default: completion.json in the folder).
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
@@ -105,10 +108,17 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        model, tokenizer, head = load_trained(name, revision)
-        if head is QUESTION_ANSWERING:
-            return QuestionAnswerer.around(model, tokenizer, compute, name=name)
-        return cls(model, tokenizer, compute, name=name)
+        found = load_trained(name, revision, completion, as_saved=compute.precision == "saved")
+        if found.head is QUESTION_ANSWERING:
+            return QuestionAnswerer.around(found.model, found.tokenizer, compute, name=name)
+        return cls(found.model, found.tokenizer, compute, name, found.completion)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if self.completion is not None:
+            self.completion.save(folder)
 
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
         """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
@@ -128,7 +138,8 @@ class Classifier(Answers):
     @property
     def mask_token_id(self) -> int:
         """Id that replaces a removed sub-token: the mask token, or the unknown token where there is none."""
-        for token_id in (self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
+        own = None if self.completion is None else self.completion.mask_token_id
+        for token_id in (own, self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
             if token_id is not None:
                 return int(token_id)
         raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
@@ -148,6 +159,8 @@ class Classifier(Answers):
         Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """
         limit = None if whole else self.max_length
+        if self.completion is not None:
+            return self.completion.encode(texts, limit, first)
         segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
         encodings: dict[int, Encoding] = {}
         for has_pair in (False, True):
@@ -195,13 +208,16 @@ class Classifier(Answers):
         """
         probabilities = np.empty((len(encodings), len(self.labels)))
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
-            for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+
+            def predict(indices: list[int]) -> None:
                 logits = self.logits(self.batch([encodings[i] for i in indices]))
                 found = self.probabilities(logits.double()).cpu().numpy()
                 # Of a logit that is NaN or plus infinity, the probabilities are NaN.
                 check_logits(found, self.name)
                 probabilities[indices] = found
                 bar.update(len(indices))
+
+            run_batches([len(e) for e in encodings], self, predict)
         return probabilities
 
     def predict(self, texts: Sequence[Text]) -> list[str]:
@@ -222,8 +238,9 @@ class Classifier(Answers):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the names and values of all parameters and buffers, and the labels."""
-        return fingerprint(self.model, repr(self.labels))
+        """SHA-256 over the names and values of all parameters and buffers, the labels, and the prompt if any."""
+        prompt = "" if self.completion is None else self.completion.params.model_dump_json()
+        return fingerprint(self.model, repr(self.labels) + prompt)
 
 
 class QuestionAnswerer(Classifier):
@@ -303,91 +320,3 @@ def fingerprint(model: torch.nn.Module, start: str = "") -> str:
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def encode_segments(
-    tokenizer: transformers.PreTrainedTokenizerBase, segments: Sequence[tuple[str, str | None, str]], limit: int | None
-) -> list[Encoding]:
-    """Tokenise texts, all of one segment or all pairs, and align sub-tokens with words.
-
-    Args:
-        segments: text, second segment or None, id of the example.
-        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
-    """
-    first = [text for text, _, _ in segments]
-    second = [pair for _, pair, _ in segments if pair is not None]
-    encoded = tokenizer(
-        first,
-        second or None,
-        truncation=limit is not None,
-        max_length=limit,
-        verbose=False,
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-    )
-    use_types = "token_type_ids" in tokenizer.model_input_names
-    result = []
-    for row, (text, pair, example_id) in enumerate(segments):
-        spans = word_spans(text)
-        pair_spans = word_spans(pair) if pair is not None else []
-        sequence = encoded.sequence_ids(row)
-        offsets = encoded["offset_mapping"][row]
-        word_ids = [NO_WORD] * len(sequence)
-        characters = [(0, 0)] * len(sequence)
-        for segment, words, shift in ((0, spans, 0), (1, pair_spans, len(spans))):
-            positions = [i for i, s in enumerate(sequence) if s == segment]
-            owners = align([offsets[i] for i in positions], words)
-            for position, owner in zip(positions, owners, strict=True):
-                if owner != NO_WORD:
-                    start, end = words[owner]
-                    word_ids[position] = owner + shift
-                    characters[position] = (
-                        max(offsets[position][0], start) - start,
-                        min(offsets[position][1], end) - start,
-                    )
-        result.append(
-            Encoding(
-                input_ids=tuple(encoded["input_ids"][row]),
-                token_type_ids=tuple(encoded["token_type_ids"][row]) if use_types else (),
-                special=tuple(s is None for s in sequence),
-                word_ids=tuple(word_ids),
-                words=tuple(text[a:b] for a, b in spans) + tuple((pair or "")[a:b] for a, b in pair_spans),
-                example_id=example_id,
-                characters=tuple(characters),
-                pair_start=None if pair is None else len(spans),
-                spans=(*spans, *pair_spans),
-            )
-        )
-    return result
-
-
-def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
-    """Most sub-tokens that both the position embeddings and the tokenizer allow."""
-    limits = []
-    if tokenizer.model_max_length < _UNBOUNDED:
-        limits.append(int(tokenizer.model_max_length))
-    positions = getattr(config, "max_position_embeddings", None)
-    # Encoders with relative positions say -1: they read texts of any length.
-    if positions is not None and positions > 0:
-        limits.append(int(positions) - position_offset(config))
-    return min(limits, default=512)
-
-
-def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
-    """A text, its second segment and its id; raises DataError, naming `number`, for a word that cannot be used."""
-    if isinstance(text, Example):
-        return text.text, text.pair_text, text.id
-    segments: Sequence[Any] = text if isinstance(text, tuple) else (text, None)
-    if len(segments) != 2:
-        raise DataError(
-            f"text {number}: got a tuple of {len(segments)}; expected a text, a pair of texts or an Example"
-        )
-    first, second = segments
-    for segment in (first,) if second is None else (first, second):
-        if not isinstance(segment, str):
-            raise DataError(f"text {number}: got {kind_of(segment)}; expected a text, a pair of texts or an Example")
-        try:
-            check_words(tuple(segment.split()), "text")
-        except DataError as error:
-            raise DataError(f"text {number}: {error}") from error
-    return first, second, ""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explearn.core.completion import CompletionParams
 from explearn.core.documents import is_folder, kind_of, read_json
 from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.finite import check_weights
 from explearn.core.records import label_problem
-from explearn.models.heads import CLASSIFICATION, Head, head_of
+from explearn.models.completion import COMPLETION_FILE, Completion, Given, read_completion, with_label_head
+from explearn.models.heads import CLASSIFICATION, GENERATION, Head, head_of
 
 if TYPE_CHECKING:
     import transformers
@@ -58,17 +61,30 @@ def _check_json(path: Path, name: str) -> None:
         raise ModelError(f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}, not an object)")
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained model, its tokenizer, the kind of its head, and how it is prompted, if it is."""
+
+    model: transformers.PreTrainedModel
+    tokenizer: transformers.PreTrainedTokenizerBase
+    head: Head
+    completion: Completion | None
+
+
 def load_trained(
-    name: str, revision: str | None = None
-) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, Head]:
-    """A fine-tuned model, its tokenizer and the kind of its head.
+    name: str, revision: str | None = None, completion: Given | None = None, as_saved: bool = False
+) -> Trained:
+    """A fine-tuned model, or a generative one that is prompted (`explearn.models.completion`).
 
     Args:
         name: local folder or hub name.
         revision: git revision of a hub name.
+        completion: the prompt; None: what the folder's completion.json says, if it has one.
+        as_saved: leave weights in the precision of their file; otherwise they are float32.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
-    configuration or are not finite, or its tokenizer is not its own.
+    configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
+    prompt that does not go with the model. ParamsError for a prompt that is none.
     """
     # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
     parent = Path(name).parent
@@ -79,6 +95,9 @@ def load_trained(
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
     if local:
         _check_json(Path(name) / "config.json", name)
+        if completion is None and (Path(name) / COMPLETION_FILE).exists():
+            completion = Path(name) / COMPLETION_FILE
+    prompt = None if completion is None else read_completion(completion)
     quiet_transformers()
     import transformers
 
@@ -88,7 +107,12 @@ def load_trained(
         head = head_of(config)
         if head is CLASSIFICATION:
             check_config(config, name)
-        model, info = head.from_pretrained(name, revision=revision or "main")
+        if head is GENERATION and prompt is None:
+            raise ModelError(
+                f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
+                f"words, in {COMPLETION_FILE} beside it or given as completion"
+            )
+        model, info = head.from_pretrained(name, revision=revision or "main", **({"dtype": "auto"} if as_saved else {}))
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
     except ModelError:
         raise
@@ -109,4 +133,20 @@ def load_trained(
         raise ModelError(
             f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
         )
-    return model, tokenizer, head
+    if prompt is None:
+        return Trained(model, tokenizer, head, None)
+    return _prompted(model, tokenizer, head, prompt, name)
+
+
+def _prompted(model: Any, tokenizer: Any, head: Head, prompt: CompletionParams, name: str) -> Trained:
+    """A model with its prompt; a generative one becomes a classifier of the label words."""
+    found = Completion(prompt, tokenizer, name)
+    if head is GENERATION:
+        return Trained(with_label_head(model, found), tokenizer, head, found)
+    labels = [str(model.config.id2label[i]) for i in range(len(model.config.id2label))]
+    if head is not CLASSIFICATION or labels != found.labels:
+        raise ModelError(
+            f"{name}: its head gives {', '.join(labels)}, the prompt has words for {', '.join(found.labels)}; expected "
+            "a generative model, or a classifier that was saved with this prompt"
+        )
+    return Trained(model, tokenizer, head, found)

@@ -53,12 +53,13 @@ def import_classifier(
 
     Raises ModelError where it cannot be loaded or its classes are not the task's labels, DeviceError.
     """
-    classifier = Classifier.from_pretrained(given.name, compute, revision=given.revision, precision="fp32")
+    classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
     classes = renamed(given.name, classifier.labels, given.labels)
     check_labels(given.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
     config = classifier.model.config
     config.id2label = dict(enumerate(classes))
     config.label2id = {label: index for index, label in enumerate(classes)}
+    if classifier.completion is not None:
+        classifier.completion = classifier.completion.renamed(classes)
     with atomic_folder(target) as folder:
-        classifier.model.save_pretrained(folder)
-        classifier.tokenizer.save_pretrained(folder)
+        classifier.save_pretrained(folder)

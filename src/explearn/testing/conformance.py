@@ -19,7 +19,8 @@ from explearn.core.records import Attribution, Example
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base import explainer as module
 from explearn.methods.base.explainer import Explainer, LearnedExplainer, RefiningExplainer
-from explearn.models.classifier import Classifier, Text
+from explearn.models.classifier import Classifier
+from explearn.models.reading import Text
 from explearn.testing import tiny
 
 SIZES = (*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2))

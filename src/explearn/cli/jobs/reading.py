@@ -15,7 +15,7 @@ from explearn.core.records import is_unicode
 from explearn.data.sources.readers import READERS, RawRow, read_file, read_lines
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Text
+    from explearn.models.reading import Text
 
 TEXT = "text"
 """Column of the text, where none is named; also the one column of a .txt file."""

@@ -26,7 +26,7 @@ from explearn.models.problems import ONE_CLASS
 
 if TYPE_CHECKING:
     from explearn.models.architectures import architecture
-from explearn.models.classifier import Text
+from explearn.models.reading import Text
 
 
 class FAML(RefiningExplainer, BatchExplainer):

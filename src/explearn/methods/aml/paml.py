@@ -28,9 +28,10 @@ from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData, check_task
-from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint, max_length
+from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import ONE_CLASS
+from explearn.models.reading import max_length
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"

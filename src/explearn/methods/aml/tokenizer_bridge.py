@@ -13,8 +13,8 @@ import torch
 import transformers
 
 from explearn.data.alignment import NO_WORD
-from explearn.models.classifier import encode_segments, max_length
 from explearn.models.encoding import Batch, Encoding, collate
+from explearn.models.reading import encode_segments, max_length
 
 Merge = Literal["max", "mean"]
 

@@ -20,7 +20,8 @@ from explearn.models.windows import Windowed, check_stride, cut
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.models.classifier import Classifier, Text
+    from explearn.models.classifier import Classifier
+    from explearn.models.reading import Text
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from explearn.core.batching import budget_batches
+from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.method_info import About
@@ -48,7 +48,8 @@ from explearn.models.problems import Problem
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.methods.base.task_data import TaskData
-    from explearn.models.classifier import Classifier, Text
+    from explearn.models.classifier import Classifier
+    from explearn.models.reading import Text
 
 logger = logging.getLogger(__name__)
 
@@ -257,7 +258,8 @@ class BatchExplainer(Explainer):
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         results: dict[int, TextScores] = {}
-        for indices in budget_batches([len(e) for e in encodings], max(1, classifier.max_tokens // self.passes)):
+
+        def score(indices: list[int]) -> None:
             start = time.perf_counter()
             batch = classifier.batch([encodings[i] for i in indices])
             wanted = None
@@ -274,6 +276,8 @@ class BatchExplainer(Explainer):
             seconds = (time.perf_counter() - start) / len(indices)
             for row, index in enumerate(indices):
                 results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row])
+
+        run_batches([len(e) for e in encodings], classifier, score, self.passes)
         return [results[i] for i in range(len(encodings))]
 
 

@@ -265,8 +265,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
         assert self.classifier is not None
         check_weights(self.classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
-        self.classifier.model.save_pretrained(folder / CLASSIFIER)
-        self.classifier.tokenizer.save_pretrained(folder / CLASSIFIER)
+        self.classifier.save_pretrained(folder / CLASSIFIER)
 
     def _restore(self, state: State, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
