@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -50,10 +51,8 @@ class Live:
     def send(self, raw: bytes, wait: float = 5.0) -> bytes:
         """What comes back to some bytes, until the service closes the connection or says no more."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as connection:
-            try:
+            with contextlib.suppress(OSError):  # it may answer and close before it has read all
                 connection.sendall(raw)
-            except OSError:
-                pass  # it may answer and close before it has read all
             return received(connection)
 
     def post(self, body: bytes, path: str = "/explain", kind: str = "application/json", extra: str = "") -> bytes:

@@ -133,6 +133,7 @@ FORMS: dict[str, tuple[bytes, int]] = {
     "no method": (b"text=fox", 422),
     "a script for a method": (b"text=fox&method=%3Cscript%3Ealert(1)%3C%2Fscript%3E", 422),
     "a script for a label": (b"text=fox&method=occlusion&label=%22%3E%3Cscript%3E", 422),
+    "a label that there is not": (b"text=fox&method=occlusion&label=3", 422),
     "a text before it too long": (b"text=fox&method=occlusion&before=" + b"a+" * 300, 413),
 }
 

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from explearn.core.display import plain, rows, style
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Attribution
+from explearn.core.settings import whole_number
 from explearn.serving.refusals import RefusedError
 from explearn.serving.schemas import ExplainRequest
 from explearn.serving.service import Service, problem_sentence, service_of, summary_of
@@ -29,7 +30,11 @@ FIELDS = ("text", "pair", "before", "before_pair", "label", "method")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The form as it was sent. before: the text that was explained last, with its second segment."""
+    """The form as it was sent.
+
+    label: number of the class, empty for the predicted one. before: the text that was explained last, with its second
+    segment.
+    """
 
     text: str = ""
     pair: str = ""
@@ -176,7 +181,7 @@ def _request(asked: Asked, service: Service, before: bool = False) -> ExplainReq
             texts=[text],
             pairs=[pair] if pair.strip() else None,
             methods=list(asked.methods),
-            label=[asked.label] if asked.label else None,
+            label=[_label(asked.label, service)] if asked.label else None,
         )
     except ValidationError as error:
         raise RefusedError(422, "invalid", problem_sentence(error.errors()[0])) from error
@@ -184,6 +189,15 @@ def _request(asked: Asked, service: Service, before: bool = False) -> ExplainReq
     if not wanted.methods:
         raise RefusedError(422, "invalid", "methods: got none; expected at least one")
     return wanted
+
+
+def _label(number: str, service: Service) -> str:
+    """The name of a class from its number, as names may hold what no page shows."""
+    labels = service.engine.classifier.labels
+    place = whole_number(number, len(labels) - 1)
+    if place is None:
+        raise RefusedError(422, "invalid", f"label: expected a number from 0 to {len(labels) - 1}")
+    return labels[place]
 
 
 async def _explain(service: Service, request: Request, asked: Asked) -> Shown:

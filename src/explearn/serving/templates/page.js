@@ -19,10 +19,8 @@ function complain(sentence) {
 }
 
 function summary() {
-  const heading = result.querySelector("h2");
-  const row = [...result.querySelectorAll("#answers tbody tr:first-child > *")].map((cell) => cell.textContent.trim());
-  if (!heading) return "";
-  return row.length > 2 ? `${row[0]}: ${row[1]}, before ${row[2]}` : `${row[0]}: ${row[1]}`;
+  const change = result.querySelector("#change");
+  return (change || result.querySelector("h2, .error") || said).textContent;
 }
 
 async function ask() {
@@ -98,7 +96,9 @@ function change(button) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  ask();
+  ask().then(() => {
+    if (result.getBoundingClientRect().top > window.innerHeight / 2) result.scrollIntoView();
+  });
 });
 result.addEventListener("click", (event) => {
   const button = event.target.closest(".edit button");
