@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `demo`, `methods`, `export`, `report`, `gate` and `annotate`."""
+"""The command line: `explearn explain`, `demo`, `methods`, `export`, `serve`, `report`, `gate` and `annotate`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ from explearn.cli.jobs.command import (
     input_of,
     run_job,
 )
+from explearn.cli.serve import serve
 from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
 from explearn.core.method_info import Family, MethodInfo
@@ -71,6 +72,7 @@ app.add_typer(annotate, name="annotate")
 app.command()(demo)
 app.command()(compare)
 app.command()(export)
+app.command()(serve)
 app.command()(verify)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())

@@ -1,0 +1,112 @@
+"""`explearn serve`: explanations of a classifier over HTTP, for programs and in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from explearn.core.errors import ParamsError
+from explearn.core.extras import need
+from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
+
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+
+
+def serve(
+    bundle: Annotated[
+        list[str] | None,
+        typer.Argument(help="Bundles (`explearn export`), from folders or the hub.", show_default=False),
+    ] = None,
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name (default: the one in the bundle).",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = None,
+    explainer: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder of a trained explainer, a bundle, or a method's name; may be repeated."),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of methods that need no training, separated by commas.",
+            show_default="where nothing else is named, those of attcat, attn_lrp, gae and occlusion that can explain "
+            "the classifier",
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to listen on. There is no authentication: others than this machine's own "
+            "reach it only if you name an address that they reach."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8000,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of torch's operators.", min=1, max=1024, show_default="as torch chooses")
+    ] = None,
+    max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1, max=10_000)] = 32,
+    max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
+    rate: Annotated[
+        float,
+        typer.Option(help="Texts a second that a client may have explained, each once a method; 0: any.", min=0),
+    ] = 100.0,
+    timeout: Annotated[float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1)] = 30.0,
+    device: _DEVICE = "auto",  # type: ignore[valid-type]
+    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
+    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
+    compile: _COMPILE = False,  # type: ignore[valid-type]
+    seed: _SEED = None,  # type: ignore[valid-type]
+) -> None:
+    """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
+    with user_errors():
+        for module in ("fastapi", "uvicorn", "prometheus_client"):
+            need(module, extra="serve", what="explearn serve")
+        sources = [*(bundle or ()), *(explainer or ())]
+        named = [name.strip() for name in methods.split(",")] if methods is not None else []
+        if not all(named):
+            raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
+        compute = compute_options(device, precision, max_tokens, compile)
+        # The tokenizer's own threads would compete with torch's.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        from explearn.serving.limits import Limits
+        from explearn.serving.server import address_of, bind, hosts_of, is_loopback
+        from explearn.serving.server import serve as run
+
+        limits = Limits(
+            texts=max_texts,
+            text_chars=max_chars,
+            rate=rate,
+            burst=max(1, int(2 * rate)),
+            seconds=timeout,
+            # In UTF-8 most characters take up to 3 bytes.
+            body_bytes=max(Limits().body_bytes, min(64 * 2**20, 3 * max_texts * max_chars)),
+        )
+        listening = bind(host, port)
+        try:
+            # These load torch and transformers. A port in use is said before.
+            from explearn.serving.app import make_app
+            from explearn.serving.loading import load
+
+            loaded = load(sources, classifier, named, compute, seed)
+            app = make_app(loaded.classifier, loaded.explainers, limits, hosts=hosts_of(listening), threads=threads)
+            app.state.service.engine.warm_up()
+            for name, reason in loaded.left_out.items():
+                print(f"left out: {name} ({reason})", file=sys.stderr)
+            if not is_loopback(listening):
+                print(
+                    "warning: whoever reaches this address can use the service: it has no authentication and no "
+                    "encryption",
+                    file=sys.stderr,
+                )
+            names = ", ".join(app.state.service.engine.explainers)
+            print(f"{loaded.classifier.name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+            run(app, listening, limits)
+        finally:
+            listening.close()

@@ -1,0 +1,52 @@
+"""What the service takes, from whom, and how much at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explearn.core.errors import ParamsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the service. A request beyond one is answered by a status 4xx and one sentence.
+
+    Attributes:
+        body_bytes: of a request. body_seconds: that it may take to arrive.
+        head_bytes: of a request's line and headers. head_seconds: that they may take to arrive.
+        connections: open at once.
+        texts: of a request. text_chars: of a text, its second segment included.
+        methods, labels: of a request.
+        requests: in work or waiting at once. waiting: texts that may wait for the model, each counted once a method.
+        seconds: that a request may wait for its answer.
+        rate: texts that a client may have explained a second, each counted once a method; 0: any number.
+        burst: of them that may come at once.
+        join_seconds: that a text waits for others of the same method, which then go through the model with it.
+        join_texts: of a batch.
+    """
+
+    body_bytes: int = 2**20
+    body_seconds: float = 10.0
+    head_bytes: int = 16 * 1024
+    head_seconds: float = 10.0
+    connections: int = 1000
+    texts: int = 32
+    text_chars: int = 10_000
+    methods: int = 8
+    labels: int = 8
+    requests: int = 128
+    waiting: int = 512
+    seconds: float = 30.0
+    rate: float = 100.0
+    burst: int = 200
+    join_seconds: float = 0.003
+    join_texts: int = 32
+
+    def __post_init__(self) -> None:
+        """Raises ParamsError for a bound below 1, or below 0 for times and `rate`."""
+        for name in self.__slots__:
+            value, least = getattr(self, name), 1
+            if name.endswith("seconds") or name == "rate":
+                least = 0
+            if not value >= least:
+                raise ParamsError(f"{name}: got {value!r}; expected at least {least}")

@@ -1,0 +1,227 @@
+"""The JSON API gives what the methods give, within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+import explearn
+import tiny
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.serving.app import make_app
+from explearn.serving.engine import Engine
+from explearn.serving.guard import Allowance, client_of
+from explearn.serving.limits import Limits
+from explearn.serving.metrics import Metrics
+from explearn.serving.schemas import ExplainResponse, Served
+from serving.conftest import METHODS, app_of
+
+TEXTS = list(tiny.TEXTS)
+
+
+def explain(client: TestClient, **wanted: Any) -> list[dict[str, Any]]:
+    """The results for some texts; the answer is as the OpenAPI description says."""
+    answer = client.post("/explain", json=wanted)
+    assert answer.status_code == 200, answer.text
+    ExplainResponse.model_validate_json(answer.content)
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
+class TestExplain:
+    def test_scores_are_those_of_the_methods(self, client: TestClient) -> None:
+        found = explain(client, texts=TEXTS, methods=list(METHODS))
+        for place, name in enumerate(METHODS):
+            method = explearn.get_explainer(name)
+            expected = list(method.explain(tiny.classifier("bert", 3), TEXTS))
+            for result, attribution in zip(found, expected, strict=True):
+                row = result["explanations"][place]
+                assert (row["method"], row["label"]) == (name, attribution.target)
+                assert row["words"] == list(attribution.words)
+                assert row["spans"] == [list(span) for span in attribution.spans]
+                assert row["signed"] == method.signed
+                np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-4, atol=1e-6)
+
+    def test_the_first_method_and_the_predicted_label_are_the_default(self, client: TestClient) -> None:
+        (found,) = explain(client, texts=TEXTS[:1])
+        (row,) = found["explanations"]
+        assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
+        assert found["probabilities"] is None
+
+    def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
+        found = explain(client, texts=TEXTS, methods=[])
+        classifier = tiny.classifier("bert", 3)
+        expected = classifier.predict_proba(classifier.encode(TEXTS))
+        assert [row["explanations"] for row in found] == [[]] * len(TEXTS)
+        np.testing.assert_allclose([list(row["probabilities"].values()) for row in found], expected, rtol=1e-5)
+        assert list(found[0]["probabilities"]) == classifier.labels
+
+    def test_one_label_or_several(self, client: TestClient) -> None:
+        (one,) = explain(client, texts=TEXTS[:1], label="bad")
+        (several,) = explain(client, texts=TEXTS[:1], label=["good", "bad"])
+        assert [row["label"] for row in several["explanations"]] == ["good", "bad"]
+        np.testing.assert_allclose(
+            several["explanations"][1]["scores"], one["explanations"][0]["scores"], rtol=1e-4, atol=1e-6
+        )
+
+    def test_pairs(self, client: TestClient) -> None:
+        firsts, seconds = zip(*tiny.PAIRS, strict=True)
+        found = explain(client, texts=list(firsts), pairs=list(seconds))
+        assert [row["explanations"][0]["pair_start"] for row in found] == [len(text.split()) for text in firsts]
+
+    def test_words_beyond_the_classifier_s_length_have_no_score(self, client: TestClient) -> None:
+        (found,) = explain(client, texts=["fox " * 100])
+        row = found["explanations"][0]
+        assert row["unread"] > 0 and row["scores"].count(None) == row["unread"]
+
+    def test_what_a_text_holds_comes_back_escaped(self, client: TestClient) -> None:
+        text = "<b>fox</b> \x1b[2J \u202edog\x00"
+        answer = client.post("/explain", json={"texts": [text]})
+        assert answer.json()["results"][0]["explanations"][0]["words"] == text.split()
+        assert not {"\x1b", "\u202e", "\x00"} & set(answer.text)
+        assert answer.headers["content-type"] == "application/json"
+
+    @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+    def test_other_kinds_of_outputs(self, problem: str) -> None:
+        from explearn.core.compute import ComputeOptions
+        from explearn.models.classifier import Classifier
+
+        model = tiny.model("bert", 3, problem_type=problem)
+        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
+        method = explearn.get_explainer("attcat")
+        with TestClient(make_app(classifier, [method])) as client:
+            found = explain(client, texts=TEXTS[:2], probabilities=True)
+            page = client.post("/", data={"text": "the fox", "before": "the dog", "method": "attcat"})
+        expected = list(method.explain_each(classifier, TEXTS[:2]))
+        assert [[row["label"] for row in one["explanations"]] for one in found] == [
+            [a.target for a in of_text] for of_text in expected
+        ]
+        if problem == "regression":
+            assert found[0]["probabilities"] is None and found[0]["explanations"][0]["probability"] is None
+            assert found[0]["explanations"][0]["value"] == pytest.approx(expected[0][0].value, rel=1e-4)
+        else:
+            assert sum(found[0]["probabilities"].values()) != pytest.approx(1)
+        assert page.status_code == 200 and "Before" in page.text
+
+
+class TestTogether:
+    def test_requests_at_once_go_through_the_model_together(self) -> None:
+        app = app_of("occlusion", limits=Limits(rate=0, join_seconds=0.05))
+        threads: list[int] = []
+
+        async def run() -> list[Any]:
+            async with app.router.lifespan_context(app):
+                transport = httpx.ASGITransport(app)
+                async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+                    await client.post("/explain", json={"texts": ["the fox"]})
+                    threads.append(threading.active_count())
+                    found = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
+                    threads.append(threading.active_count())
+                    return [answer.json()["results"][0]["explanations"][0] for answer in found]
+
+        found = asyncio.run(run())
+        expected = list(explearn.get_explainer("occlusion").explain(tiny.classifier("bert", 3), TEXTS * 4))
+        for row, attribution in zip(found, expected, strict=True):
+            assert row["words"] == list(attribution.words)
+            np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-3, atol=1e-6)
+        batches = app.state.service.metrics.batches.labels("occlusion")
+        # One request alone, then 20 together.
+        assert sum(bucket.get() for bucket in batches._buckets) <= 4 and batches._sum.get() == 21
+        assert threads[0] == threads[1]
+
+    def test_a_request_whose_time_is_over_is_told_to_come_back(self) -> None:
+        with TestClient(app_of("occlusion", limits=Limits(rate=0, seconds=0, join_seconds=0.2))) as client:
+            answer = client.post("/explain", json={"texts": TEXTS})
+        assert answer.status_code == 429 and answer.headers["retry-after"] == "5"
+
+
+class TestLimits:
+    def test_a_client_pays_for_each_text_and_method(self) -> None:
+        with TestClient(app_of(limits=Limits(rate=0.5, burst=20))) as client:
+            body = {"texts": TEXTS, "methods": list(METHODS), "probabilities": True}
+            assert client.post("/explain", json=body).status_code == 200  # 5 texts, 2 methods and probabilities: 15
+            assert client.post("/explain", json=body).status_code == 200  # begun with 5 left
+            refused = client.post("/explain", json=body)
+            assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
+            assert client.get("/ready").status_code == 200
+
+    def test_the_allowance_fills_again(self) -> None:
+        allowance = Allowance(rate=2, burst=4)
+        assert [allowance.take("a", 1, 0.0) for _ in range(4)] == [0.0] * 4
+        assert allowance.take("a", 1, 0.0) == 0.5
+        assert allowance.take("b", 1, 0.0) == 0.0
+        assert allowance.take("a", 1, 0.5) == 0.0
+        allowance.charge("a", 4)
+        assert allowance.take("a", 1, 0.5) == 2.5
+
+    def test_an_ipv6_client_is_its_network(self) -> None:
+        assert client_of({"client": ("2001:db8::1:2", 1)}) == client_of({"client": ("2001:db8::9", 2)})
+        assert client_of({"client": ("192.0.2.1", 1)}) != client_of({"client": ("192.0.2.2", 1)})
+
+    def test_limits_below_one_are_refused(self) -> None:
+        with pytest.raises(ParamsError, match="texts: got 0; expected at least 1"):
+            Limits(texts=0)
+
+
+class TestAround:
+    def test_methods_tells_what_is_served(self, client: TestClient) -> None:
+        served = Served.model_validate_json(client.get("/methods").content)
+        assert [method.name for method in served.methods] == list(METHODS)
+        assert served.labels == tiny.classifier("bert", 3).labels and served.limits.texts == 8
+
+    def test_openapi_describes_the_api_and_asks_nothing_of_other_servers(self, client: TestClient) -> None:
+        described = client.get("/openapi.json").json()
+        assert set(described["paths"]) == {"/explain", "/methods", "/health", "/ready", "/metrics"}
+        wanted = described["components"]["schemas"]["ExplainRequest"]["properties"]
+        assert set(wanted) == {"texts", "pairs", "methods", "label", "probabilities"}
+        assert all(field["description"] for field in wanted.values())
+        assert {"400", "413", "422", "429"} <= set(described["paths"]["/explain"]["post"]["responses"])
+        assert client.get("/docs").status_code == 404
+
+    def test_metrics_count_and_hold_no_text(self, client: TestClient) -> None:
+        client.post("/explain", json={"texts": ["unmistakable words"]})
+        client.get("/unmistakable")
+        told = client.get("/metrics").text
+        assert 'explearn_requests_total{path="/explain",status="200"}' in told
+        assert 'explearn_texts_total{method="occlusion"}' in told and "unmistakable" not in told
+
+    def test_not_ready_before_it_works(self) -> None:
+        client = TestClient(app_of("occlusion"))  # its lifespan has not begun
+        assert client.get("/health").status_code == 200
+        assert client.get("/ready").status_code == 503
+
+    def test_a_fault_is_told_without_its_details(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        app = app_of("occlusion")
+
+        def broken(*_: Any, **__: Any) -> Iterator[Any]:
+            raise RuntimeError("secret")
+
+        monkeypatch.setattr(app.state.service.engine.explainers["occlusion"], "explain_each", broken)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            answer = client.post("/explain", json={"texts": ["a"]})
+            assert client.get("/ready").status_code == 200
+        assert answer.status_code == 500 and json.loads(answer.text) == {
+            "error": "the service failed; its log says why"
+        }
+        assert "content-security-policy" in answer.headers
+
+    def test_what_cannot_be_served(self) -> None:
+        limits, metrics = Limits(), Metrics()
+        classifier = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("occlusion")
+        with pytest.raises(ParamsError, match="'occlusion' comes twice"):
+            Engine(classifier, [method, method], limits, metrics)
+        with pytest.raises(ParamsError, match="got none"):
+            Engine(classifier, [], limits, metrics)
+        with pytest.raises(ModelError, match="not trained"):
+            Engine(classifier, [explearn.get_explainer("expnet")], limits, metrics)
+        with pytest.raises(UnsupportedError, match="expected a classifier"):
+            Engine(tiny.make_answerer(), [method], limits, metrics)
