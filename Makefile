@@ -31,7 +31,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params index test wheel faults fuzz lint format lock bench hooks clean
+.PHONY: help install repro params index test wheel faults fuzz lint format docs lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,11 @@ lint: install ## check style, format, types, the direction of imports, and that 
 	python scripts/make_index.py --check
 	python scripts/make_conf.py --check
 	python scripts/compose_params.py --check
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet --site-dir=build/site
+
+docs: install ## write the documentation as a site, to site/
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@echo site/index.html
 
 format: install ## mend what ruff can mend
 	ruff check --fix .
@@ -114,6 +119,6 @@ hooks: install ## run the linters before each commit (pre-commit)
 	pre-commit install
 
 clean: ## remove caches and what killed stages left; .venv, data and reports stay
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis $(LOCK).new
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis $(LOCK).new
 	find . \( -name .git -o -name .dvc -o -name $(VENV) \) -prune -o \
 	  \( -name __pycache__ -o -name '.*.partial-*' \) -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""What the documentation's pages say in fences: commands of a shell, and Python."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+_FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.S | re.M)
+_INLINE = re.compile(r"`((?:explearn|make|dvc|python) [^`\n]*)`")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command: its words, and where it stands."""
+
+    words: tuple[str, ...]
+    page: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {shlex.join(self.words)}"
+
+
+def pages(repository: Path) -> list[Path]:
+    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").glob("*.md"))]
+
+
+def fences(repository: Path, language: str) -> list[tuple[str, str]]:
+    """Page and content of every fence of a language."""
+    return [
+        (page.name, textwrap.dedent(match.group(3)))
+        for page in pages(repository)
+        for match in _FENCE.finditer(page.read_text(encoding="utf-8"))
+        if match.group(2) == language
+    ]
+
+
+def commands(repository: Path) -> list[Command]:
+    """Every command of the fences of sh: comments, redirections, variables before it and loops around it left out."""
+    found = []
+    for page, text in fences(repository, "sh"):
+        for line in text.replace("\\\n", " ").splitlines():
+            found += [Command(words, page) for words in simple_commands(line)]
+    return found
+
+
+def mentions(repository: Path) -> list[Command]:
+    """The commands that stand in the text, where an argument may be left out or be `...`."""
+    found = []
+    for page in pages(repository):
+        text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+        found += [Command(tuple(shlex.split(said)), page.name) for said in _INLINE.findall(text)]
+    return found
+
+
+def simple_commands(line: str) -> list[tuple[str, ...]]:
+    """The commands of a line, each without what only a shell reads."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
+    lexer.whitespace_split = True
+    parts: list[list[str]] = [[]]
+    skip = False
+    for word in lexer:
+        if set(word) <= set("<>"):
+            skip = True  # the file that follows
+        elif set(word) <= set(";&|"):
+            parts.append([])
+        elif skip:
+            skip = False
+        elif parts[-1] or not re.fullmatch(r"[A-Z_]+=.*", word):
+            parts[-1].append(word)
+    kept = [part for part in parts if part and part[0] not in ("for", "done")]
+    return [tuple(part[1:] if part[0] == "do" else part) for part in kept if part != ["do"]]

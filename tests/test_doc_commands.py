@@ -1,0 +1,141 @@
+"""Every command in README, CONTRIBUTING and docs is one that its program takes; every Python example compiles.
+
+Here the programs' own parsers read them. What takes seconds is run by the test of its page (bundles, compare, data,
+onnx, tutorial, ...).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import re
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+import explearn
+from doc_commands import Command, commands, fences, mentions, pages
+from explearn.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS, MENTIONS = commands(ROOT), mentions(ROOT)
+EXPLEARN: Any = typer.main.get_command(app)
+ANY = {"git", "source", "export"}
+"""Programs of everybody's shell, whose arguments are not looked at."""
+
+
+class Parsed(Exception):
+    """The arguments were read; nothing more is to happen."""
+
+
+def of(program: str, found: list[Command] = COMMANDS) -> list[Command]:
+    return list({command.words: command for command in found if command.words[0] == program}.values())
+
+
+def test_programs_are_those_that_are_checked_here() -> None:
+    assert {command.words[0] for command in COMMANDS} <= {"explearn", "dvc", "make", "python", "pip", *ANY}
+    assert len(of("explearn")) > 40 and len(of("dvc")) > 30 and len(of("python")) > 8 and len(of("make")) > 3
+
+
+@pytest.mark.parametrize("command", of("explearn"), ids=str)
+def test_explearn_takes_it(command: Command) -> None:
+    group, words = EXPLEARN, list(command.words[1:])
+    while hasattr(group, "commands"):
+        assert words and words[0] in group.commands, command
+        group = group.commands[words.pop(0)]
+    group.make_context(command.words[1], words)
+
+
+@pytest.mark.parametrize("command", of("explearn", MENTIONS), ids=str)
+def test_what_the_text_names_of_explearn_is_there(command: Command) -> None:
+    group, words = EXPLEARN, list(command.words[1:])
+    while hasattr(group, "commands") and words and words[0] != "...":
+        assert words[0] in group.commands, command
+        group = group.commands[words.pop(0)]
+    known = {option for parameter in group.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("command", of("python") + of("python", MENTIONS), ids=str)
+def test_a_script_takes_it(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, *arguments = command.words[1:]
+    if script == "stages/NAME.py":
+        return
+    path = ROOT / script
+    assert path.is_file() or (path / "__main__.py").is_file(), command
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if "ArgumentParser" not in text and "@stage" not in text:
+        assert not arguments or "sys.argv" in text, f"{command}: the script reads no arguments"
+        assert not any(argument.startswith("-") for argument in arguments), f"{command}: the script reads no options"
+        return
+    parse = argparse.ArgumentParser.parse_args
+
+    def only_parse(self: argparse.ArgumentParser, *given: Any) -> None:
+        parse(self, *given)
+        raise Parsed
+
+    def not_run(*_: Any) -> None:
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
+    monkeypatch.setattr(typer.core.TyperCommand, "invoke", not_run)
+    monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+    monkeypatch.setattr(sys, "path", [str(path.parent), *sys.path])
+    with pytest.raises(Parsed):
+        runpy.run_path(str(path), run_name="__main__")
+
+
+def test_dvc_takes_it() -> None:
+    from dvc.cli import parse_args
+
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    for command in [*of("dvc"), *(one for one in of("dvc", MENTIONS) if "..." not in one.words)]:
+        try:
+            read = parse_args(list(command.words[1:]))
+        except (SystemExit, Exception) as error:
+            raise AssertionError(str(command)) from error
+        if command.words[1] in ("repro", "pull", "push"):
+            for target in read.targets:
+                assert target.split("@")[0] in stages or target.startswith("data/"), command
+
+
+def test_make_has_the_targets() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    for command in of("make") + of("make", MENTIONS):
+        named = {word for word in command.words[1:] if "=" not in word}
+        assert named <= targets, command
+
+
+def test_pip_installs_extras_that_there_are() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for page in pages(ROOT):
+        for names in re.findall(r"explearn\[([\w,]+)\]", page.read_text(encoding="utf-8")):
+            assert set(names.split(",")) <= set(extras), f"{page.name}: {names}"
+
+
+@pytest.mark.parametrize(("page", "code"), fences(ROOT, "python"))
+def test_python_compiles_and_what_it_imports_is_there(page: str, code: str) -> None:
+    tree = ast.parse(code)
+    compile(tree, page, "exec")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                importlib.import_module(name.name)
+        elif isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(str(node.module))
+            assert all(hasattr(module, name.name) for name in node.names), node.module
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "explearn":
+            assert hasattr(explearn, node.attr), node.attr
+
+
+def test_the_page_of_python_has_every_public_name() -> None:
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^::: explearn\.(\w+)$", text, re.M))
+    assert shown == set(explearn.__all__)

@@ -1,0 +1,49 @@
+"""The notebooks under examples/ run from top to bottom and show what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples" / "notebooks"
+MOST_STORED = 4096
+"""Bytes of output that a notebook may be committed with."""
+
+
+def run(name: str, folder: Path) -> list[str]:
+    """Execute a notebook in a folder; what its code cells show, as one string each."""
+    read: Any = nbformat.read(FOLDER / name, as_version=4)
+    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
+    return [str(cell.outputs) for cell in read.cells if cell.cell_type == "code"]
+
+
+def test_there_are_two_and_they_are_stored_without_output() -> None:
+    names = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+    assert names == ["compare.ipynb", "explain.ipynb"]
+    for name in names:
+        read: Any = nbformat.read(FOLDER / name, as_version=4)
+        nbformat.validate(read)
+        assert sum(len(str(cell.outputs)) for cell in read.cells if cell.cell_type == "code") <= MOST_STORED
+
+
+@pytest.mark.slow
+def test_explaining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    labels, drawn, top, other, beside, table = run("explain.ipynb", tmp_path)
+    assert "sports" in labels and "sports" in top
+    assert all("text/html" in shown and "goalkeeper" in shown for shown in (drawn, other, beside, table))
+    assert all(name in beside for name in ("attcat", "integrated_gradients", "random"))
+
+
+@pytest.mark.slow
+def test_comparing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    _, compared, figures, intervals, costs = run("compare.ipynb", tmp_path)
+    assert "3 methods on 20 texts" in compared and (tmp_path / "report.html").stat().st_size > 10_000
+    assert all(name in shown for name in ("rollout", "attcat", "random") for shown in (figures, intervals))
+    assert "comprehensiveness" in figures and "aopc_comprehensiveness_low" in intervals and "explain" in costs
