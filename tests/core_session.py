@@ -33,7 +33,7 @@ def explained(classifier: str) -> dict[str, Any]:
     return {
         "methods": run("methods"),
         "explain": run(*given, *methods, "--json", TEXT),
-        "page": run(*given, *methods, "--html", "page.html", TEXT),
+        "page": run(*given, "--method", "gae", "--method", "lime", "--html", "page.html", TEXT),
         "parquet": run(*given, "--output", "scores.parquet", TEXT),
         "large": run(*given, "--input", "texts.txt", "--output", "parts", "--shard-texts", "2"),
         "export": run("export", "--method", "gae", "--classifier", classifier, "--with-classifier", "--out", "bundle"),

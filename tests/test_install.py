@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.metadata
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -160,52 +158,53 @@ def test_a_package_that_is_there_but_broken_is_told_apart(tmp_path: Path, monkey
         check_installed("blocked", extra="serve")
 
 
-@cache
-def modules() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "src/explearn").rglob("*.py")}
+SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src/explearn").rglob("*.py")}
+
+
+def installed_as(package: str) -> str:
+    """What brings a package, by the name that it is imported by."""
+    return canonicalize_name({"yaml": "pyyaml", "sklearn": "scikit-learn"}.get(package, package))
 
 
 @cache
-def brings() -> Mapping[str, list[str]]:
-    """Package, as it is imported -> what brings it, as it is installed."""
-    return importlib.metadata.packages_distributions()
-
-
-def guards(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def guards(path: Path) -> frozenset[tuple[str, str]]:
     """The packages that a module asks for by `need` or `check_installed`, each with its extra."""
+    if "explearn.core.extras import" not in SOURCES[path]:
+        return frozenset()
+    nodes = list(ast.walk(ast.parse(SOURCES[path])))
     constants = {
         target.id: node.value.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    found = set()
+    for node in nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("need", "check_installed"):
             (extra,) = (keyword.value for keyword in node.keywords if keyword.arg == "extra")
             for argument in node.args:
                 name = argument.value if isinstance(argument, ast.Constant) else constants[ast.unparse(argument)]
-                yield name.partition(".")[0], ast.literal_eval(extra)
+                found.add((name.partition(".")[0], ast.literal_eval(extra)))
+    return frozenset(found)
 
 
 def test_what_is_asked_for_is_what_the_extra_brings() -> None:
-    for path, tree in modules().items():
-        for package, extra in guards(tree):
+    assert any(map(guards, SOURCES))
+    for path in SOURCES:
+        for package, extra in guards(path):
             assert extra in EXTRAS, f"{path}: no extra {extra}"
-            found = {canonicalize_name(name) for name in brings()[package]}
-            assert found & names(EXTRAS[extra]), f"{path}: the extra {extra} does not name {package}"
+            assert installed_as(package) in names(EXTRAS[extra]), f"{path}: the extra {extra} does not name {package}"
 
 
 def test_every_package_is_the_core_s_or_asked_for() -> None:
-    asked = {path: {package for package, _ in guards(tree)} for path, tree in modules().items()}
-    for path, tree in modules().items():
-        around = (folder / "__init__.py" for folder in path.parents if (folder / "__init__.py") in asked)
-        guarded = asked[path].union(*(asked[file] for file in around))
-        for node in runtime_imports(tree):
+    for path, source in SOURCES.items():
+        around = [path, *(folder / "__init__.py" for folder in path.parents if (folder / "__init__.py") in SOURCES)]
+        asked = {package for file in around for package, _ in guards(file)}
+        for node in runtime_imports(ast.parse(source)):
             found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             if isinstance(node, ast.ImportFrom) and node.level:
                 continue
             for package in {name.partition(".")[0] for name in found} - sys.stdlib_module_names - {"explearn"}:
-                owners = {canonicalize_name(name) for name in brings().get(package, [package])}
-                core = owners & CORE or BROUGHT.get(package) in CORE
-                assert core or package in guarded, f"{path}: {package} is none of the core's; ask for its extra"
+                core = installed_as(package) in CORE or BROUGHT.get(package) in CORE
+                assert core or package in asked, f"{path}: {package} is none of the core's; ask for its extra"
