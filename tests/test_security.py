@@ -16,10 +16,12 @@ def test_every_promise_names_tests_that_there_are(repository: Path) -> None:
         for path, name in named:
             place = repository / path
             assert place.exists(), path
-            assert not name or re.search(rf"^(def|class) {name}\b", place.read_text(encoding="utf-8"), re.M), (
-                path,
-                name,
-            )
+            files = [place] if place.is_file() else sorted(place.glob("test_*.py"))
+            text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+            assert re.search(r"^ *def test_", text, re.M), path
+            assert not name or re.search(rf"^(def|class) {name}\b", text, re.M), (path, name)
+            # A test that is always skipped holds nothing.
+            assert not re.search(rf"@pytest\.mark\.(skip|xfail)\b[^\n]*\n(@[^\n]*\n)*(def|class) {name}\b", text), name
 
 
 def test_the_bounds_are_those_of_the_code(repository: Path) -> None:

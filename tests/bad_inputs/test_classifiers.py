@@ -205,6 +205,8 @@ COMMANDS: list[list[str]] = [
     ["explain", "a", "-o", "samples={", "--method", "lime", "--classifier", "C"],
     ["explain", "a", "-o", "samples=&a [*a]", "--method", "lime", "--classifier", "C"],
     ["explain", "a", "-o", "removal=\x1b[2J", "--method", "lime", "--classifier", "C"],
+    ["demo", "--html", "."],
+    ["demo", "--html", "/proc/x.html"],
     ["report", "name"],
     ["report", "--params", "/none/at/all"],
     ["gate", "/none/at/all"],

@@ -210,6 +210,45 @@ def test_a_function_may_do_what_it_likes_with_its_list() -> None:
     assert classifier.predict(["a film", "a book"]) == ["0", "0"]
 
 
+# ---- bundles ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source", [None, 3, b"x", "", "none", "../x", "a/b/c", "\x00", "x" * 300], ids=lambda v: ascii(v)[:20]
+)
+def test_bundles_that_are_none(source: Any) -> None:
+    complaint(lambda: explearn.load(source))
+
+
+@pytest.mark.parametrize("options", [{"nobody": 3}, {"compute": 3}, {"device": "tpu"}, {"precision": "fp8"}], ids=ascii)
+def test_options_of_loading(tmp_path: Path, options: dict[str, Any]) -> None:
+    complaint(lambda: explearn.load(tmp_path, **options))
+
+
+EXPORTS: list[dict[str, Any]] = [
+    {"out": None},
+    {"out": 3},
+    {"method": 3},
+    {"method": None},
+    {"options": [1]},
+    {"options": {"samples": "many"}},
+    {"options": {"nobody": 1}},
+    {"explainer": get_explainer("lime")},
+    {"classifier": 3},
+    {"classifier": tiny.classifier("bert", 3)},
+    {"metrics": 3},
+    {"task": "films"},
+    {"with_classifier": True},
+]
+
+
+@pytest.mark.parametrize("change", EXPORTS, ids=lambda value: ascii(value)[:40])
+def test_arguments_of_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    monkeypatch.chdir(tmp_path)
+    complaint(lambda: explearn.export(**{"out": "bundle", "method": "lime", **change}))
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- comparisons ---------------------------------------------------------------------------------------------------
 
 LISTS: list[Any] = [

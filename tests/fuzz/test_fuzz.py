@@ -244,7 +244,8 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_floating(kind):
         return st.none() | st.floats()
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
-        return st.none() | st.integers(-(2**62), 2**62)
+        most = 2 ** (kind.bit_width - 2)
+        return st.none() | st.integers(-most, most)
     if pa.types.is_date(kind):
         return st.none() | st.integers(-1000, 1000).map(lambda days: days * 86_400_000)
     if pa.types.is_decimal(kind):

@@ -29,7 +29,7 @@ from explearn.bundle.manifest import (
     is_bundle,
     may_hold,
 )
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import is_folder, kind_of, name_of, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info
@@ -84,7 +84,12 @@ def export(
         UnsupportedError: the method cannot explain the classifier.
         DataError: `metrics` cannot be read, or `out` not be written.
     """
-    out = Path(out)
+    for what, given in (("explainer", explainer), ("classifier", classifier), ("metrics", metrics)):
+        if given is not None:
+            name_of(given, what)
+    if options is not None and not isinstance(options, Mapping):
+        raise ParamsError(f"options: got {kind_of(options)}; expected values by the names of options")
+    out = Path(name_of(out, "out"))
     if os.path.lexists(out):
         raise ParamsError(f"{out}: is there already; expected the name of a new folder")
     if with_classifier and classifier is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,8 +12,8 @@ from explearn.bundle.hub import fetch, push
 from explearn.bundle.making import Opened, is_method, method_of, open_bundle
 from explearn.bundle.manifest import FIGURES, Manifest, is_bundle
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder, kind_of, read_json
-from explearn.core.errors import ModelError, ParamsError
+from explearn.core.documents import is_folder, kind_of, name_of, read_json
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution
 from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import Explainer
@@ -137,9 +137,13 @@ def load(
         revision: git revision of a hub name.
 
     Raises ModelError, naming the file, where one is missing or has changed; for a newer format, a method that is not
-    known here, and a classifier whose fingerprint is another's.
+    known here, and a classifier whose fingerprint is another's. ParamsError for an argument of another kind.
     """
-    opened = open_bundle(_folder(os.fspath(source), revision))
+    if compute is not None and not isinstance(compute, ComputeOptions):
+        raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
+    if unknown := set(options) - {field.name for field in fields(ComputeOptions)}:
+        raise UnknownNameError("option of load", min(unknown), [field.name for field in fields(ComputeOptions)])
+    opened = open_bundle(_folder(name_of(source, "source"), revision))
     explainer = opened.explainer()
     classifier = None
     if (folder := opened.classifier_folder) is not None:
@@ -170,7 +174,7 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     Raises UnknownNameError for a name that is none of these, ParamsError for options of what comes with its own; what
     `get_explainer` and `open_bundle` raise.
     """
-    name = os.fspath(source)
+    name = name_of(source, "explainer")
     if is_method(name):
         return get_explainer(name, **options), None
     folder = Path(name)

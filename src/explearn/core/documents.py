@@ -49,6 +49,13 @@ def kind_of(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
+def name_of(value: object, what: str) -> str:
+    """The name of a file or folder, or one on the hub; raises ParamsError for what is neither text nor path."""
+    if not isinstance(value, str | os.PathLike):
+        raise ParamsError(f"{what}: got {kind_of(value)}; expected a name or a path")
+    return os.fsdecode(value)
+
+
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a folder; False, too, for a name that no file can have."""
     try:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -48,15 +48,15 @@ class _Model(_Part):
 
 class _Manifest(_Part):
     root: str
-    files: dict[Literal["data", "models", "results", "code"], dict[str, str]]
+    files: dict[str, dict[str, str]]
     versions: dict[str, str]
     classifiers: dict[str, _Model]
 
     @field_validator("files")
     @classmethod
     def _all_parts(cls, files: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        if missing := [part for part in PARTS if part not in files]:
-            raise PydanticCustomError("parts", "the part {part}", {"part": missing[0]})
+        if set(files) != set(PARTS):
+            raise PydanticCustomError("parts", "the parts {parts}", {"parts": ", ".join(PARTS)})
         return files
 
 

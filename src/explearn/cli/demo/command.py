@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from explearn.core.errors import DataError
-from explearn.core.writing import atomic_folder
+from explearn.core.writing import atomic_folder, check_place
 from explearn.pipeline.base.staging import compute_options, user_errors
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def demo(
         from explearn.core.side_by_side import side_by_side
         from explearn.methods.base.registry import get_explainer
 
+        # Before the training.
+        check_place(html)
         console = Console()
         held_out = headlines("test")
         chosen = texts or held_out.texts[:SHOWN]
