@@ -187,14 +187,14 @@ class TestMany:
 
     @pytest.fixture
     def small(self) -> Iterator[Live]:
-        limits = Limits(rate=2, burst=3, connections=4, text_chars=500)
+        limits = Limits(rate=0.01, burst=3, connections=4, text_chars=500)
         yield from serving(app_of(limits=limits), limits)
 
     def test_more_than_a_client_may_send(self, small: Live) -> None:
         answers = [small.post(as_json()) for _ in range(6)]
         assert [status_of(answer) for answer in answers[:3]] == [200] * 3
         refused = [answer for answer in answers if status_of(answer) == 429]
-        assert refused and b"retry-after: 1" in refused[0]
+        assert refused and b"retry-after: " in refused[0]
         assert status_of(small.get("/health")) == 200
 
     def test_more_connections_than_are_taken(self, small: Live) -> None:

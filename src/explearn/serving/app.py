@@ -102,7 +102,8 @@ async def _bad_input(_request: Request, error: Any) -> Response:
     return error_response(422, str(error))
 
 
-async def _gone(_request: Request, _error: Any) -> Response:
+async def _gone(request: Request, _error: Any) -> Response:
+    service_of(request).metrics.aborted.inc()
     # Nobody reads it: the connection is closed.
     return error_response(408, "the client went away")
 

@@ -129,6 +129,10 @@ class Guard:
         except RefusedError as refusal:
             self._metrics.refused.labels(refusal.reason).inc()
             await refusal.response(close=True)(scope, receive, answer)
+        except Exception:
+            # The answer to a fault is given outside of this.
+            status = status or 500
+            raise
         finally:
             self.in_work -= 1
             if status:
