@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,15 +25,21 @@ from explearn.core.records import Attribution
 from explearn.integrations.onnx import OnnxExplainer, export_onnx, writing
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.models.classifier import Classifier
+from explearn.models.problems import Problem
 
 onnx = pytest.importorskip("onnx")
 
 CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     # Name -> architecture, method, its options, the classifier's configuration.
     "bert expnet": ("bert", "expnet_in_domain", {}, {}),
-    "roberta expnet": ("roberta", "expnet_in_domain", {"context": 0, "select": 3, "layers": [0]}, {}),
-    "distilbert paper": ("distilbert", "expnet_paper", {}, {}),
-    "distilbert l2e": ("distilbert", "l2e", {"window": 2}, {}),
+    "roberta expnet": (
+        "roberta",
+        "expnet_in_domain",
+        {"context": 2, "select": 3, "layers": [0]},
+        {"num_hidden_layers": 1},
+    ),
+    "distilbert paper": ("distilbert", "expnet_paper", {}, {"n_layers": 1}),
+    "distilbert l2e": ("distilbert", "l2e", {"window": 2}, {"n_layers": 1}),
     "bert l2e": (
         "bert",
         "l2e",
@@ -117,6 +125,19 @@ def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
     assert b"/src/explearn" not in path.read_bytes() and b"site-packages" not in path.read_bytes()
 
 
+@pytest.mark.parametrize("problem", list(Problem))
+def test_answers_are_those_of_each_kind_of_classifier(made: Callable[[str], Made], problem: Problem) -> None:
+    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
+    reader.facts = reader.facts.model_copy(update={"problem": problem.value})
+    logits = np.array([-1.5, 2.0])
+    (found,) = reader._explained([reader._read("a fox", 1)], [(1,)])
+    if problem is Problem.REGRESSION:
+        assert found.value is not None and np.isnan(found.probability) and reader._default_targets(logits) == (0, 1)
+        return
+    np.testing.assert_allclose(reader._probabilities(logits), problem.probabilities_of_array(logits), atol=1e-12)
+    assert reader._default_targets(logits) == (1,) and found.value is None
+
+
 def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made]) -> None:
     path, of, explainer = made("roberta expnet")
     script = (
@@ -131,18 +152,32 @@ def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made
     same([Attribution.from_record(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
 
 
-def test_the_command_takes_a_bundle(made: Callable[[str], Made], tmp_path: Path, monkeypatch: Any) -> None:
-    """And writes the same file again, byte for byte."""
-    _, of, explainer = made("bert expnet")
-    of.model.save_pretrained(tmp_path / "classifier")
-    of.tokenizer.save_pretrained(tmp_path / "classifier")
-    explainer.save_pretrained(tmp_path / "explainer")
-    given = ["--explainer", f"{tmp_path}/explainer", "--classifier", f"{tmp_path}/classifier"]
-    done = CliRunner().invoke(app, ["export", *given, "--with-classifier", "--out", f"{tmp_path}/bundle"])
+def test_the_page_and_a_bundle(
+    made: Callable[[str], Made],
+    tmp_path: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """docs/onnx.md as it stands there; the graph is not traced again."""
+    path, of, explainer = made("bert expnet")
+    monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
+    monkeypatch.chdir(tmp_path)
+    of.model.save_pretrained("my-classifier")
+    of.tokenizer.save_pretrained("my-classifier")
+    explainer.save_pretrained("my-expnet")
+    page = (repository / "docs/onnx.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^explearn .*$", page, re.M)
+    done = CliRunner().invoke(app, shlex.split(command)[1:])
     assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(app, ["export", "--explainer", f"{tmp_path}/bundle", "--onnx", f"{tmp_path}/a.onnx"])
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(code, {})
+    assert "funny" in capsys.readouterr().out
+
+    explearn.export("bundle", explainer="my-expnet", classifier="my-classifier", with_classifier=True)
+    done = CliRunner().invoke(app, ["export", "--explainer", "bundle", "--onnx", "again.onnx"])
     assert done.exit_code == 0, done.output
-    same(list(OnnxExplainer(tmp_path / "a.onnx").explain(tiny.TEXTS)), list(explainer.explain(of, tiny.TEXTS)))
+    same(list(OnnxExplainer("again.onnx").explain(tiny.TEXTS)), list(explainer.explain(of, tiny.TEXTS)))
 
 
 @pytest.mark.parametrize(
