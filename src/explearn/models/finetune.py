@@ -22,12 +22,13 @@ from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
 from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier, QuestionAnswerer
-from explearn.models.encoder import resolve_encoder
+from explearn.models.encoder import SCRATCH, resolve_encoder
 from explearn.models.heads import head_for
 from explearn.models.loading import quiet_transformers
 from explearn.models.lora import merged, with_adapters
 from explearn.models.question_answering import reached
 from explearn.models.reading import max_length
+from explearn.models.scratch import from_scratch
 
 if TYPE_CHECKING:
     import transformers
@@ -94,7 +95,7 @@ def load_encoder(
     The head classifies, or finds spans where the labels are ANSWER_LABELS.
 
     Args:
-        encoder: `embedded`, a hub name or a local folder.
+        encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
         limit: most sub-tokens per text; lowered to what the position embeddings allow.
 
     Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
@@ -164,7 +165,11 @@ def finetune(
         if example.label not in labels:
             raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
-    model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
+    if encoder == SCRATCH:
+        texts = [" ".join(example.all_words) for example in splits["train"]]
+        model, tokenizer = from_scratch(params.scratch, texts, labels, params.max_length)
+    else:
+        model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
     questions = tuple(labels) == ANSWER_LABELS
     classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
     datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}

@@ -16,7 +16,8 @@ class ModelParams(Section):
     """The parameters of a run that name models."""
 
     encoder: str | dict[str, str] = "embedded"
-    """`embedded`, a hub name, or a local folder; or task -> one of these, for every task that has no classifier."""
+    """`embedded`, a hub name, a local folder, or `scratch` (a small decoder without pretrained weights); or task -> one
+    of these, for every task that has no classifier."""
     encoder_revision: str | dict[str, str] | None = None
     """git revision of a hub name; or task -> one."""
     classifiers: dict[str, ClassifierParams] = Field(default_factory=dict)
