@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Protocol
 
 import torch
+
+logger = logging.getLogger(__name__)
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -20,6 +24,48 @@ def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int
         size = max(1, max_tokens // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size
+
+
+class Budgeted(Protocol):
+    """What holds the budget: `max_tokens`, most padded sub-tokens in a batch."""
+
+    max_tokens: int
+
+
+def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], object], share: int = 1) -> None:
+    """Give `run` the indices of texts, batch by batch as `budget_batches` makes them, until each was in one.
+
+    Where a device's memory does not suffice for a batch, the owner's budget is halved, for later calls too, and what is
+    left goes on in smaller batches. `run` must be such that a batch which failed can be run again in parts.
+
+    Args:
+        lengths: of the texts. owner: holds the budget. share: of the budget a batch gets 1 / share.
+
+    Raises torch.OutOfMemoryError where a single text is too much.
+    """
+    left = list(range(len(lengths)))
+    while left:
+        failed: list[int] = []
+        done: set[int] = set()
+        for places in budget_batches([lengths[i] for i in left], max(1, owner.max_tokens // share)):
+            indices = [left[place] for place in places]
+            try:
+                run(indices)
+            except torch.OutOfMemoryError:
+                if len(indices) == 1:
+                    raise
+                failed = indices
+                break
+            done.update(indices)
+        left = [i for i in left if i not in done]
+        if not failed:
+            return
+        # Here the error is gone, and with it what its traceback held of the device's memory.
+        padded = len(failed) * max(lengths[i] for i in failed)
+        owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
+        logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def random_batches(

@@ -16,8 +16,8 @@ from explearn.core.settings import MOST, whole_number
 if TYPE_CHECKING:
     import torch
 
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
-PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
+Precision = Literal["auto", "fp32", "bf16", "fp16", "saved"]
+PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16", "saved")
 
 CPU_BATCH_TOKENS = 1024
 """Padded sub-tokens per batch on a CPU: larger batches do not fit the cache and are no faster (measured on 2 cores)."""
@@ -36,7 +36,8 @@ class ComputeOptions:
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
         precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 where
-            the device computes it natively, else fp16 on CUDA, else fp32.
+            the device computes it natively, else fp16 on CUDA, else fp32. These are of matrix products, over weights in
+            float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32.
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
     """
@@ -87,7 +88,7 @@ class ComputeOptions:
             return torch.float16 if device.type == "cuda" else torch.float32
         if self.precision == "fp16" and device.type == "cpu":
             raise DeviceError("precision 'fp16' needs a GPU; on a CPU use fp32, bf16 or auto")
-        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.precision]
+        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision, torch.float32)
 
     def resolve_max_tokens(self, device: torch.device) -> int:
         """Most padded sub-tokens in a batch."""

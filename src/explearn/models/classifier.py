@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.batching import budget_batches
+from explearn.core.batching import budget_batches, run_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.finite import check_logits
@@ -72,6 +72,8 @@ class Classifier(Answers):
         self.name = name
         self.device = compute.resolve_device()
         self.dtype = compute.resolve_dtype(self.device)
+        if compute.precision == "saved" and model.dtype in (torch.bfloat16, torch.float16):
+            self.dtype = model.dtype
         self.max_tokens = compute.resolve_max_tokens(self.device)
         model = with_both_classes(model, name)
         self.problem = problem_of(model.config)
@@ -106,7 +108,7 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         compute.resolve_device()
         name = os.fspath(path)
-        found = load_trained(name, revision, completion)
+        found = load_trained(name, revision, completion, as_saved=compute.precision == "saved")
         if found.head is QUESTION_ANSWERING:
             return QuestionAnswerer.around(found.model, found.tokenizer, compute, name=name)
         return cls(found.model, found.tokenizer, compute, name, found.completion)
@@ -206,13 +208,16 @@ class Classifier(Answers):
         """
         probabilities = np.empty((len(encodings), len(self.labels)))
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
-            for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+
+            def predict(indices: list[int]) -> None:
                 logits = self.logits(self.batch([encodings[i] for i in indices]))
                 found = self.probabilities(logits.double()).cpu().numpy()
                 # Of a logit that is NaN or plus infinity, the probabilities are NaN.
                 check_logits(found, self.name)
                 probabilities[indices] = found
                 bar.update(len(indices))
+
+            run_batches([len(e) for e in encodings], self, predict)
         return probabilities
 
     def predict(self, texts: Sequence[Text]) -> list[str]:

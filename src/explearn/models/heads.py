@@ -25,12 +25,16 @@ class Head:
     loader: str
 
     def from_pretrained(self, name: str, **options: Any) -> tuple[transformers.PreTrainedModel, dict[str, Any]]:
-        """The model in float32 and what transformers says of loading it; raises whatever transformers does."""
+        """The model and what transformers says of loading it; raises whatever transformers does.
+
+        Its weights are in float32 unless `dtype` says otherwise (auto: as they were saved).
+        """
         import torch
         import transformers
 
+        options = {"dtype": torch.float32, **options}
         found: tuple[transformers.PreTrainedModel, dict[str, Any]] = getattr(transformers, self.loader).from_pretrained(
-            name, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, **options
+            name, output_loading_info=True, trust_remote_code=False, **options
         )
         return found
 

@@ -71,13 +71,16 @@ class Trained:
     completion: Completion | None
 
 
-def load_trained(name: str, revision: str | None = None, completion: Given | None = None) -> Trained:
+def load_trained(
+    name: str, revision: str | None = None, completion: Given | None = None, as_saved: bool = False
+) -> Trained:
     """A fine-tuned model, or a generative one that is prompted (`explearn.models.completion`).
 
     Args:
         name: local folder or hub name.
         revision: git revision of a hub name.
         completion: the prompt; None: what the folder's completion.json says, if it has one.
+        as_saved: leave weights in the precision of their file; otherwise they are float32.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
     configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
@@ -109,7 +112,7 @@ def load_trained(name: str, revision: str | None = None, completion: Given | Non
                 f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
                 f"words, in {COMPLETION_FILE} beside it or given as completion"
             )
-        model, info = head.from_pretrained(name, revision=revision or "main")
+        model, info = head.from_pretrained(name, revision=revision or "main", **({"dtype": "auto"} if as_saved else {}))
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
     except ModelError:
         raise

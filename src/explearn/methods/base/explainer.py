@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from explearn.core.batching import budget_batches
+from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.method_info import About
@@ -264,7 +264,8 @@ class BatchExplainer(Explainer):
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         results: dict[int, TextScores] = {}
-        for indices in budget_batches([len(e) for e in encodings], max(1, classifier.max_tokens // self.passes)):
+
+        def score(indices: list[int]) -> None:
             start = time.perf_counter()
             batch = classifier.batch([encodings[i] for i in indices])
             wanted = None
@@ -281,6 +282,8 @@ class BatchExplainer(Explainer):
             seconds = (time.perf_counter() - start) / len(indices)
             for row, index in enumerate(indices):
                 results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row])
+
+        run_batches([len(e) for e in encodings], classifier, score, self.passes)
         return [results[i] for i in range(len(encodings))]
 
 

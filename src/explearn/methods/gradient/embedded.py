@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -48,10 +49,10 @@ class EmbeddedClassifier(nn.Module):
         self._first = True
 
     def embed(self) -> torch.Tensor:
-        """Word embeddings of the texts, (b, tokens, d), without graph."""
+        """Word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
         with torch.no_grad():
             embedded: torch.Tensor = self.model.get_input_embeddings()(self.inputs["input_ids"])
-        return embedded
+        return embedded if embedded.dtype == torch.float64 else embedded.float()
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
         """The explained numbers, (rows,), of embeddings (rows, tokens, d).
@@ -62,7 +63,8 @@ class EmbeddedClassifier(nn.Module):
         texts = len(self.inputs["input_ids"])
         copies = len(embeddings) // texts
         inputs = {name: values.repeat(copies, 1) for name, values in self.inputs.items()}
-        with replaced_output(self.model.get_input_embeddings(), embeddings), self.classifier.autocast():
+        table: Any = self.model.get_input_embeddings()
+        with replaced_output(table, embeddings.to(table.weight.dtype)), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self._first:

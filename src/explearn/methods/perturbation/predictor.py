@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from explearn.core.batching import budget_batches
-from explearn.core.errors import ModelError, UnsupportedError
-from explearn.introspection.anatomy import dissect
-from explearn.introspection.threads import here_only
+from explearn.core.batching import run_batches
+from explearn.core.errors import ModelError
+from explearn.introspection.first_token import first_token_alone
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -73,15 +71,19 @@ class Predictor:
         if not places:
             return np.empty((0, len(self._classifier.labels)))
         lengths = [int(requests[number].lengths[row]) for number, row in places]
-        batches = list(budget_batches(lengths, self._classifier.max_tokens))
+        order: list[int] = []
+        parts: list[torch.Tensor] = []
+
+        def evaluate(indices: list[int]) -> None:
+            longest = max(lengths[i] for i in indices)
+            parts.append(self._classifier.logits(self._batch(requests, [places[i] for i in indices], longest)))
+            order.extend(indices)
+
         # Results stay on the device until all batches are queued: one wait, not one a batch.
         with first_token_alone(self._classifier.model) if self._classifier.has_model else nullcontext():
-            parts = [
-                self._classifier.logits(self._batch(requests, [places[i] for i in indices], lengths[indices[0]]))
-                for indices in batches
-            ]
+            run_batches(lengths, self._classifier, evaluate)
         logits = np.empty((len(places), len(self._classifier.labels)))
-        logits[[i for indices in batches for i in indices]] = torch.cat(parts).double().cpu().numpy()
+        logits[order] = torch.cat(parts).double().cpu().numpy()
         if not np.isfinite(logits).all():
             raise ModelError("the classifier gave a logit that is not finite; it overflows in this precision")
         self.evaluated += len(places)
@@ -114,34 +116,3 @@ class Predictor:
             oldest = self._arrivals.popleft()
             del self._answers[oldest]
             self._room += len(oldest) + _ENTRY_BYTES
-
-
-@contextmanager
-def first_token_alone(model: nn.Module) -> Iterator[None]:
-    """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
-
-    Passes of other threads stay whole.
-
-    The logits stay what they are; of a block's matrix products two thirds go. Models that cannot be taken apart
-    (`anatomy.dissect`) run as they are.
-    """
-    try:
-        blocks = dissect(model).blocks
-    except UnsupportedError:
-        yield
-        return
-    norm = blocks[-1].attention_norm
-    # Layers that share their weights (ALBERT) share this module too; the last of its runs is the last block's.
-    runs = sum(block.attention_norm is norm for block in blocks)
-    calls = 0
-
-    def on_norm(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor | None:
-        nonlocal calls
-        calls += 1
-        return output[:, :1] if calls % runs == 0 else None
-
-    handle = norm.register_forward_hook(here_only(on_norm))
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -48,7 +48,7 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
             Precision,
             typer.Option(
                 help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on "
-                "CUDA, else fp32.",
+                "CUDA, else fp32. saved: weights stay in the precision of their file.",
                 envvar="EXPLEARN_PRECISION",
             ),
         ],
