@@ -66,6 +66,7 @@ def make_params(
             "explainers": [],
             "baselines": parts,
             "attribute": {"max_texts": count},
+            "evaluate": {"infidelity_samples": INFIDELITY_SAMPLES},
             "sanity": {"texts": min(SANITY_TEXTS, count)},
             "report": {"remarks": list(remarks)},
         }
@@ -78,8 +79,8 @@ def with_remark(params: Params, remark: str) -> Params:
     return params.model_copy(update={"report": report})
 
 
-SANITY_TEXTS = 5
-"""Texts explained again on perturbed models; as in conf/profile/embedded.yaml."""
+SANITY_TEXTS, INFIDELITY_SAMPLES = 5, 6
+"""Texts explained again on perturbed models, sets of words masked in each text; as in conf/profile/embedded.yaml."""
 
 
 def write_inputs(workspace: Workspace, texts: OwnTexts, classifier: Classifier, params: Params) -> None:
