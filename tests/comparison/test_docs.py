@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import transformers
+import yaml
 from typer.testing import CliRunner
 
 import explearn
+import tiny
 from comparison.conftest import LABELS, TEXTS
 from explearn.cli.app import app
 
@@ -24,8 +27,13 @@ COMPARE = [command for command in COMMANDS if command.startswith("explearn compa
 
 @pytest.fixture
 def folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """What the page supposes: a classifier, tables, a text file, and scores from elsewhere."""
+    """What the page supposes: a classifier, a prompted model, tables, a text file, and scores from elsewhere."""
     shutil.copytree(model, tmp_path / "my-classifier")
+    config = tiny.model("gpt2", max_position_embeddings=64).config
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "my-decoder")
+    tiny.tokenizer("gpt2", 64).save_pretrained(tmp_path / "my-decoder")
+    prompt = {"template": "{text} it was", "label_words": {"no": " slow", "yes": " quick"}}
+    (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(prompt), encoding="utf-8")
     marks = [json.dumps([1] + [0] * (len(text.split()) - 1)) for text in TEXTS]
     stars = [5 if label == "yes" else 1 for label in LABELS]
     tables = {

@@ -128,6 +128,10 @@ class TestWeightsAsSaved:
                 expected = list(method.explain(widened, tiny.TEXTS[:2], [1, 0]))
             except UnsupportedError:
                 continue
+            if name in ("alti", "globenc", "decompx"):
+                with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
+                    list(method.explain(kept, tiny.TEXTS[:2]))
+                continue
             found = list(method.explain(kept, tiny.TEXTS[:2], [1, 0]))
             for a, b in zip(found, expected, strict=True):
                 assert a.scores.dtype == np.float32 and np.isfinite(a.scores).all(), name

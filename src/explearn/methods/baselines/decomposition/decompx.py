@@ -14,7 +14,7 @@ from explearn.core.method_info import About
 from explearn.introspection.anatomy import Activation, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.base.options import check_choice
-from explearn.methods.baselines.decomposition.mixing import deviation, linear_norm, slices
+from explearn.methods.baselines.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch, Encoding
 
@@ -86,7 +86,7 @@ class DecompX(BatchExplainer):
         self.first_layer_bias = first_layer_bias
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_parts(classifier)
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None

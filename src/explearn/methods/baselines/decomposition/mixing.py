@@ -18,10 +18,22 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from explearn.core.errors import UnsupportedError
 from explearn.introspection.anatomy import Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
+
+
+def check_parts(classifier: Classifier) -> None:
+    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights have too few bits for it."""
+    dissect(classifier.model)
+    if classifier.model.dtype in (torch.bfloat16, torch.float16):
+        precision = str(classifier.model.dtype).removeprefix("torch.")
+        raise UnsupportedError(
+            f"{classifier.name or 'this classifier'} has weights in {precision}, "
+            "and parts of a rounded state do not add up; load it with precision fp32"
+        )
 
 
 class LayerMixing(BatchExplainer):
@@ -51,7 +63,7 @@ class LayerMixing(BatchExplainer):
         """
 
     def check(self, classifier: Classifier) -> None:
-        dissect(classifier.model)
+        check_parts(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
