@@ -13,7 +13,7 @@ consensus, signals alone  the same without the features of the word itself
 words alone       the same without any signal: no model plays a part
 expnet            universal: no mark of the task
 expnet n          few_shot with n marked texts, a new draw for each seed
-expnet in domain  all of the task's marks
+expnet in domain  all of the task's marks; all three with the options that the parameters give them
 and the baselines of a roster; those that it calls costly on the first `--costly-texts` texts alone.
 
 Prints F1 with the top K, AUROC, and F1 by a method's own rule, a column a task, means over the seeds; then, for
@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Attribution, Example
+from explearn.core.records import Example
 from explearn.core.storage import read_json, write_json
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.word_signals import WordSignals
@@ -47,11 +48,13 @@ from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText
-from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.consensus.signals import compute_signals
+from explearn.methods.expnet.targets import read_sources
 from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.metrics.significance import holm
 from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.marks_curve import KeptTask, trained
 from explearn.pipeline.train import WorkspaceTask
 
 Scores = dict[str, NDArray[np.float64]]
@@ -61,7 +64,6 @@ Results = Mapping[str, Mapping[str, list["Judged"]]]
 """Task -> method -> what each seed gave."""
 
 DRAWS = 10_000
-WITH_MARKS = {"context": 1, "input_dropout": 0.3, "dropout": 0.5}
 LEARNED = ("consensus", "expnet")
 MEASURES = ("F1 top-K", "AUROC")
 
@@ -127,15 +129,22 @@ def judge(found: Scores, texts: Sequence[Example], gold: Mapping[str, Sequence[b
     )
 
 
-def kept(folder: Path | None, name: str, texts: Sequence[Example], make: Callable[[], Iterable[Attribution]]) -> Scores:
+def kept(folder: Path | None, name: str, texts: Sequence[Example], make: Callable[[], Scores]) -> Scores:
     """Scores of the texts: from `folder`, where they are there, else made and written."""
     path = None if folder is None else folder / f"{name}.json"
-    stored = read_json(path) if path is not None and path.exists() else None
-    if stored is None or not {text.id for text in texts} <= set(stored):
-        stored = {str(one.example_id): np.asarray(one.scores, dtype=np.float64).tolist() for one in make()}
-        if path is not None:
-            write_json(path, stored)
-    return {text.id: np.asarray(stored[text.id]) for text in texts}
+    if path is not None and path.exists():
+        stored = read_json(path)
+        if {text.id for text in texts} <= set(stored):
+            return {text.id: np.asarray(stored[text.id]) for text in texts}
+    found = make()
+    if path is not None:
+        write_json(path, {key: scores.tolist() for key, scores in found.items()})
+    return found
+
+
+def baseline(task: WorkspaceTask, texts: Sequence[Example], method: str, options: Mapping[str, Any]) -> Scores:
+    found = get_explainer(method, **options).explain(task.classifier, texts)
+    return {str(one.example_id): np.asarray(one.scores, dtype=np.float64) for one in found}
 
 
 def blank(text: WordSignals) -> WordSignals:
@@ -143,47 +152,59 @@ def blank(text: WordSignals) -> WordSignals:
     return replace(text, scores=np.zeros_like(text.scores), probability=0.5)
 
 
-def words_alone(task: WorkspaceTask, texts: Sequence[Example], seed: int) -> list[Attribution]:
-    sources = {
-        one.name: [MarkedText(blank(text.signals), text.mask) for text in marked]
-        for one in task.others
-        if (marked := marked_texts(one))
-    }
-    model = Consensus(seed=seed, bootstrap=0, copies=0).fit_tasks(sources, weights=source_weights(task, sources))
-    found = []
-    for example, one in zip(texts, get_explainer("random").explain(task.classifier, texts), strict=True):
-        text = WordSignals(
-            example.id, example.all_words, one.predicted, 0.5, np.zeros((len(example.all_words), 11), dtype=np.float32)
-        )
-        found.append(replace(one, scores=model.word_probabilities(text).astype(np.float32)))
-    return found
+class Learned:
+    """The methods that learn, on one task. What the seeds have in common is read or computed once.
 
+    ExpNet scores test texts from the features that the stage attend stored, consensus from signals computed here.
+    """
 
-def learned(task: WorkspaceTask, texts: Sequence[Example], seed: int, marks: Sequence[int]) -> dict[str, Any]:
-    """Name -> a function that trains the method and explains the texts."""
+    def __init__(self, task: KeptTask, params: Params, texts: Sequence[Example]) -> None:
+        self.task, self.params, self.texts = task, params, texts
+        self.marked = {one.name: found for one in task.others if (found := marked_texts(one))}
+        self.weights = source_weights(task, self.marked)
+        self.sources = read_sources(task, "universal", params.seed)
 
-    def explained(explainer: Any) -> list[Attribution]:
-        return list(explainer.fit(task).explain(task.classifier, texts))
+    @cached_property
+    def signals(self) -> list[WordSignals]:
+        return compute_signals(self.task.classifier, self.texts)
 
-    def expnet(**options: Any) -> Callable[[], list[Attribution]]:
-        return lambda: explained(ExpNet(seed=seed, **options))
+    def methods(self, seed: int, marks: Sequence[int]) -> dict[str, Callable[[], Scores]]:
+        """Name -> a function that trains the method and explains the texts."""
+        found: dict[str, Callable[[], Scores]] = {"expnet": lambda: self.expnet("universal", 0, seed)}
+        for count in marks:
+            found[f"expnet {count}"] = partial(self.expnet, "few_shot", count, seed)
+        found["expnet in domain"] = lambda: self.expnet("in_domain", 0, seed)
+        found["consensus"] = lambda: self.consensus(seed)
+        found["consensus, signals alone"] = lambda: self.consensus(seed, word_features=False)
+        found["words alone"] = lambda: self.words_alone(seed)
+        return found
 
-    def consensus(**options: Any) -> Callable[[], list[Attribution]]:
-        return lambda: explained(Consensus(seed=seed, bootstrap=0, **options))
+    def expnet(self, protocol: str, marks: int, seed: int) -> Scores:
+        """With the run's options."""
+        explainer = trained(self.task, self.params, protocol, marks, seed, self.sources)
+        source, rows = self.task.features("test")
+        words = {text.id: len(text.all_words) for text in self.texts}
+        return {
+            row.example_id: explainer.score_features(row, source, words[row.example_id]).astype(np.float64)
+            for row in rows
+            if row.example_id in words
+        }
 
-    found: dict[str, Any] = {"expnet": expnet()}
-    for count in marks:
-        found[f"expnet {count}"] = expnet(protocol="few_shot", marks=count, **WITH_MARKS)
-    found["expnet in domain"] = expnet(protocol="in_domain", **WITH_MARKS)
-    found["consensus"] = consensus()
-    found["consensus, signals alone"] = consensus(word_features=False)
-    found["words alone"] = lambda: words_alone(task, texts, seed)
-    return found
+    def consensus(self, seed: int, **options: Any) -> Scores:
+        consensus = Consensus(seed=seed, bootstrap=0, **options).fit_tasks(self.marked, weights=self.weights)
+        return {text.example_id: consensus.word_probabilities(text) for text in self.signals}
+
+    def words_alone(self, seed: int) -> Scores:
+        marked = {
+            name: [MarkedText(blank(text.signals), text.mask) for text in texts] for name, texts in self.marked.items()
+        }
+        consensus = Consensus(seed=seed, bootstrap=0, copies=0).fit_tasks(marked, weights=self.weights)
+        return {text.example_id: consensus.word_probabilities(blank(text)) for text in self.signals}
 
 
 def run_task(workspace: Workspace, params: Params, name: str, options: argparse.Namespace) -> dict[str, list[Judged]]:
     """Method -> what each seed gave on the task's test texts; a baseline is judged once."""
-    task = WorkspaceTask(workspace, params, name, ComputeOptions())
+    task = KeptTask(workspace, params, name, ComputeOptions())
     gold, folder = task.gold, None if options.keep is None else options.keep / name
     chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold]
     chosen = chosen[: options.texts]
@@ -197,11 +218,12 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
     for group, most in groups if options.baselines == "run" else ():
         for method, given in group.items():
             some = texts[:most]
-            explainer = get_explainer(method, **given)
-            scores = kept(folder, method, some, lambda e=explainer, t=some: e.explain(task.classifier, t))  # type: ignore[misc]
+            scores = kept(folder, method, some, partial(baseline, task, some, method, given))
             found[method] = [judge(scores, some, gold, k, "top_k")]
+    learned = Learned(task, params, texts) if options.seeds else None
     for seed in range(options.seeds):
-        for method, explained in learned(task, texts, seed, options.counts).items():
+        assert learned is not None
+        for method, explained in learned.methods(seed, options.counts).items():
             scores = kept(folder, f"{method.replace(' ', '_')}.{seed}", texts, explained)
             found.setdefault(method, []).append(judge(scores, texts, gold, k, "expected_f1"))
     return found

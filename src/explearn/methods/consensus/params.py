@@ -25,8 +25,9 @@ Signal = Literal[
 
 
 class ConsensusParams(Section):
-    signals: Annotated[list[Signal], Field(min_length=1)] = list(get_args(Signal))
-    """Methods whose word scores are combined; fewer take less time."""
+    signals: Annotated[list[Signal], Field(min_length=1)] = [name for name in get_args(Signal) if name != "cam"]
+    """Methods whose word scores are combined; fewer take less time. Without `cam`, which alone needs the last layer's
+    result for every word, and adds nothing to the others."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
