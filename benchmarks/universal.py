@@ -143,8 +143,12 @@ def kept(folder: Path | None, name: str, texts: Sequence[Example], make: Callabl
 
 
 def baseline(task: WorkspaceTask, texts: Sequence[Example], method: str, options: Mapping[str, Any]) -> Scores:
-    found = get_explainer(method, **options).explain(task.classifier, texts)
-    return {str(one.example_id): np.asarray(one.scores, dtype=np.float64) for one in found}
+    """Words that the classifier did not read have the lowest score of their text."""
+    found = {}
+    for one in get_explainer(method, **options).explain(task.classifier, texts):
+        scores = np.asarray(one.scores, dtype=np.float64)
+        found[str(one.example_id)] = np.where(np.isnan(scores), np.nanmin(scores), scores)
+    return found
 
 
 def blank(text: WordSignals) -> WordSignals:
