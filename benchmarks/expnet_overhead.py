@@ -51,7 +51,7 @@ def texts_of_length(classifier: Classifier, tokens: int, count: int) -> list[str
 def untrained_expnet(classifier: Classifier, attention: str) -> ExpNet:
     source = feature_source(classifier)
     inputs = wanted_inputs(source, "all", attention)
-    words = Words(torch.rand(8, len(inputs)), (torch.arange(8) % 2).float(), torch.ones(8))
+    words = Words(torch.rand(8, len(inputs)), torch.zeros(8).long(), (torch.arange(8) % 2).float(), torch.ones(8))
     return ExpNet(epochs=1, attention=attention).fit_words(words, inputs, source)
 
 

@@ -1,7 +1,8 @@
 """Explainers that learn from other tasks' marks against methods that need no training, one task left out at a time.
 
-    python benchmarks/universal.py [--root .] [--tasks reviews,sst2] [--seeds 5] [--texts 200] [--marks 0,10,25,100]
-        [--baselines light] [--out reports/experiments/universal.json]
+    python benchmarks/universal.py [--root .] [--tasks reviews,sst2] [--seeds 5] [--texts 200] [--costly-texts 200]
+        [--marks 10,25,100] [--baselines run] [--beside grammar] [--keep FOLDER]
+        [--out reports/experiments/universal.json]
 
 `--root` is a workspace whose parameters name several tasks (profile `universal` has those of both others), after the
 stages prepare, rationalise, finetune, attend and signals. All texts are test texts with marks that the classifier gets
@@ -12,76 +13,142 @@ consensus, signals alone  the same without the features of the word itself
 words alone       the same without any signal: no model plays a part
 expnet            universal: no mark of the task
 expnet n          few_shot with n marked texts, a new draw for each seed
-expnet in domain  all of the task's marks
-and the baselines of a roster.
+expnet in domain  all of the task's marks; all three with the options that the parameters give them
+and the baselines of a roster; those that it calls costly on the first `--costly-texts` texts alone.
 
 Prints F1 with the top K, AUROC, and F1 by a method's own rule, a column a task, means over the seeds; then, for
-consensus and expnet against each baseline, the difference of the mean F1 over the tasks and its p-value: texts drawn
-anew within each task (paired, two-sided, 10,000 draws), Holm over the baselines. `--out` keeps all of it as JSON.
+consensus and expnet against each baseline, the differences of the mean F1 and of the mean AUROC over the tasks, with
+their p-values; then each task's best baseline by F1, and what is significantly ahead there. Tests draw the texts anew
+within each task (paired, two-sided, 10,000 draws, the texts that both explained), Holm over the baselines. Tasks under
+`--beside` are reported and left out of the means.
+
+`--keep` is a folder for the attributions of every method, from which a run goes on where it stopped; remove it when the
+classifiers or the methods have changed. `--seeds 0` runs the baselines alone, to fill it. `--out` keeps all figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Attribution, Example
-from explearn.core.storage import write_json
+from explearn.core.records import Example
+from explearn.core.storage import read_json, write_json
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.word_signals import WordSignals
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText
-from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.consensus.signals import compute_signals
+from explearn.methods.expnet.targets import read_sources
 from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.metrics.significance import holm
 from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
+from explearn.pipeline.marks_curve import KeptTask, trained
 from explearn.pipeline.train import WorkspaceTask
+
+Scores = dict[str, NDArray[np.float64]]
+"""Example id -> score of each word."""
 
 Results = Mapping[str, Mapping[str, list["Judged"]]]
 """Task -> method -> what each seed gave."""
 
 DRAWS = 10_000
-WITH_MARKS = {"context": 1, "input_dropout": 0.3, "dropout": 0.5}
+LEARNED = ("consensus", "expnet")
+MEASURES = ("F1 top-K", "AUROC")
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One method on one task: counts (texts, 3) by the top K and by its own rule, scores and marks of each text."""
+    """One method on one task's n texts.
+
+    top, own: counts by the top K and by its own rule, (n, 3). won: for two texts, how many pairs of a marked word of
+    the first and another word of the second are in the right order, ties half, (n, n). marked, other: words, (n,).
+    """
 
     top: NDArray[np.int64]
     own: NDArray[np.int64]
-    scores: list[NDArray[np.float64]]
-    marks: list[NDArray[np.bool_]]
+    won: NDArray[np.float64]
+    marked: NDArray[np.int64]
+    other: NDArray[np.int64]
+
+    def first(self, count: int) -> Judged:
+        """On the first texts alone."""
+        part = slice(count)
+        return Judged(self.top[part], self.own[part], self.won[part, part], self.marked[part], self.other[part])
 
 
-def f1(counts: NDArray[np.int64]) -> float:
-    hit, false, missed = counts.sum(0)
-    return float(2 * hit / max(1, 2 * hit + false + missed))
+def f1(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """(..., 3) -> (...)."""
+    hit, false, missed = np.moveaxis(counts, -1, 0)
+    return np.asarray(2 * hit / np.maximum(1, 2 * hit + false + missed))
 
 
-def area(judged: Judged) -> float:
-    return float(roc_auc_score(np.concatenate(judged.marks), np.concatenate(judged.scores)))
+def area(judged: Judged, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """AUROC over all words, texts weighing `weights`, (draws, n): (draws,)."""
+    weights = np.ones((1, len(judged.top))) if weights is None else weights
+    pairs = (weights @ judged.marked) * (weights @ judged.other)
+    return np.asarray(((weights @ judged.won) * weights).sum(1) / np.maximum(1, pairs))
 
 
-def judge(found: Sequence[Attribution], gold: Mapping[str, Sequence[bool]], k: int, rule: str) -> Judged:
-    scores = [np.asarray(one.scores, dtype=np.float64) for one in found]
-    marks = [np.asarray(gold[str(one.example_id)], dtype=bool) for one in found]
+def right_order(scores: Sequence[NDArray[np.float64]], marks: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """`Judged.won`."""
+    marked = np.concatenate([s[m] for s, m in zip(scores, marks, strict=True)])
+    starts = np.cumsum([0, *(int(m.sum()) for m in marks)])
+    won = np.zeros((len(scores), len(scores)))
+    for column, (one, mask) in enumerate(zip(scores, marks, strict=True)):
+        rest = np.sort(one[~mask])
+        below = (np.searchsorted(rest, marked, "left") + np.searchsorted(rest, marked, "right")) / 2
+        sums = np.concatenate([[0.0], np.cumsum(below)])
+        won[:, column] = sums[starts[1:]] - sums[starts[:-1]]
+    return won
+
+
+def judge(found: Scores, texts: Sequence[Example], gold: Mapping[str, Sequence[bool]], k: int, rule: str) -> Judged:
+    """Of the texts of `found`, in the order of `texts`."""
+    ids = [text.id for text in texts if text.id in found]
+    scores = [found[key] for key in ids]
+    marks = [np.asarray(gold[key], dtype=bool) for key in ids]
     own = [binarise(s, rule, k=k, threshold=0.5, positive_rate=0.2) for s in scores]
     return Judged(
-        rationale_counts([select_top_k(s, k) for s in scores], marks), rationale_counts(own, marks), scores, marks
+        rationale_counts([select_top_k(s, k) for s in scores], marks),
+        rationale_counts(own, marks),
+        right_order(scores, marks),
+        np.array([mask.sum() for mask in marks]),
+        np.array([(~mask).sum() for mask in marks]),
     )
+
+
+def kept(folder: Path | None, name: str, texts: Sequence[Example], make: Callable[[], Scores]) -> Scores:
+    """Scores of the texts: from `folder`, where they are there, else made and written."""
+    path = None if folder is None else folder / f"{name}.json"
+    if path is not None and path.exists():
+        stored = read_json(path)
+        if {text.id for text in texts} <= set(stored):
+            return {text.id: np.asarray(stored[text.id]) for text in texts}
+    found = make()
+    if path is not None:
+        write_json(path, {key: scores.tolist() for key, scores in found.items()})
+    return found
+
+
+def baseline(task: WorkspaceTask, texts: Sequence[Example], method: str, options: Mapping[str, Any]) -> Scores:
+    """Words that the classifier did not read have the lowest score of their text."""
+    found = {}
+    for one in get_explainer(method, **options).explain(task.classifier, texts):
+        scores = np.asarray(one.scores, dtype=np.float64)
+        found[str(one.example_id)] = np.where(np.isnan(scores), np.nanmin(scores), scores)
+    return found
 
 
 def blank(text: WordSignals) -> WordSignals:
@@ -89,112 +156,166 @@ def blank(text: WordSignals) -> WordSignals:
     return replace(text, scores=np.zeros_like(text.scores), probability=0.5)
 
 
-def words_alone(task: WorkspaceTask, texts: Sequence[Example], seed: int) -> list[Attribution]:
-    sources = {
-        one.name: [MarkedText(blank(text.signals), text.mask) for text in marked]
-        for one in task.others
-        if (marked := marked_texts(one))
-    }
-    model = Consensus(seed=seed, bootstrap=0, copies=0).fit_tasks(sources, weights=source_weights(task, sources))
-    found = []
-    for example, one in zip(texts, get_explainer("random").explain(task.classifier, texts), strict=True):
-        text = WordSignals(
-            example.id, example.all_words, one.predicted, 0.5, np.zeros((len(example.all_words), 11), dtype=np.float32)
-        )
-        found.append(replace(one, scores=model.word_probabilities(text).astype(np.float32)))
-    return found
+class Learned:
+    """The methods that learn, on one task. What the seeds have in common is read or computed once.
+
+    ExpNet scores test texts from the features that the stage attend stored, consensus from signals computed here.
+    """
+
+    def __init__(self, task: KeptTask, params: Params, texts: Sequence[Example]) -> None:
+        self.task, self.params, self.texts = task, params, texts
+        self.marked = {one.name: found for one in task.others if (found := marked_texts(one))}
+        self.weights = source_weights(task, self.marked)
+        self.sources = read_sources(task, "universal", params.seed)
+
+    @cached_property
+    def signals(self) -> list[WordSignals]:
+        return compute_signals(self.task.classifier, self.texts)
+
+    def methods(self, seed: int, marks: Sequence[int]) -> dict[str, Callable[[], Scores]]:
+        """Name -> a function that trains the method and explains the texts."""
+        found: dict[str, Callable[[], Scores]] = {"expnet": lambda: self.expnet("universal", 0, seed)}
+        for count in marks:
+            found[f"expnet {count}"] = partial(self.expnet, "few_shot", count, seed)
+        found["expnet in domain"] = lambda: self.expnet("in_domain", 0, seed)
+        found["consensus"] = lambda: self.consensus(seed)
+        if seed == 0:  # no draw changes these two by much
+            found["consensus, signals alone"] = lambda: self.consensus(seed, word_features=False)
+            found["words alone"] = lambda: self.words_alone(seed)
+        return found
+
+    def expnet(self, protocol: str, marks: int, seed: int) -> Scores:
+        """With the run's options."""
+        explainer = trained(self.task, self.params, protocol, marks, seed, self.sources)
+        source, rows = self.task.features("test")
+        words = {text.id: len(text.all_words) for text in self.texts}
+        return {
+            row.example_id: explainer.score_features(row, source, words[row.example_id]).astype(np.float64)
+            for row in rows
+            if row.example_id in words
+        }
+
+    def consensus(self, seed: int, **options: Any) -> Scores:
+        consensus = Consensus(seed=seed, bootstrap=0, **options).fit_tasks(self.marked, weights=self.weights)
+        return {text.example_id: consensus.word_probabilities(text) for text in self.signals}
+
+    def words_alone(self, seed: int) -> Scores:
+        marked = {
+            name: [MarkedText(blank(text.signals), text.mask) for text in texts] for name, texts in self.marked.items()
+        }
+        consensus = Consensus(seed=seed, bootstrap=0, copies=0).fit_tasks(marked, weights=self.weights)
+        return {text.example_id: consensus.word_probabilities(blank(text)) for text in self.signals}
 
 
-def learned(task: WorkspaceTask, texts: Sequence[Example], seed: int, marks: Sequence[int]) -> dict[str, Any]:
-    def explained(explainer: Any) -> list[Attribution]:
-        return list(explainer.fit(task).explain(task.classifier, texts))
-
-    def expnet(**options: Any) -> list[Attribution]:
-        return explained(ExpNet(seed=seed, **options))
-
-    found = {"expnet": expnet()}
-    for count in marks:
-        found[f"expnet {count}"] = expnet(protocol="few_shot", marks=count, **WITH_MARKS)
-    found["expnet in domain"] = expnet(protocol="in_domain", **WITH_MARKS)
-    found["consensus"] = explained(Consensus(seed=seed, bootstrap=0))
-    found["consensus, signals alone"] = explained(Consensus(seed=seed, bootstrap=0, word_features=False))
-    found["words alone"] = words_alone(task, texts, seed)
-    return found
-
-
-def run_task(
-    workspace: Workspace, params: Params, name: str, seeds: int, most: int, marks: Sequence[int], baselines: Any
-) -> dict[str, list[Judged]]:
+def run_task(workspace: Workspace, params: Params, name: str, options: argparse.Namespace) -> dict[str, list[Judged]]:
     """Method -> what each seed gave on the task's test texts; a baseline is judged once."""
-    task = WorkspaceTask(workspace, params, name, ComputeOptions())
-    gold = task.gold
-    chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold][:most]
-    first = list(get_explainer("gae").explain(task.classifier, chosen))
-    texts = [e for e, one in zip(chosen, first, strict=True) if one.predicted == e.label]
+    task = KeptTask(workspace, params, name, ComputeOptions())
+    gold, folder = task.gold, None if options.keep is None else options.keep / name
+    chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold]
+    chosen = chosen[: options.texts]
+    predicted = task.classifier.predict(chosen)
+    texts = [e for e, label in zip(chosen, predicted, strict=True) if label == e.label]
     masks = [gold[e.id] for e in task.examples(task.rationale_split) if e.id in gold]
     k = rationale_k(float(np.mean([sum(mask) for mask in masks])))
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
+    groups = (params.baselines.quick, len(texts)), (params.baselines.costly, options.costly_texts)
     found: dict[str, list[Judged]] = {}
-    for method, options in baselines.items():
-        explainer = get_explainer(method, **options)
-        found[method] = [judge(list(explainer.explain(task.classifier, texts)), gold, k, "top_k")]
-    for seed in range(seeds):
-        for method, attributions in learned(task, texts, seed, marks).items():
-            found.setdefault(method, []).append(judge(attributions, gold, k, "expected_f1"))
-    return found
-
-
-def redrawn(judged: Judged, draws: NDArray[np.int64]) -> NDArray[np.float64]:
-    """F1 with the top K on texts drawn anew, (draws,)."""
-    sums = judged.top[draws].sum(1)
-    found: NDArray[np.float64] = 2 * sums[:, 0] / np.maximum(1, 2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
+    for group, most in groups if options.baselines == "run" else ():
+        for method, given in group.items():
+            some = texts[:most]
+            scores = kept(folder, method, some, partial(baseline, task, some, method, given))
+            found[method] = [judge(scores, some, gold, k, "top_k")]
+    learned = Learned(task, params, texts) if options.seeds else None
+    for seed in range(options.seeds):
+        assert learned is not None
+        for method, explained in learned.methods(seed, options.counts).items():
+            scores = kept(folder, f"{method.replace(' ', '_')}.{seed}", texts, explained)
+            found.setdefault(method, []).append(judge(scores, texts, gold, k, "expected_f1"))
     return found
 
 
 def top_f1(judged: Judged) -> float:
-    return f1(judged.top)
+    return float(f1(judged.top.sum(0)))
 
 
 def own_f1(judged: Judged) -> float:
-    return f1(judged.own)
+    return float(f1(judged.own.sum(0)))
 
 
-def mean_over_tasks(results: Results, method: str) -> float:
-    """Of F1 with the top K."""
-    return float(np.mean([np.mean([top_f1(one) for one in found[method]]) for found in results.values()]))
+def auroc(judged: Judged) -> float:
+    return float(area(judged)[0])
 
 
-def compare(results: Results, first: str, others: Sequence[str]) -> list[tuple[str, float, float]]:
-    """For each other method: difference in mean F1 over the tasks, and p adjusted by Holm."""
+def differences(one: Sequence[Judged], other: Sequence[Judged], draws: int) -> NDArray[np.float64]:
+    """Of F1 with the top K and of AUROC, means over the seeds, on the texts that both have, (2, 1 + draws).
+
+    First on the texts as they are, then on texts drawn anew.
+    """
+    count = min(len(judged.top) for judged in (*one, *other))
     generator = np.random.default_rng(0)
-    samples: dict[str, list[NDArray[np.float64]]] = {name: [] for name in (first, *others)}
-    for found in results.values():
-        count = len(found[first][0].marks)
-        draws = generator.integers(count, size=(DRAWS, count))
-        for name, kept in samples.items():
-            kept.append(np.mean([redrawn(one, draws) for one in found[name]], 0))
-    mean = {name: np.mean(rows, 0) for name, rows in samples.items()}
-    below = [float(np.mean(mean[first] - mean[name] <= 0)) for name in others]
-    adjusted = holm([min(1.0, 2 * max(min(p, 1 - p), 1 / DRAWS)) for p in below])
-    reached = mean_over_tasks(results, first)
-    by = [reached - mean_over_tasks(results, name) for name in others]
-    return list(zip(others, by, adjusted.tolist(), strict=True))
+    weights = np.concatenate([np.ones((1, count)), generator.multinomial(count, np.full(count, 1 / count), draws)])
+    means = []
+    for group in (one, other):
+        cut = [judged.first(count) for judged in group]
+        means.append(np.mean([[f1(weights @ judged.top), area(judged, weights)] for judged in cut], 0))
+    return np.asarray(means[0] - means[1])
 
 
-def show(results: Results) -> dict[str, dict[str, list[float]]]:
+def p_values(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided, of differences (..., 1 + draws): (...)."""
+    drawn = samples[..., 1:]
+    below, above = np.mean(drawn <= 0, -1), np.mean(drawn >= 0, -1)
+    return np.asarray(np.minimum(1.0, 2 * np.maximum(np.minimum(below, above), 1 / drawn.shape[-1])))
+
+
+def compare(results: Results, means: Sequence[str], first: str, others: Sequence[str]) -> dict[str, Any]:
+    """`first` less each other method, [difference, p by Holm] of F1 and of AUROC: of the mean, and on each task."""
+    tested: dict[str, Any] = {}
+    samples = {
+        name: {other: differences(found[first], found[other], DRAWS) for other in others}
+        for name, found in results.items()
+    }
+    samples["mean"] = {other: np.mean([samples[name][other] for name in means], 0) for other in others}
+    for name, by in samples.items():
+        reached = np.stack([by[other][:, 0] for other in others])
+        p = np.stack([p_values(by[other]) for other in others])
+        adjusted = np.stack([holm(p[:, what].tolist()) for what in range(len(MEASURES))], 1)
+        tested[name] = {
+            other: {m: [float(reached[row, i]), float(adjusted[row, i])] for i, m in enumerate(MEASURES)}
+            for row, other in enumerate(others)
+        }
+    return tested
+
+
+def show(results: Results, means: Sequence[str]) -> dict[str, dict[str, list[float]]]:
     """Prints the table, and returns method -> task -> F1 with the top K, AUROC, F1 by its own rule."""
     tasks, methods = list(results), list(next(iter(results.values())))
     table: dict[str, dict[str, list[float]]] = {}
     print("\n" + " " * 26 + "".join(f"{name:>18}" for name in [*tasks, "mean"]))
     for method in methods:
         rows = {
-            name: [float(np.mean([what(one) for one in found[method]])) for what in (top_f1, area, own_f1)]
+            name: [float(np.mean([what(one) for one in found[method]])) for what in (top_f1, auroc, own_f1)]
             for name, found in results.items()
         }
-        rows["mean"] = np.mean(list(rows.values()), 0).tolist()
+        rows["mean"] = np.mean([rows[name] for name in means], 0).tolist()
         table[method] = rows
         print(f"{method:26}" + "".join(f"{'/'.join(f'{v:.3f}' for v in row):>18}" for row in rows.values()), flush=True)
     return table
+
+
+def show_tests(first: str, tested: Mapping[str, Any]) -> None:
+    for other, by in tested["mean"].items():
+        said = ", ".join(f"{what} {difference:+.3f} (p = {p:.4f})" for what, (difference, p) in by.items())
+        print(f"{first} - {other:24} {said}")
+    for name, others in tested.items():
+        for what in MEASURES:
+            best = min(others, key=lambda other: others[other][what][0])
+            difference, p = others[best][what]
+            worse = [other for other, by in others.items() if by[what][0] < 0 and by[what][1] < 0.05]
+            print(
+                f"{first}, {name}, {what}: {difference:+.3f} (p = {p:.4f}) from the best, {best}; "
+                f"significantly behind {', '.join(worse) or 'none'}"
+            )
 
 
 def main() -> None:
@@ -203,24 +324,26 @@ def main() -> None:
     parser.add_argument("--tasks", help="which to judge, comma-separated (default: all; all are learned from)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--texts", type=int, default=200, help="most test texts of a task")
+    parser.add_argument("--costly-texts", type=int, default=200, help="most texts that costly baselines explain")
     parser.add_argument("--marks", default="10,25,100")
     parser.add_argument("--baselines", choices=["run", "none"], default="run", help="those of the parameters, or none")
+    parser.add_argument("--beside", default="", help="tasks that are no part of the means, comma-separated")
+    parser.add_argument("--keep", type=Path, help="folder of attributions")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    options.counts = [int(part) for part in options.marks.split(",") if part]
     params = load_params(options.root / "params.yaml")
-    baselines = {}
-    if options.baselines == "run":
-        baselines = {**params.baselines.quick, **params.baselines.costly}
     names = options.tasks.split(",") if options.tasks else params.tasks
-    marks = [int(part) for part in options.marks.split(",") if part]
+    means = [name for name in names if name not in options.beside.split(",")]
     workspace = Workspace(options.root)
-    results = {n: run_task(workspace, params, n, options.seeds, options.texts, marks, baselines) for n in names}
-    table = show(results)
+    results = {name: run_task(workspace, params, name, options) for name in names}
+    table = show(results, means)
     tests = {}
-    for first in ("consensus", "expnet"):
-        for other, difference, p in compare(results, first, list(baselines)) if baselines else []:
-            tests[f"{first} - {other}"] = [difference, p]
-            print(f"{first} - {other:24} {difference:+.3f}  p = {p:.4f}")
+    if options.seeds and options.baselines == "run":
+        others = [*params.baselines.quick, *params.baselines.costly]
+        for first in LEARNED:
+            tests[first] = compare(results, means, first, others)
+            show_tests(first, tests[first])
     if options.out is not None:
         write_json(options.out, {"figures": table, "differences": tests})
 

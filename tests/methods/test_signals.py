@@ -207,9 +207,17 @@ class TestFeatures:
         assert self.column(given, "stop_word") == [1, 0, 0, 0]
         assert self.column(given, "punctuation") == [0, 0, 1, 0]
         assert self.column(given, "position") == [0, 0.25, 0.5, 0.75]
-        assert self.column(given, "log_words") == pytest.approx([np.log(4)] * 4)
+        assert self.column(given, "log_words_to_15") == pytest.approx([np.log(4)] * 4)
         assert self.column(given, "capital") == [1, 0, 0, 0]
         assert self.column(given, "probability") == [0.75] * 4
+
+    def test_a_long_text_is_as_long_as_a_longer_one(self) -> None:
+        def length(words: int) -> float:
+            given = WordSignals("a", ("word",) * words, "yes", 0.5, np.zeros((words, len(SIGNALS)), dtype=np.float32))
+            return float(self.column(given, "log_words_to_15")[0])
+
+        assert length(14) == pytest.approx(np.log(14))
+        assert length(15) == length(40) == pytest.approx(np.log(15))
 
     def test_columns_have_their_names(self) -> None:
         for words in (True, False):

@@ -125,7 +125,7 @@ class TestLearning:
     def test_the_bootstrap_bounds_the_coefficients(self) -> None:
         consensus = fitted(bootstrap=20)
         bounds = consensus.model.coefficient_intervals()
-        assert tuple(bounds) == feature_names()
+        assert tuple(bounds) == feature_names(ConsensusParams().signals)
         low, high = bounds["gae_z"]
         assert 0 < low < high
         assert fitted().model.coefficient_intervals() == {}
@@ -223,7 +223,7 @@ class TestExplaining:
     def test_the_shipped_weights_learned_from_the_corpus_alone(self) -> None:
         consensus = Consensus()
         assert consensus.trained_on == ["reviews", "grammar", "civility", "topics"]
-        assert consensus.model.names == feature_names()
+        assert consensus.model.names == feature_names(ConsensusParams().signals)
         bounds = consensus.model.coefficient_intervals()
         assert all(low <= high for low, high in bounds.values())
 
@@ -269,6 +269,6 @@ class TestFiles:
             assert torch.equal(other.model.tensors()[name], tensor)
 
     def test_a_tensor_of_another_shape_is_named(self) -> None:
-        tensors = fitted().model.tensors()
+        tensors = fitted(signals=list(SIGNALS)).model.tensors()
         with pytest.raises(ValueError, match=r"tensor mean has shape \(49,\); expected \(42,\)"):
             WordModel.of_tensors(tensors, SIGNALS, word_features=False)

@@ -30,7 +30,7 @@ from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.explainer import ExpNet, columns_of, training_words
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.student import Words, train_student, with_context
+from explearn.methods.expnet.student import Student, Words, train_student, with_context
 from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, read_sources, soft_targets
 from explearn.methods.expnet.words import (
     Input,
@@ -194,6 +194,36 @@ class TestStudent:
         assert (found == unseen.targets.bool()).float().mean() > 0.95
         assert int(student.importance.argmax()) == 2
         assert losses[-1] < losses[0] / 2
+
+    def test_networks_side_by_side_learn_as_each_would_alone(self) -> None:
+        """With no drop-out, and one batch an epoch, nothing that one network does touches another."""
+        options = {"epochs": 5, "dropout": 0.0, "input_dropout": 0.0, "batch_size": 200, "hidden": 4}
+        words, cpu = planted(200, 1), torch.device("cpu")
+        three, _ = train_student(words, ExpNetParams(networks=3, **options), 13, cpu)
+        with torch.inference_mode():
+            outputs = three.network(three.read(words.inputs, words.texts))
+            assert outputs.shape == (200, 3)
+            torch.testing.assert_close(three(words.inputs, words.texts), outputs.mean(1))
+        # The second one's start, by the same seed, in a network of its own.
+        start, _ = train_student(words, ExpNetParams(networks=3, **{**options, "learning_rate": 1e-12}), 13, cpu)
+        alone = Student(6, ExpNetParams(networks=1, **options))
+        alone.load_state_dict(
+            {
+                "offset": start.offset,
+                "scale": start.scale,
+                "network.1.weight": start.network[1].weight[4:8],
+                "network.1.bias": start.network[1].bias[4:8],
+                "network.4.weight": start.network[4].weight[1:2],
+                "network.4.bias": start.network[4].bias[1:2],
+            }
+        )
+        optimizer = torch.optim.AdamW(alone.parameters(), lr=2e-3, weight_decay=0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            logits = alone(words.inputs, words.texts)
+            torch.nn.functional.binary_cross_entropy_with_logits(logits, words.targets).backward()
+            optimizer.step()
+        torch.testing.assert_close(alone(words.inputs, words.texts).detach(), outputs[:, 1], atol=1e-3, rtol=1e-3)
 
     def test_weights_decide_between_texts_that_disagree(self) -> None:
         x = torch.zeros(200, 2)

@@ -25,8 +25,9 @@ Signal = Literal[
 
 
 class ConsensusParams(Section):
-    signals: list[Signal] = list(get_args(Signal))
-    """Methods whose word scores are combined; fewer take less time. None: the words alone, whatever the model."""
+    signals: list[Signal] = [name for name in get_args(Signal) if name != "cam"]
+    """Methods whose word scores are combined; fewer take less time. None: the words alone, whatever the model. `cam` is
+    left out: it alone needs the last layer's result for every word, and adds nothing to the others."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""

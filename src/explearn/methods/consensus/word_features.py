@@ -26,6 +26,10 @@ ROUNDING = 1e-6
 LEAST_SHARE = 0.01
 """Added to a share before the logarithm: a word without any of a signal is no more than a word with little of it."""
 
+MOST_WORDS = 15
+"""From here on a text's length says nothing more. Short texts have the larger share of their words marked; among long
+ones tasks differ, and what the longest texts of one say does not carry over to another."""
+
 MEAN_RANK = "mean_rank"
 
 NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
@@ -62,11 +66,12 @@ WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
     "stop_word": lambda text: [word.lower() in stop_words() for word in text.bare],
     "punctuation": lambda text: [not _LETTER.search(word) for word in text.words],
     "position": lambda text: np.arange(len(text)) / len(text),
-    "log_words": lambda text: np.full(len(text), np.log(len(text))),
+    "log_words_to_15": lambda text: np.full(len(text), np.log(min(len(text), MOST_WORDS))),
     "capital": lambda text: [word[:1].isupper() for word in text.bare],
     "probability": lambda text: np.full(len(text), text.probability),
 }
-"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1."""
+"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; of the number of
+words it takes the logarithm, MOST_WORDS at most."""
 
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:

@@ -36,7 +36,9 @@ class ExpNetParams(Section):
     context: Annotated[int, Field(ge=0, le=5)] = 0
     """Words before and after a word whose inputs are read with its own."""
     hidden: Units = 32
-    """Units of the hidden layer."""
+    """Units of a network's hidden layer."""
+    networks: Annotated[int, Field(ge=1, le=20)] = 3
+    """Networks that learn side by side; the logit is the mean of theirs."""
     input_dropout: Rate = 0.1
     """Share of the inputs that is dropped at random in training."""
     dropout: Rate = 0.2

@@ -48,8 +48,25 @@ def with_context(inputs: torch.Tensor, texts: torch.Tensor, context: int) -> tor
     return torch.cat(parts, 1)
 
 
+class Outputs(nn.Module):
+    """One output for each of several networks, from its own units: (words, networks hidden) -> (words, networks)."""
+
+    def __init__(self, networks: int, hidden: int) -> None:
+        super().__init__()
+        bound = hidden**-0.5
+        self.weight = nn.Parameter(torch.empty(networks, hidden).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(networks).uniform_(-bound, bound))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = (x.unflatten(-1, tuple(self.weight.shape)) * self.weight).sum(-1) + self.bias
+        return found
+
+
 class Student(nn.Module):
-    """Standardise - join the words around - dropout - Linear - ReLU - dropout - Linear(hidden, 1)."""
+    """Standardise - join the words around - several networks of dropout - Linear - ReLU - dropout - Linear(hidden, 1).
+
+    Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself.
+    """
 
     offset: torch.Tensor
     scale: torch.Tensor
@@ -61,10 +78,10 @@ class Student(nn.Module):
         self.register_buffer("scale", torch.ones(width))
         self.network = nn.Sequential(
             nn.Dropout(options.input_dropout),
-            nn.Linear((2 * options.context + 1) * width, options.hidden),
+            nn.Linear((2 * options.context + 1) * width, options.networks * options.hidden),
             nn.ReLU(),
             nn.Dropout(options.dropout),
-            nn.Linear(options.hidden, 1),
+            Outputs(options.networks, options.hidden),
         )
 
     def read(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
@@ -75,7 +92,7 @@ class Student(nn.Module):
     def forward(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """Logits, (words,), from (words, width) and the number of each word's text, (words,)."""
         found: torch.Tensor = self.network(self.read(inputs, texts))
-        return found.squeeze(-1)
+        return found.mean(-1)
 
     def freeze(self) -> Self:
         """Ready to explain: no dropout, no gradients."""
@@ -96,7 +113,7 @@ def train_student(
 ) -> tuple[Student, list[float]]:
     """Train on all words; returns the network, on the CPU, and the mean loss of each epoch.
 
-    Loss: weighted binary cross-entropy against the targets, with AdamW.
+    Loss: weighted binary cross-entropy of each network against the targets, with AdamW.
     """
     losses = []
     with seeded(seed, device):
@@ -112,8 +129,9 @@ def train_student(
             total = 0.0
             order = torch.randperm(len(x)).to(device)
             for chosen in torch.split(order, options.batch_size):
+                logits = student.network(x[chosen])
                 loss = nn.functional.binary_cross_entropy_with_logits(
-                    student.network(x[chosen]).squeeze(-1), y[chosen], w[chosen]
+                    logits, y[chosen, None].expand_as(logits), w[chosen, None]
                 )
                 descend(loss, optimizer)
                 total += loss.item() * len(chosen)
