@@ -170,7 +170,7 @@ def explain(
         from explearn.cli.outputs import check_format, writers
 
         # Names and options are checked before torch is loaded for the classifier.
-        own = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
+        own: dict[str, Any] = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
         own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
         other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, own, pair, other)

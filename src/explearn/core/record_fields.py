@@ -49,9 +49,9 @@ def field(
     kinds = (int, float) if kind is float else kind
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         raise DataError(f"field {name!r}: got {_shown(value)}; expected {_KINDS[kind]}")
-    if kind is str and not is_unicode(value):
+    if isinstance(value, str) and not is_unicode(value):
         raise DataError(f"field {name!r}: got {_shown(value)}; expected valid Unicode")
-    if kind in (int, float) and not least <= value <= most:
+    if isinstance(value, int | float) and kind in (int, float) and not least <= value <= most:
         bounds = [f"{word} {bound:g}" for word, bound in (("from", least), ("to", most)) if abs(bound) < _LARGEST]
         raise DataError(f"field {name!r}: got {_shown(value)}; expected {' '.join([_KINDS[kind], *bounds])}")
     return value

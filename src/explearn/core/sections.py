@@ -152,7 +152,7 @@ class LoraParams(Section):
 
     rank: Units = 8
     """r, of each adapter."""
-    alpha: Annotated[float, Field(gt=0)] = 16.0
+    alpha: Annotated[int, Field(gt=0, le=10_000)] = 16
     """Adapters count alpha / r times."""
     targets: list[str] = Field(default_factory=list)
     """Last part of the names of the linear maps to adapt, such as `query` or `q_proj`; none: all of the encoder's."""

@@ -14,10 +14,11 @@ from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.responses import HTMLResponse, Response
 
-from explearn.core.display import plain, rows, style
+from explearn.core.display import rows, style
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Attribution
 from explearn.core.settings import whole_number
+from explearn.core.visible import visible
 from explearn.serving.refusals import RefusedError
 from explearn.serving.schemas import ExplainRequest
 from explearn.serving.service import Service, problem_sentence, service_of, summary_of
@@ -94,8 +95,10 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     # In a field, lines stay lines.
-    found.filters["plain"] = lambda text: "\n".join(map(plain, text.split("\n")))
-    found.filters["breakable"] = lambda name: Markup("_<wbr>").join(Markup.escape(plain(name)).split("_"))
+    found.filters["plain"] = lambda text: "\n".join(visible(line, one_line=True) for line in text.split("\n"))
+    found.filters["breakable"] = lambda name: Markup("_<wbr>").join(
+        Markup.escape(visible(name, one_line=True)).split("_")
+    )
     return found
 
 

@@ -13,7 +13,7 @@ from explearn.core.method_info import first_sentence
 from explearn.core.records import Attribution
 from explearn.core.visible import visible
 from explearn.methods.base.explainer import Explainer
-from explearn.models.classifier import as_segments
+from explearn.models.reading import as_segments
 from explearn.serving.engine import Engine, Segments
 from explearn.serving.guard import Allowance, client_of
 from explearn.serving.limits import Limits

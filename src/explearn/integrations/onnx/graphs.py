@@ -81,6 +81,8 @@ class ExpNetGraph(_Attending):
 
     more = ("word_ids",)
 
+    columns: torch.Tensor
+
     def __init__(self, classifier: Classifier, explainer: ExpNet) -> None:
         super().__init__(classifier)
         assert explainer.student is not None
@@ -241,7 +243,8 @@ def _run_block(block: Block, x: torch.Tensor, seen: torch.Tensor) -> torch.Tenso
     logits = (q @ k.transpose(-1, -2)) * (d // block.heads) ** -0.5
     weights = logits.masked_fill(~seen[:, None], torch.finfo(logits.dtype).min).softmax(-1)
     x = x + block.out((weights @ v).transpose(1, 2).reshape(b, n, d))
-    return x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
+    y: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
+    return y
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
