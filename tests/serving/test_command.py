@@ -42,16 +42,15 @@ def threads_of(process: subprocess.Popen[str]) -> int:
 
 def post(address: str, text: str, found: list[httpx.Response]) -> None:
     wanted = {"texts": [text] * 8, "methods": ["expnet", "occlusion"], "probabilities": True}
-    found.append(httpx.post(f"{address}/explain", json=wanted, timeout=30))
+    found.append(httpx.post(f"{address}/explain", json=wanted, timeout=120))
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
     command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--methods", "occlusion", "--port", "0"]
     environment = {**os.environ, "EXPLEARN_DEVICE": "cpu"}
     with subprocess.Popen(
-        [*map(str, command), "--threads", "2", "--rate", "0"],
+        [*map(str, command), "--threads", "2", "--rate", "0", "--timeout", "120"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         assert process.stdout is not None and process.stderr is not None
@@ -67,7 +66,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
             for thread in together:
                 thread.start()
             for thread in together:
-                thread.join(30)
+                thread.join(120)
             assert threads_of(process) == before
             # What is in work when the end is asked for is answered.
             last = threading.Thread(target=post, args=(address, "the lazy dog " * 3, answers))
@@ -78,8 +77,8 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
                     break
         finally:
             process.send_signal(signal.SIGTERM)
-        last.join(30)
-        assert process.wait(30) == 0
+        last.join(120)
+        assert process.wait(120) == 0
         said = process.stdout.read() + process.stderr.read()
     assert [answer.status_code for answer in answers] == [200] * 12
     assert "secret" not in said and "Traceback" not in said
