@@ -174,14 +174,14 @@ class OnnxExplainer:
 
     def _inputs(self, read: Sequence[_Read], targets: Sequence[int]) -> dict[str, NDArray[np.int64]]:
         longest = max(len(text.ids) for text in read)
-        columns = {
+        columns: dict[str, tuple[Sequence[Sequence[int]], int]] = {
             "input_ids": ([text.ids for text in read], self.facts.pad_token_id),
             "attention_mask": ([[1] * len(text.ids) for text in read], 0),
             "token_type_ids": ([text.types for text in read], 0),
             "word_ids": ([text.word_ids for text in read], NO_WORD),
             "special_tokens_mask": ([text.special for text in read], 1),
         }
-        found = {}
+        found: dict[str, NDArray[np.int64]] = {}
         for name in self.facts.inputs:
             if name == "target":
                 found[name] = np.asarray(targets, dtype=np.int64)
