@@ -71,7 +71,7 @@ def test_a_script_takes_it(command: Command, monkeypatch: pytest.MonkeyPatch) ->
     path = ROOT / script
     assert path.is_file() or (path / "__main__.py").is_file(), command
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if "ArgumentParser" not in text and "@stage" not in text:
+    if not any(parser in text for parser in ("ArgumentParser", "@stage", "typer.run(")):
         assert not arguments or "sys.argv" in text, f"{command}: the script reads no arguments"
         assert not any(argument.startswith("-") for argument in arguments), f"{command}: the script reads no options"
         return

@@ -80,7 +80,6 @@ class ExpNetGraph(_Attending):
     """ExpNet, which joins the sub-tokens of a word before its network and so needs to know the words."""
 
     more = ("word_ids",)
-
     columns: torch.Tensor
 
     def __init__(self, classifier: Classifier, explainer: ExpNet) -> None:
@@ -243,8 +242,8 @@ def _run_block(block: Block, x: torch.Tensor, seen: torch.Tensor) -> torch.Tenso
     logits = (q @ k.transpose(-1, -2)) * (d // block.heads) ** -0.5
     weights = logits.masked_fill(~seen[:, None], torch.finfo(logits.dtype).min).softmax(-1)
     x = x + block.out((weights @ v).transpose(1, 2).reshape(b, n, d))
-    y: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
-    return y
+    found: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
+    return found
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:

@@ -174,7 +174,7 @@ class OnnxExplainer:
 
     def _inputs(self, read: Sequence[_Read], targets: Sequence[int]) -> dict[str, NDArray[np.int64]]:
         longest = max(len(text.ids) for text in read)
-        columns: dict[str, tuple[list[Sequence[int]], int]] = {
+        columns: dict[str, tuple[Sequence[Sequence[int]], int]] = {
             "input_ids": ([text.ids for text in read], self.facts.pad_token_id),
             "attention_mask": ([[1] * len(text.ids) for text in read], 0),
             "token_type_ids": ([text.types for text in read], 0),
