@@ -58,7 +58,7 @@ class Outputs(nn.Module):
         self.bias = nn.Parameter(torch.empty(networks).uniform_(-bound, bound))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = (x.reshape(*x.shape[:-1], *self.weight.shape) * self.weight).sum(-1) + self.bias
+        found: torch.Tensor = (x.view(*x.shape[:-1], *self.weight.shape) * self.weight).sum(-1) + self.bias
         return found
 
 
