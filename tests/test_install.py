@@ -29,7 +29,7 @@ MOST_PACKAGES = 75
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-BROUGHT = {"tokenizers": "transformers", "numba": "shap"}
+BROUGHT = {"tokenizers": "transformers", "numba": "shap", "pydantic_core": "pydantic"}
 """Packages that a direct dependency is known to bring, and that are imported without being named."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from explearn.core.errors import ParamsError
-from explearn.core.extras import need
+from explearn.core.extras import check_installed
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
@@ -66,8 +66,7 @@ def serve(
 ) -> None:
     """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
     with user_errors():
-        for module in ("fastapi", "uvicorn", "prometheus_client"):
-            need(module, extra="serve", what="explearn serve")
+        check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
         sources = [*(bundle or ()), *(explainer or ())]
         named = [name.strip() for name in methods.split(",")] if methods is not None else []
         if not all(named):

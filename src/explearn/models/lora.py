@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.extras import check_installed
 
 if TYPE_CHECKING:
     from explearn.core.sections import LoraParams
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 def with_adapters(model: Any, params: LoraParams) -> Any:
     """The model with adapters, the only weights that are trained with those of its head.
 
-    Raises ParamsError where peft is missing, or a target names no linear map; UnsupportedError for a model that is
+    Raises MissingExtraError where peft is not installed, ParamsError where a target names no linear map; UnsupportedError for a model that is
     none of transformers' classifiers.
     """
-    try:
-        import peft
-    except ImportError as error:
-        raise ParamsError("finetune.lora: needs peft, which is not installed; pip install 'explearn[lora]'") from error
+    check_installed("peft", extra="lora", what="finetune.lora")
+    import peft
+
     base = getattr(model, "base_model_prefix", "")
     encoder = getattr(model, base, None)
     if encoder is None or not hasattr(model, "num_labels"):

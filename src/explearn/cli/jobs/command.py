@@ -11,7 +11,6 @@ import typer
 from explearn.cli.choosing import Choice, parse_options
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.extras import need
 from explearn.core.settings import MOST
 
 if TYPE_CHECKING:
@@ -128,7 +127,6 @@ def run_job(
 
 def _engine(name: EngineName, workers: int | None) -> Engine:
     if name == "ray":
-        need("ray", extra="ray")
         from explearn.cli.jobs.ray_engine import RayEngine
 
         return RayEngine(workers)

@@ -20,6 +20,7 @@ from explearn.cli.jobs.explaining import Worker
 from explearn.cli.jobs.job import Job
 from explearn.cli.jobs.manifest import Part
 from explearn.core.errors import ExplearnError, ParamsError, sentence_of
+from explearn.core.extras import check_installed
 
 # Ray reports its use to its makers unless it is told not to.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -52,6 +53,7 @@ class RayEngine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
+        check_installed("ray", extra="ray", what="--engine ray")
         import ray
 
         if not ray.is_initialized():

@@ -20,7 +20,7 @@ from explearn.bundle.making import check_trained_for
 from explearn.bundle.manifest import explearn_version, is_bundle
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.extras import need
+from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.storage import atomic_path, json_text
 from explearn.integrations.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, WORDS
@@ -68,8 +68,7 @@ def export_onnx(
         ModelError: an explainer or a classifier that cannot be used, or do not belong together.
         ParamsError: no classifier, or one elsewhere. MissingExtraError: packages of the extra `onnx` are not installed.
     """
-    for module in ("onnx", "onnxscript", "onnxruntime"):
-        need(module, extra="onnx", what="an export to ONNX")
+    check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
     found, of = _both(explainer, classifier)
     graph = graph_of(of, found)
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
