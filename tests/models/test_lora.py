@@ -12,6 +12,7 @@ import torch
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
+from explearn.core.extras import MissingExtraError
 from explearn.core.records import Example
 from explearn.core.sections import FinetuneParams, LoraParams
 from explearn.models.classifier import Classifier
@@ -103,5 +104,5 @@ def test_a_target_that_there_is_not_and_a_missing_peft_are_told(monkeypatch: pyt
     with pytest.raises(ParamsError, match=r"finetune\.lora\.targets: got 'q_proj'; expected .*'query'"):
         with_adapters(model, LoraParams(targets=["q_proj"]))
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ParamsError, match=r"needs peft, which is not installed; pip install 'explearn\[lora\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs the package peft, .* pip install 'explearn\[lora\]'"):
         with_adapters(model, LoraParams())

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def with_adapters(model: Any, params: LoraParams) -> Any:
     """The model with adapters, the only weights that are trained with those of its head.
 
-    Raises MissingExtraError where peft is not installed, ParamsError where a target names no linear map; UnsupportedError for a model that is
-    none of transformers' classifiers.
+    Raises MissingExtraError where peft is not installed, ParamsError where a target names no linear map,
+    UnsupportedError for a model that is none of transformers' classifiers.
     """
     check_installed("peft", extra="lora", what="finetune.lora")
     import peft
