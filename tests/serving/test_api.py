@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import numpy as np
@@ -169,6 +170,26 @@ class TestLimits:
     def test_limits_below_one_are_refused(self) -> None:
         with pytest.raises(ParamsError, match="texts: got 0; expected at least 1"):
             Limits(texts=0)
+        with pytest.raises(ParamsError, match="seconds: got inf; expected a finite number"):
+            Limits(seconds=float("inf"))
+
+    def test_the_largest_request_that_the_options_allow_is_answered(self) -> None:
+        limits = Limits.of_options(max_texts=520, max_chars=100, rate=0, timeout=60)
+        text = "fox " + "\N{FOX FACE}" * 96
+        body = json.dumps({"texts": [text] * 520, "methods": ["attcat"], "probabilities": True})
+        # More than the usual 512 wait, and a character takes 12 bytes.
+        assert limits.waiting >= 1040 and len(body) > 520 * 96 * 12
+        with TestClient(app_of("attcat", limits=limits)) as client:
+            answer = client.post("/explain", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 200 and len(answer.json()["results"]) == 520
+
+    def test_a_body_has_room_for_the_largest_request(self) -> None:
+        for texts, chars in ((32, 10_000), (1, 1_000_000), (1000, 10_000)):
+            limits = Limits.of_options(max_texts=texts, max_chars=chars, rate=1, timeout=1)
+            text = "\N{FOX FACE}" * chars
+            assert limits.body_bytes > len(json.dumps({"texts": [text]})) * texts
+        assert len(urlencode({"text": text[:1000], "before": text[:1000]})) < 2 * 12 * 1000 + 100
+        assert Limits.of_options(max_texts=10_000, max_chars=1_000_000, rate=1, timeout=1).body_bytes == 256 * 2**20
 
 
 class TestAround:

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 import explearn
 import tiny
 from explearn.cli.app import app
-from explearn.serving.limits import Limits
+from explearn.serving.limits import CHAR_BYTES, MOST_BODY_BYTES, Limits
 from explearn.serving.schemas import ExplainRequest, ExplainResponse
 from serving.conftest import METHODS
 
@@ -54,12 +54,14 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| texts a request | {limits.texts} |",
         f"| characters a text | {limits.text_chars:,} |",
         f"| methods, labels a request | {limits.methods} |",
-        f"| body; counted while it arrives | {limits.body_bytes // 2**20} MiB, or room for the largest request |",
+        f"| body; counted while it arrives | {limits.body_bytes // 2**20} MiB, or room for the largest request at "
+        f"{CHAR_BYTES} bytes a character, up to {MOST_BODY_BYTES // 2**20} MiB |",
         f"| headers | {limits.head_bytes // 1024} KiB |",
         f"| time for the headers; for the body | {limits.body_seconds:g} s each |",
         f"each counted once a method | {limits.rate:g}, at once {limits.burst} |",
         f"| requests in work | {limits.requests} |",
-        f"| texts that wait for the model | {limits.waiting} |",
+        f"| texts that wait for the model, each counted once a method | {limits.waiting}, or room for the largest "
+        f"request |",
         f"| connections | {limits.connections:,} |",
         f"| time to the answer | {limits.seconds:g} s |",
     ):

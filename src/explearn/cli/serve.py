@@ -78,15 +78,7 @@ def serve(
         from explearn.serving.server import address_of, bind, hosts_of, is_loopback
         from explearn.serving.server import serve as run
 
-        limits = Limits(
-            texts=max_texts,
-            text_chars=max_chars,
-            rate=rate,
-            burst=max(1, int(2 * rate)),
-            seconds=timeout,
-            # In UTF-8 most characters take up to 3 bytes.
-            body_bytes=max(Limits().body_bytes, min(64 * 2**20, 3 * max_texts * max_chars)),
-        )
+        limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
         listening = bind(host, port)
         try:
             # These load torch and transformers. A port in use is said before.

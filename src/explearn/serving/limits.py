@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from explearn.core.errors import ParamsError
+
+CHAR_BYTES = 12
+"""Most bytes that a character takes in a request: JSON as two escapes, \\ud83e\\udd8a, and a form as %F0%9F%A6%8A."""
+
+MOST_BODY_BYTES = 256 * 2**20
+"""Bound on the room that is made for the largest request."""
+
+MOST_RATE = 1_000_000
+"""Texts a second."""
+
+MOST_SECONDS = 86_400
+"""A day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +38,7 @@ class Limits:
         join_texts: of a batch.
     """
 
-    body_bytes: int = 2**20
+    body_bytes: int = 4 * 2**20
     body_seconds: float = 10.0
     head_bytes: int = 16 * 1024
     head_seconds: float = 10.0
@@ -43,10 +56,35 @@ class Limits:
     join_texts: int = 32
 
     def __post_init__(self) -> None:
-        """Raises ParamsError for a bound below 1, or below 0 for times and `rate`."""
+        """Raises ParamsError for a bound that is not finite, or below 1, or below 0 for times and `rate`."""
         for name in self.__slots__:
             value, least = getattr(self, name), 1
             if name.endswith("seconds") or name == "rate":
                 least = 0
             if not value >= least:
                 raise ParamsError(f"{name}: got {value!r}; expected at least {least}")
+            if value == math.inf:
+                raise ParamsError(f"{name}: got {value!r}; expected a finite number")
+
+    @classmethod
+    def of_options(cls, *, max_texts: int, max_chars: int, rate: float, timeout: float) -> Limits:
+        """The limits of `explearn serve`, with room in the queue and in a body for the largest request.
+
+        Raises ParamsError, naming the option, for a rate or a time out of its range.
+        """
+        for option, given, least, most in (("--rate", rate, 0, MOST_RATE), ("--timeout", timeout, 0.1, MOST_SECONDS)):
+            if not least <= given <= most:
+                raise ParamsError(f"{option}: got {given!r}; expected a number from {least} to {most:,}")
+        usual = cls()
+        # A form holds the text before it was changed, too. Beside the texts there are their quotes, and names.
+        room = CHAR_BYTES * max(2, max_texts) * max_chars + 8 * max_texts + 64 * 1024
+        return cls(
+            texts=max_texts,
+            text_chars=max_chars,
+            rate=rate,
+            burst=max(1, int(2 * rate)),
+            seconds=timeout,
+            body_bytes=max(usual.body_bytes, min(MOST_BODY_BYTES, room)),
+            # Each text waits once for every method, and once for its probabilities.
+            waiting=max(usual.waiting, max_texts * (usual.methods + 1)),
+        )
