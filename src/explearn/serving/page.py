@@ -94,8 +94,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    # In a field, lines stay lines.
-    found.filters["plain"] = lambda text: "\n".join(visible(line, one_line=True) for line in text.split("\n"))
+    # Of what is read, not of what is sent back: fields hold their text as it was.
+    found.filters["plain"] = lambda text: visible(text, one_line=True)
     found.filters["breakable"] = lambda name: Markup("_<wbr>").join(
         Markup.escape(visible(name, one_line=True)).split("_")
     )
@@ -118,7 +118,7 @@ def read_form(body: bytes) -> Asked:
     given: dict[str, list[str]] = {name: [] for name in FIELDS}
     for name, value in pairs:
         if name not in given:
-            raise RefusedError(422, "invalid", f"the form has a field too many; expected {', '.join(FIELDS)}")
+            raise RefusedError(422, "invalid", f"the form has an unknown field; expected {', '.join(FIELDS)}")
         # Browsers send lines with CR and LF, and count characters without CR.
         given[name].append(value.replace("\r\n", "\n"))
     one = {name: values[0] if values else "" for name, values in given.items()}

@@ -57,10 +57,11 @@ function change(button) {
   const field = document.createElement("input");
   const words = [...result.querySelectorAll(".edit button")];
   const place = words.indexOf(button);
-  const old = button.textContent;
+  // What the button shows has control characters as escapes.
+  const old = button.dataset.word;
   let done = false;
   field.value = old;
-  field.setAttribute("aria-label", `Instead of ${old}`);
+  field.setAttribute("aria-label", `Instead of ${button.textContent}`);
   button.replaceWith(field);
   field.focus();
   field.select();
