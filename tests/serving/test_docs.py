@@ -64,6 +64,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"request |",
         f"| connections | {limits.connections:,} |",
         f"| time to the answer | {limits.seconds:g} s |",
+        f"| time for the client to read the answer | {limits.read_seconds:g} s |",
     ):
         assert row in PAGE, row
     assert f"arrive within {1000 * limits.join_seconds:g} ms" in PAGE

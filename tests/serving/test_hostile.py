@@ -171,6 +171,21 @@ class TestTime:
     def test_a_head_that_stops(self, live: Live, begun: bytes) -> None:
         assert status_of(live.send(begun)) == 408
 
+    def test_an_answer_that_nobody_reads(self) -> None:
+        limits = Limits(rate=0, read_seconds=0.5)
+        count = 1000
+        asked = (b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * count)[:-2] + b"connection: close\r\n\r\n"
+        for live in serving(app_of("occlusion", limits=limits), limits):
+            assert live.send(asked).count(b"HTTP/1.1 200") == count
+            with socket.socket() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.settimeout(5)
+                connection.connect(("127.0.0.1", live.port))
+                connection.sendall(asked)
+                time.sleep(2)
+                assert received(connection).count(b"HTTP/1.1 200") < count
+            assert status_of(live.get("/ready")) == 200
+
 
 class TestMany:
     def test_clients_that_go_away_leave_no_work(self, live: Live) -> None:

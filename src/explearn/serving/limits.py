@@ -31,7 +31,7 @@ class Limits:
         texts: of a request. text_chars: of a text, its second segment included.
         methods, labels: of a request.
         requests: in work or waiting at once. waiting: texts that may wait for the model, each counted once a method.
-        seconds: that a request may wait for its answer.
+        seconds: that a request may wait for its answer. read_seconds: that its client may take to read it.
         rate: texts that a client may have explained a second, each counted once a method; 0: any number.
         burst: of them that may come at once.
         join_seconds: that a text waits for others of the same method, which then go through the model with it.
@@ -50,6 +50,7 @@ class Limits:
     requests: int = 128
     waiting: int = 512
     seconds: float = 30.0
+    read_seconds: float = 30.0
     rate: float = 100.0
     burst: int = 200
     join_seconds: float = 0.003

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn reads it, with bounds on connections and on the time that a request's head may take."""
+"""HTTP/1.1 as uvicorn reads it, with bounds on connections and on the time that a head and the reading may take."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from explearn.serving.limits import Limits
 
 
 def bounded_protocol(limits: Limits) -> type[H11Protocol]:
-    """uvicorn's protocol within `connections` and `head_seconds` of some limits; its own errors are JSON."""
+    """uvicorn's protocol within `connections`, `head_seconds` and `read_seconds` of `limits`; its errors are JSON."""
 
     class Bounded(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
+        _read_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
+            # Writing pauses as soon as the client is behind: closing a transport waits for what it still holds.
+            transport.set_write_buffer_limits(high=0)
             super().connection_made(transport)
             if len(self.connections) > limits.connections:
                 self._refuse(429, f"{limits.connections} connections are open already; try again in a moment")
@@ -38,7 +41,22 @@ def bounded_protocol(limits: Limits) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            self._stop_read_timer()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stop_read_timer()
+            self._read_timer = self.loop.call_later(limits.read_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._stop_read_timer()
+            super().resume_writing()
+
+        def _stop_read_timer(self) -> None:
+            if self._read_timer is not None:
+                self._read_timer.cancel()
+                self._read_timer = None
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(400, "not a request of HTTP/1.1, or one with headers that are too long")
