@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 import explearn
 import tiny
-from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.serving.app import make_app
 from explearn.serving.engine import Engine
 from explearn.serving.guard import Allowance, client_of
@@ -142,6 +142,25 @@ class TestTogether:
         with TestClient(app_of("occlusion", limits=Limits(rate=0, seconds=0, join_seconds=0.2))) as client:
             answer = client.post("/explain", json={"texts": TEXTS})
         assert answer.status_code == 429 and answer.headers["retry-after"] == "5"
+
+    def test_where_one_method_fails_the_work_of_the_others_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        app, begun, dropped = app_of(), [], []
+
+        async def explain(method: str, *_: Any) -> None:
+            begun.append(method)
+            if method == METHODS[1]:
+                raise DataError("one sentence")
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                dropped.append(method)
+                raise
+
+        monkeypatch.setattr(app.state.service.engine, "explain", explain)
+        with TestClient(app) as client:
+            answer = client.post("/explain", json={"texts": TEXTS, "methods": list(METHODS)})
+            assert answer.status_code == 422 and answer.json() == {"error": "one sentence"}
+            assert begun == list(METHODS) and dropped == [METHODS[0]]
 
 
 class TestLimits:

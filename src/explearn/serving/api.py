@@ -75,7 +75,7 @@ def add_api(app: FastAPI) -> None:
 
     @app.get("/ready", response_model=State, responses={503: {"model": State}})
     async def ready(request: Request) -> Response:
-        """Whether requests would be worked on: 200, or 503 while the service starts or shuts down."""
+        """Whether requests would be worked on: 200, otherwise 503."""
         there = service_of(request).engine.ready
         return _json({"status": "ready" if there else "not ready"}, 200 if there else 503)
 

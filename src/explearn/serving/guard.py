@@ -147,7 +147,7 @@ class Guard:
         if scope["path"] not in ALWAYS:
             wait = self._allowance.take(client_of(scope), 1, asyncio.get_running_loop().time())
             if wait > 0:
-                raise busy(f"more requests than {self._limits.rate:g} texts a second; try again later", "rate", wait)
+                raise busy(f"more than {self._limits.rate:g} texts or requests a second; try again later", "rate", wait)
             if self.in_work > self._limits.requests:
                 raise busy(f"{self._limits.requests} requests are in work already; try again in a moment")
         if sum(len(name) + len(value) for name, value in headers.raw) > self._limits.head_bytes:

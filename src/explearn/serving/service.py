@@ -56,7 +56,14 @@ class Service:
         work: list[Coroutine[Any, Any, Any]] = [engine.explain(method, texts, labels) for method in methods]
         if asked:
             work.append(engine.probabilities(texts))
-        found = await unless_gone(request, asyncio.gather(*work), self.limits.seconds)
+        tasks = [asyncio.ensure_future(one) for one in work]
+        try:
+            found = await unless_gone(request, asyncio.gather(*tasks), self.limits.seconds)
+        finally:
+            # Where one fails, the others would go on.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         names = engine.classifier.labels
         given = [dict(zip(names, row, strict=True)) for row in found[len(methods)]] if asked else None
         return found[: len(methods)], given
@@ -96,7 +103,7 @@ def problem_sentence(problem: Any) -> str:
     said = str(problem["msg"])
     if problem["type"] == "extra_forbidden":
         return f"{where}: no such field; expected {', '.join(ExplainRequest.model_fields)}"
-    return f"{where}: expected otherwise ({said[:1].lower()}{said[1:200]})"
+    return f"{where}: not valid ({said[:1].lower()}{said[1:200]})"
 
 
 def summary_of(explainer: Explainer) -> str:
