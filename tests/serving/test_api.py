@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,11 +17,14 @@ from fastapi.testclient import TestClient
 
 import explearn
 import tiny
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.models.classifier import Classifier
 from explearn.serving.app import make_app
 from explearn.serving.engine import Engine
 from explearn.serving.guard import Allowance, client_of
 from explearn.serving.limits import Limits
+from explearn.serving.loading import load
 from explearn.serving.metrics import Metrics
 from explearn.serving.schemas import ExplainResponse, Served
 from serving.conftest import METHODS, app_of
@@ -92,9 +96,6 @@ class TestExplain:
 
     @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
     def test_other_kinds_of_outputs(self, problem: str) -> None:
-        from explearn.core.compute import ComputeOptions
-        from explearn.models.classifier import Classifier
-
         model = tiny.model("bert", 3, problem_type=problem)
         classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
         method = explearn.get_explainer("attcat")
@@ -216,6 +217,18 @@ class TestAround:
         served = Served.model_validate_json(client.get("/methods").content)
         assert [method.name for method in served.methods] == list(METHODS)
         assert served.labels == tiny.classifier("bert", 3).labels and served.limits.texts == 8
+
+    def test_of_a_local_classifier_the_folder_s_name_alone_is_told(self, tiny_folder: Path) -> None:
+        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            assert client.get("/methods").json()["classifier"] == tiny_folder.name
+            assert str(tiny_folder.parent) not in client.get("/").text
+
+    @pytest.mark.parametrize("given", [{"sources": ["lime"], "methods": []}, {"sources": [], "methods": ["lime"]}])
+    def test_a_seed_is_that_of_methods_named_either_way(self, tiny_folder: Path, given: dict[str, list[str]]) -> None:
+        found = load(classifier=str(tiny_folder), compute=ComputeOptions(device="cpu"), seed=7, **given)
+        (method,) = found.explainers
+        assert getattr(method, "seed") == 7  # noqa: B009
 
     def test_openapi_describes_the_api_and_asks_nothing_of_other_servers(self, client: TestClient) -> None:
         described = client.get("/openapi.json").json()

@@ -60,7 +60,7 @@ def add_api(app: FastAPI) -> None:
             for name, e in engine.explainers.items()
         ]
         served = Served(
-            classifier=engine.classifier.name,
+            classifier=engine.name,
             problem=str(engine.classifier.problem),
             labels=engine.classifier.labels,
             methods=told,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
@@ -36,7 +38,7 @@ class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: that is explained.
+        classifier: that is explained. name: of it, without the place of a local folder.
         explainers: by name, in the order given.
 
     Args:
@@ -56,7 +58,10 @@ class Engine:
     ) -> None:
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(f"{classifier.name}: answers questions; expected a classifier")
-        self.classifier = classifier
+        self.classifier, self.name = classifier, classifier.name
+        if is_folder(self.name):
+            # Where it is on this machine is nobody's business.
+            self.name = Path(self.name).resolve().name
         self.explainers: dict[str, Explainer] = {}
         for explainer in explainers:
             if explainer.name in self.explainers:

@@ -166,7 +166,7 @@ def _page(
             asked=asked,
             shown=shown,
             error=error,
-            classifier=engine.classifier.name,
+            classifier=engine.name,
             labels=engine.classifier.labels,
             regression=not engine.has_probabilities,
             methods=methods,
