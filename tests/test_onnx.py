@@ -253,6 +253,27 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
             OnnxExplainer(tmp_path / "changed.onnx")
 
 
+def test_a_graph_that_fails_is_named(made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
+    beyond = np.full((1, 3), 10**6)
+    monkeypatch.setattr(reader, "_inputs", lambda *_: dict.fromkeys(reader.facts.inputs, beyond))
+    with pytest.raises(ModelError, match=r"model\.onnx: its graph failed \(.+\)"):
+        list(reader.explain(["a fox"]))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_graph_of_other_classes_is_not_written(
+    made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """Of a multi-label text there may be fewer or more of them."""
+    path, of, explainer = made("bert expnet")
+    expected = list(explainer.explain(of, ["a fox", "a dog"]))
+    other = [1 - of.label_index(one.target) for one in expected]
+    expected = [*expected, *expected][: 2 + more] if more else list(explainer.explain(of, ["a fox", "a dog"], other))
+    with pytest.raises(UnsupportedError, match="not exported to ONNX: its graph gives other words or classes"):
+        writing._compare(path, ["a fox", "a dog"], expected, "expnet of bert")
+
+
 def test_bad_texts_and_classes_are_named(made: Callable[[str], Made]) -> None:
     reader = OnnxExplainer(made("bert expnet")[0], threads=1)
     for texts, targets, error, said in (

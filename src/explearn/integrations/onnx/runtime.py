@@ -118,7 +118,8 @@ class OnnxExplainer:
                 regression each value).
 
         Raises DataError for a text without usable words, naming its number; ParamsError for targets that are not one
-        a text; UnknownNameError for a target that is no class; ModelError where the graph gives no finite numbers.
+        a text; UnknownNameError for a target that is no class; ModelError where the graph fails or gives no finite
+        numbers.
         """
         if isinstance(texts, str):
             raise ParamsError("texts: got one string; expected a list of texts")
@@ -165,7 +166,10 @@ class OnnxExplainer:
             start += len(chosen)
             began = time.perf_counter()
             inputs = self._inputs([read[i] for i in chosen], [targets[i] for i in chosen])
-            logits, scores = self._session.run(list(OUTPUTS), inputs)
+            try:
+                logits, scores = self._session.run(list(OUTPUTS), inputs)
+            except Exception as error:  # onnxruntime's errors have no common base
+                raise ModelError(f"{self.path}: its graph failed ({first_line(error)[:200]})") from error
             seconds = (time.perf_counter() - began) / len(chosen)
             check_logits(logits, str(self.path))
             for row, index in enumerate(chosen):
