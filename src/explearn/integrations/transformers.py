@@ -103,8 +103,8 @@ class RationalePipeline(transformers.Pipeline):
         name = str(getattr(model.config, "name_or_path", "") or "the model")
         if (Path(name) / COMPLETION_FILE).exists():
             raise UnsupportedError(
-                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not give it; use "
-                "explearn.get_explainer or `explearn explain`"
+                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not give it; "
+                "use explearn.get_explainer or `explearn explain`"
             )
         self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:

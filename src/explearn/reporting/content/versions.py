@@ -21,7 +21,7 @@ def versions() -> list[tuple[str, str]]:
         required = metadata.requires("explearn") or []
     except metadata.PackageNotFoundError:
         return [*rows, ("explearn", "not installed")]
-    names = {}
+    names: dict[str, None] = {}
     for requirement in required:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
         if extra is None or extra[1] in RUN:
