@@ -57,7 +57,7 @@ from explearn.models.encoder import EMBEDDED, embedded_encoder
 from explearn.models.finetune import evaluate_classifier, finetune
 from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
-from universal import DRAWS, Judged, area, redrawn, top_f1
+from universal import DRAWS, Judged, auroc, f1, right_order, top_f1
 
 ENCODERS = ("minilm", "seed", "layers", "roberta", "gpt2")
 LAYERS, WIDTH, HEADS, PIECES, POSITIONS = 3, 64, 4, 3000, 256
@@ -248,7 +248,8 @@ def judge(scores: Sequence[NDArray[np.float64]], texts: Sequence[MarkedText], k:
     filled = [np.where(t.signals.read, s, s[t.signals.read].min()) for s, t in zip(scores, texts, strict=True)]
     marks = [np.asarray(text.mask, dtype=bool) for text in texts]
     top = rationale_counts([select_top_k(s, k) for s in filled], marks)
-    return Judged(top, top, filled, marks)
+    marked, other = (np.array([mask.sum() for mask in found]) for found in (marks, [~mask for mask in marks]))
+    return Judged(top, top, right_order(filled, marks), marked, other)
 
 
 # ---- figures -----------------------------------------------------------------------------------------------------
@@ -271,9 +272,9 @@ def difference(results: Results, first: str, second: str) -> tuple[float, float,
     generator = np.random.default_rng(0)
     drawn = []
     for found in results.values():
-        count = len(found[first].marks)
-        draws = generator.integers(count, size=(DRAWS, count))
-        drawn.append(redrawn(found[first], draws) - redrawn(found[second], draws))
+        count = len(found[first].top)
+        weights = generator.multinomial(count, np.full(count, 1 / count), DRAWS)
+        drawn.append(f1(weights @ found[first].top) - f1(weights @ found[second].top))
     low, high = np.percentile(np.mean(drawn, 0), (2.5, 97.5)).tolist()
     return mean(results, first, top_f1) - mean(results, second, top_f1), low, high
 
@@ -282,11 +283,11 @@ def show(name: str, results: Results, classifiers: Mapping[str, Any], signals: S
     print(f"\n{name}: {len(signals)} signals ({', '.join(signals)})")
     for task, found in classifiers.items():
         print(f"  {task}: accuracy {found['accuracy']:.3f}, most frequent class {found['majority_rate']:.3f}")
-    best = {figure: best_signal(results, figure) for figure in (top_f1, area)}
+    best = {figure: best_signal(results, figure) for figure in (top_f1, auroc)}
     for method in dict.fromkeys([*CONSENSUS, *best.values()]):
-        cells = [(len(found[method].marks), top_f1(found[method]), area(found[method])) for found in results.values()]
+        cells = [(len(found[method].top), top_f1(found[method]), auroc(found[method])) for found in results.values()]
         by_task = "  ".join(f"{task} ({n}) {f:.3f}/{a:.3f}" for task, (n, f, a) in zip(results, cells, strict=True))
-        print(f"  {method:24} {mean(results, method, top_f1):.3f}/{mean(results, method, area):.3f}  {by_task}")
+        print(f"  {method:24} {mean(results, method, top_f1):.3f}/{mean(results, method, auroc):.3f}  {by_task}")
     pairs = [("minilm", "same"), *((first, best[top_f1]) for first in ("same", "minilm"))]
     for first, second in pairs:
         by, low, high = difference(results, first, second)
@@ -296,7 +297,7 @@ def show(name: str, results: Results, classifiers: Mapping[str, Any], signals: S
 def as_figures(results: Mapping[str, Results]) -> dict[str, Any]:
     return {
         name: {
-            task: {m: {"texts": len(j.marks), "f1_topk": top_f1(j), "auroc": area(j)} for m, j in found.items()}
+            task: {m: {"texts": len(j.top), "f1_topk": top_f1(j), "auroc": auroc(j)} for m, j in found.items()}
             for task, found in of_encoder.items()
         }
         for name, of_encoder in results.items()

@@ -24,7 +24,7 @@ from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.models.classifier import Classifier
 
-LIMIT = 3.0
+LIMIT = 4.5
 
 FORWARD = ["raw_attention", "attention_mean", "rollout"]
 

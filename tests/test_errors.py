@@ -123,7 +123,7 @@ class TestGate:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("a fault")
 
-        monkeypatch.setattr(cli, "check", broken)
+        monkeypatch.setattr("explearn.reporting.gate.check", broken)
         code, said = self.run(folder, "--old", "old", "--new", "new")
         assert code == 2 and "ZeroDivisionError: a fault" in said
 

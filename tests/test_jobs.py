@@ -236,11 +236,11 @@ class TestGoingOn:
     @pytest.mark.parametrize(
         ("option", "value", "said"),
         [
-            ("--shard-texts", "30", "another shard texts (then 25, now 30)"),
-            ("--method", "rollout", "another methods"),
-            ("--target", "fair", 'another targets (then [], now ["fair"])'),
-            ("--seed", "7", "another seed (then null, now 7)"),
-            ("--max-tokens", "300", "another max tokens (then 150, now 300)"),
+            ("--shard-texts", "30", "shard texts differ (then 25, now 30)"),
+            ("--method", "rollout", "methods differ"),
+            ("--target", "fair", 'targets differ (then [], now ["fair"])'),
+            ("--seed", "7", "seed differs (then null, now 7)"),
+            ("--max-tokens", "300", "max tokens differ (then 150, now 300)"),
             ("--option", "rule=last", "rule"),
         ],
     )
@@ -253,9 +253,9 @@ class TestGoingOn:
     def test_another_input_and_another_classifier_are_refused(self, job: Any, tmp_path: Path) -> None:
         folder, path, output = job
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
-        command_complaint(*arguments(other, path, output, "--shard-texts", "25"), words=("another classifier",))
+        command_complaint(*arguments(other, path, output, "--shard-texts", "25"), words=("classifier differs",))
         path.write_text("quick fox", encoding="utf-8")
-        command_complaint(*arguments(folder, path, output, "--shard-texts", "25"), words=("another input",))
+        command_complaint(*arguments(folder, path, output, "--shard-texts", "25"), words=("input differs",))
 
 
 class TestBadInput:

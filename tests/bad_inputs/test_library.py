@@ -84,7 +84,9 @@ def test_names_of_methods(name: Any) -> None:
     complaint(lambda: explearn.get_info(name), "explainer")
 
 
-@pytest.mark.parametrize("classifier", [None, 3, "a/folder", lambda texts: texts], ids=["nothing", "number", "name", "function"])
+@pytest.mark.parametrize(
+    "classifier", [None, 3, "a/folder", lambda texts: texts], ids=["nothing", "number", "name", "function"]
+)
 def test_what_is_no_classifier(classifier: Any) -> None:
     for method in ("random", "attcat", "lime"):
         complaint(lambda method=method: list(get_explainer(method).explain(classifier, ["a film"])), "classifier")

@@ -205,7 +205,7 @@ class TestTheCommand:
         words.save_pretrained(tmp_path / "gpt")
         code, said = run("--classifier", tmp_path / "gpt", "--texts", table())
         assert code == 2
-        assert "expected a fine-tuned sequence classifier" in said
+        assert "is a generative model without a classification head" in said
 
 
 def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ class TestRegister:
     @pytest.mark.parametrize(
         ("cls", "words"),
         [
-            (int, "got <class 'int'>; expected a class that inherits from explearn.Explainer"),
+            (int, "got int; expected a class that inherits from explearn.Explainer"),
             (make()(), "expected a class that inherits"),
             (module.BatchExplainer, "class BatchExplainer is abstract; expected it to define score_batch"),
             (type("Heir", (make(),), {"__doc__": "One."}), "Heir: its `about` is missing"),
@@ -308,7 +308,7 @@ class TestPlugIns:
             ),
             ("shouting:Shout", "1 / 0", r"cannot be loaded \(ZeroDivisionError: division by zero\)"),
             ("shouting:Whisper", PLUG_IN, r"cannot be loaded \(AttributeError: "),
-            ("shouting:Shout", "Shout = 3", "is of no use: got 3; expected a class that inherits"),
+            ("shouting:Shout", "Shout = 3", "is of no use: got int; expected a class that inherits"),
             ("shouting:Shout", PLUG_IN.replace('"shout"', '"cry"'), "calls itself 'cry'; expected the same name"),
         ],
         ids=["import", "error", "class", "kind", "name"],

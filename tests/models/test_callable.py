@@ -194,7 +194,10 @@ class TestBadInput:
                 r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1",
             ),
             (lambda texts: 1 / 0, r"failed on 1 texts \(ZeroDivisionError: division by zero\)"),
-            (lambda texts: [["x", "y"]] * len(texts), r"failed on 1 texts \(ValueError: could not convert"),
+            (
+                lambda texts: [["x", "y"]] * len(texts),
+                r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)",
+            ),
         ],
     )
     def test_of_the_function_s_answers_one_sentence(self, answer: Callable[..., Any], words: str) -> None:

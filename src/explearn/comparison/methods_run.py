@@ -121,6 +121,7 @@ class MethodsRun:
     Attributes:
         examples: the texts that are compared on.
         predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+        refused: method -> why it could not explain one of the texts, as some do with long ones.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class MethodsRun:
         self.predictions = HeadPredictions(classifier)
         self.left = {name: plan.expected(name) for name in plan.choice.methods}
         self.begun, self.expected = time.perf_counter(), 0.0
+        self.refused: dict[str, str] = {}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
@@ -155,8 +157,13 @@ class MethodsRun:
                 self.expected += self.plan.expected(name) or 0.0
                 with self.clock.part("time"):
                     forward = forward or ForwardClock(self.classifier, self.examples, CLOCKED_SHARE)
-                with self.clock.part("explain and time"):
-                    cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                try:
+                    with self.clock.part("explain and time"):
+                        cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                except UnsupportedError as error:
+                    self.refused[name] = str(error)
+                    self.tell(f"{name}: left out: {error}")
+                    continue
                 self.clock.add("explain", cost.seconds)
                 add_cost(self.workspace, self.task, self.params.group_of(name), name, cost)
                 found = read_done(path, self.classifier, self.examples, options) or []

@@ -107,6 +107,8 @@ def compare(
         model = classifier
         if not isinstance(model, Classifier):
             model = Classifier.from_pretrained(model, compute, completion=completion)
+        elif completion is not None:
+            raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
     with _folder(work) as folder:
         workspace = Workspace(folder)
@@ -121,6 +123,16 @@ def compare(
         tell(_opening(own, plan, model))
         run = MethodsRun(workspace, params, own, model, plan, clock, tell)
         run.explain(taken)
+        if run.refused:
+            plan = plan.without(run.refused)
+            everything = {name: given for name, given in everything.items() if name not in run.refused}
+            if not everything:
+                raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
+            remarks = _remarks(own, plan, limit, given)
+            run.params = params = make_params(
+                own, model.name or "classifier", everything, plan.choice.texts, remarks, seed
+            )
+            write_inputs(workspace, own, model, params)
         run.take(given)
         with clock.part("judge"):
             judge_task(workspace, params, own.name, compute, seed, model, run.predictions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,11 @@ class Plan:
     choice: Choice
     seconds: Mapping[str, float]
     forward: float
+
+    def without(self, refused: Mapping[str, str]) -> Plan:
+        """The plan less some methods, each with the reason why it is left out."""
+        methods = [name for name in self.choice.methods if name not in refused]
+        return replace(self, choice=replace(self.choice, methods=methods, left_out={**self.choice.left_out, **refused}))
 
     def expected(self, name: str) -> float | None:
         """Seconds that a method takes on all texts, to explain and to be judged; None where it was not timed."""

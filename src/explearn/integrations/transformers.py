@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -26,6 +27,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.models.classifier import Classifier
+from explearn.models.completion import COMPLETION_FILE
 from explearn.models.problems import Problem
 
 TASK = "text-classification-with-rationale"
@@ -99,6 +101,11 @@ class RationalePipeline(transformers.Pipeline):
             self.explainer, bundle = find_explainer(explainer, **options)
         where = self.device if self.device.type == "cuda" else self.device.type
         name = str(getattr(model.config, "name_or_path", "") or "the model")
+        if (Path(name) / COMPLETION_FILE).exists():
+            raise UnsupportedError(
+                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not give it; "
+                "use explearn.get_explainer or `explearn explain`"
+            )
         self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)

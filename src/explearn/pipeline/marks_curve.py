@@ -75,7 +75,9 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
     k = rationale_k(read_json(workspace.agreement(name))["mean_length"])
     available = len(marked_lessons(task))
-    sources = read_sources(task, "universal", seed)
+    # A protocol may aim elsewhere than another; what their consensus learns from is read once for each aim.
+    aims = {protocol: float(params.options_of(section)["aim"]) for protocol, section in SECTIONS.items()}
+    sources = {aim: read_sources(task, "universal", seed, aim) for aim in sorted(set(aims.values()))}
     counts = [count for count in params.curve.marks if count < available]
     points = []
     with tqdm(total=(len(counts) + 1) * params.curve.draws, desc=f"{name}: marks", unit="training") as bar:
@@ -83,7 +85,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
             protocol = "in_domain" if count == available else "few_shot" if count else "universal"
             draws = []
             for draw in range(params.curve.draws):
-                explainer = trained(task, params, protocol, count, seed + draw, sources)
+                explainer = trained(task, params, protocol, count, seed + draw, sources[aims[protocol]])
                 draws.append([explainer.score_features(row, source, len(task.gold[row.example_id])) for row in tested])
                 bar.update()
             found = judge_draws(

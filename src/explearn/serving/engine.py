@@ -95,7 +95,13 @@ class Engine:
         Raises ExplearnError where a method cannot.
         """
         for name in self.explainers:
-            self._batcher.run_alone(_Task(name, False), [(WARM_UP, None)])
+            self._batcher.run_alone(_Task(name, False), [(WARM_UP, WARM_UP if self._takes_pairs else None)])
+
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether the classifier's prompt has a place for a second segment, which then every text must have."""
+        completion = getattr(self.classifier, "completion", None)
+        return completion is not None and completion.params.takes_pairs
 
     async def start(self) -> None:
         """Begin to work, in the running event loop."""

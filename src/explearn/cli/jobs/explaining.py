@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain, islice, repeat, tee
 from typing import TYPE_CHECKING, Any
 
-from explearn.cli.choosing import make
+from explearn.cli.choosing import check_bundles, make
 from explearn.cli.jobs.job import Job
 from explearn.cli.jobs.manifest import Part, part_name
 from explearn.cli.jobs.parts import Explained, write_part
@@ -53,6 +53,7 @@ class Worker:
             compute = replace(compute, max_tokens=max_tokens)
         self._classifier = Classifier.from_pretrained(job.classifier, compute)
         # Before anything is written.
+        check_bundles(job.choices, self._classifier)
         check_request(self._classifier, job.targets, job.windows)
         self._block = CHUNK_TEXTS
         self._reader = TextReader(job.input, kept=CHUNK_TEXTS)

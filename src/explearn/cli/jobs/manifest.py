@@ -76,9 +76,10 @@ class Manifest:
         for name, value in settings.items():
             then = self.settings.get(name)
             if then != value:
+                what, before, now = _difference(name.replace("_", " "), then, value)
                 raise ParamsError(
-                    f"{folder}: holds a job with another {name.replace('_', ' ')} (then {_shown(then)}, now "
-                    f"{_shown(value)}); give the same to go on with it, or another folder"
+                    f"{folder}: holds a job whose {what} differ{'' if what.endswith('s') else 's'} (then "
+                    f"{_shown(before)}, now {_shown(now)}); give the same to go on with it, or another folder"
                 )
 
 
@@ -148,6 +149,14 @@ def folder_digest(folder: Path) -> str:
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
     return digest.hexdigest()
+
+
+def _difference(name: str, then: object, now: object) -> tuple[str, object, object]:
+    """Where two values differ first, named by its keys, and what stands there."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        key = next(key for key in {**now, **then} if then.get(key) != now.get(key))
+        return _difference(f"{name}, {key}", then.get(key), now.get(key))
+    return name, then, now
 
 
 def _shown(value: object) -> str:

@@ -57,8 +57,9 @@ class RayEngine:
         import ray
 
         if not ray.is_initialized():
-            address = os.environ.get("RAY_ADDRESS")
-            dashboard = None if address else False
+            # Without an address Ray would join a cluster that somebody else began on this machine.
+            address = os.environ.get("RAY_ADDRESS") or "local"
+            dashboard = False if address == "local" else None
             try:
                 ray.init(address=address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -185,8 +186,13 @@ def _share(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: int
     if count > most:
         device = "GPU" if gpus else "CPU"
         raise ParamsError(f"--workers: got {count}; the cluster has {most:,} {device}{'s' * (most != 1)}")
-    # What fits on the smallest node, so that none waits for CPUs that never come.
-    fair = max(1, min(int(min(node["CPU"] for node in each)), cpus // count))
+    if gpus:
+        # So that each node has CPUs for all of its GPUs.
+        fair = min(int(node["CPU"] // node["GPU"]) for node in each if node.get("GPU"))
+    else:
+        # The most with which all workers have their place; a worker is on one node.
+        fair = max(c for c in range(1, cpus + 1) if c == 1 or sum(int(node["CPU"]) // c for node in each) >= count)
+    fair = max(1, fair)
     return _Share(count, int(gpus > 0), fair, fair if threads is None else threads)
 
 

@@ -59,6 +59,8 @@ class Input:
         """Raise DataError for a file that is missing or of another kind, ParamsError for columns that do not suit."""
         if self.pair is not None and self.second is not None:
             raise ParamsError("--pair-column: got --pair as well; expected one of them")
+        if self.second is not None and not self.second.split():
+            raise ParamsError("--pair: got no word; expected a second segment, or none at all")
         if self.path.suffix not in (*READERS, LINES):
             raise DataError(
                 f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join((*READERS, LINES))}"

@@ -68,7 +68,13 @@ def _is_done(manifest: Manifest) -> bool:
 def _settings(job: Job) -> dict[str, Any]:
     """What the results depend on and can be known without loading the classifier."""
     methods = [
-        {"name": c.info.name, "explainer": None if c.folder is None else folder_digest(c.folder)} for c in job.choices
+        {
+            "name": c.info.name,
+            "explainer": None if c.folder is None else folder_digest(c.folder),
+            # Those of a bundle.
+            "options": json.loads(json.dumps(dict(c.options), default=str)),
+        }
+        for c in job.choices
     ]
     return {
         "input": job.input.fingerprint(),

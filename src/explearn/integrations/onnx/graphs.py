@@ -110,7 +110,7 @@ class ExpNetGraph(_Attending):
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
         real = torch.arange(place.shape[1], device=place.device) < words[:, None]
         read = (log_attention(pooled) - self.student.offset) / self.student.scale * real[..., None]
-        found = self.student.network(self._with_context(read)).squeeze(-1)
+        found = self.student.network(self._with_context(read)).mean(-1)
         scores = (self.slope * found + self.offset).sigmoid()
         return logits, functional.pad(scores, (0, 1)).gather(1, place)
 

@@ -107,6 +107,8 @@ def _both(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         classifier = Classifier.from_pretrained(classifier, device="cpu", precision="fp32")
     if isinstance(classifier, QuestionAnswerer):
         raise UnsupportedError(f"{classifier.name}: answers questions; expected a classifier, for ONNX")
+    if classifier.completion is not None:
+        raise UnsupportedError(f"{classifier.name}: classifies by a prompt, which is not exported to ONNX")
     kinds = {classifier.dtype, *(one.dtype for one in classifier.model.parameters())}
     if classifier.device.type != "cpu" or kinds != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")

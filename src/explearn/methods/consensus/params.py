@@ -26,8 +26,8 @@ Signal = Literal[
 
 class ConsensusParams(Section):
     signals: list[Signal] = [name for name in get_args(Signal) if name != "cam"]
-    """Methods whose word scores are combined; fewer take less time. None: the words alone, whatever the model. `cam` is
-    left out: it alone needs the last layer's result for every word, and adds nothing to the others."""
+    """Methods whose word scores are combined; fewer take less time. An empty list: the words alone, whatever the model.
+    `cam` is left out: it alone needs the last layer's result for every word, and adds nothing to the others."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
@@ -49,4 +49,6 @@ class ConsensusParams(Section):
     def _looks_at_something(self) -> Self:
         if not self.signals and not self.word_features:
             raise ValueError("signals: got none, and word_features false; expected a signal, or word_features true")
+        if twice := [name for name in self.signals if self.signals.count(name) > 1]:
+            raise ValueError(f"signals: got {twice[0]!r} twice; expected each once")
         return self

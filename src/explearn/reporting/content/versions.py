@@ -6,9 +6,12 @@ import platform
 import re
 from importlib import metadata
 
+RUN = ("pipeline", "report", "annotate", "demo")
+"""Extras whose packages a run of the pipeline may use."""
+
 
 def versions() -> list[tuple[str, str]]:
-    """Python, Explearn and each of its direct dependencies with their versions, without importing them.
+    """Python, Explearn and each direct dependency of its core and of RUN with their versions, without importing them.
 
     Of Python, the version that the lock file fixes: the last number is that of the machine (`python_version`).
     """
@@ -18,13 +21,16 @@ def versions() -> list[tuple[str, str]]:
         required = metadata.requires("explearn") or []
     except metadata.PackageNotFoundError:
         return [*rows, ("explearn", "not installed")]
+    names: dict[str, None] = {}
     for requirement in required:
-        name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
-        if "extra ==" not in requirement:
-            try:
-                rows.append((name, metadata.version(name)))
-            except metadata.PackageNotFoundError:
-                rows.append((name, "not installed"))
+        extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
+        if extra is None or extra[1] in RUN:
+            names[re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]] = None
+    for name in names:
+        try:
+            rows.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append((name, "not installed"))
     return rows
 
 
