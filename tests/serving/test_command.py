@@ -84,6 +84,19 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
     assert "secret" not in said and "Traceback" not in said
 
 
+def test_the_classifier_of_a_bundle_has_the_name_that_it_had(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_cli import run
+
+    folder = tmp_path / "bundle"
+    explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
+    monkeypatch.setattr("explearn.serving.server.serve", lambda *_: None)
+    result = run("serve", folder, "--port", "0", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{tiny_folder.name} with occlusion: http://")
+
+
 class TestMistakes:
     def test_a_port_in_use(self, bundle: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:

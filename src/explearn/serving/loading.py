@@ -50,13 +50,20 @@ def load(
         (_named(source, seed), None) if is_method(source) else find_explainer(source) for source in sources
     ]
     found += [(_named(name, seed), None) for name in methods]
-    folders = [bundle.classifier_folder for _, bundle in found if bundle is not None and bundle.classifier_folder]
-    if classifier is None and not folders:
+    holding = [bundle for _, bundle in found if bundle is not None and bundle.classifier_folder is not None]
+    if classifier is None and not holding:
         raise ParamsError(
             "--classifier: got none, and no bundle that holds one; expected the folder of a saved classifier, or a hub "
             "name"
         )
-    loaded = Classifier.from_pretrained(classifier or folders[0], compute)
+    if classifier is not None:
+        loaded = Classifier.from_pretrained(classifier, compute)
+    else:
+        folder, facts = holding[0].classifier_folder, holding[0].manifest.classifier
+        assert folder is not None and facts is not None
+        loaded = Classifier.from_pretrained(folder, compute)
+        # Every bundle's folder of it is called `classifier`.
+        loaded.name = facts.name or loaded.name
     for _, bundle in found:
         if bundle is not None:
             bundle.check_classifier(loaded)
