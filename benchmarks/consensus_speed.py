@@ -25,6 +25,7 @@ from explearn.methods.consensus.params import ConsensusParams
 from explearn.models.classifier import Classifier
 
 LIMIT = 4.5
+"""Above what is measured today (docs/consensus.md). The aim, 3, is not reached."""
 
 FORWARD = ["raw_attention", "attention_mean", "rollout"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS, Example
 from explearn.core.storage import write_examples
 from explearn.introspection.features import read_feature_metadata
+from explearn.pipeline.base import features_read
 from explearn.pipeline.base.features_read import readers_of_features
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
@@ -103,3 +105,10 @@ def test_what_reads_features_is_known_by_what_methods_need() -> None:
     assert readers(explainers=["ivra", "paml"]) == []
     assert readers(explainers=["paml"], curve={"tasks": ["films"]}) == ["curve"]
     assert readers(explainers=["paml"], variants={"mine": {"of": "expnet_paper"}}) == ["mine"]
+
+
+def test_a_package_s_method_that_reads_features_without_marks_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = features_read.get_info("l2e")
+    monkeypatch.setattr(features_read, "get_info", lambda _: replace(real, needs=frozenset({"attentions", "teacher"})))
+    base = {"profile": "mine", "tasks": ["films"], "sources": {"films": SOURCE}, "teachers": {"attcat": {}}}
+    assert readers_of_features(Params.of({**base, "explainer": "l2e", "explainers": ["l2e"]})) == ["l2e"]

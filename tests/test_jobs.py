@@ -328,6 +328,28 @@ class TestBadInput:
         given = ["explain", "quick fox", "--classifier", str(tiny_folder), "--text-column", "body"]
         command_complaint(*given, words=("--text-column", "without --input"))
 
+    def test_a_bundle_of_another_classifier_or_with_other_options_is_refused(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "a.txt"
+        path.write_text("quick fox\n", encoding="utf-8")
+        other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
+        explearn.export(tmp_path / "foreign", method="integrated_gradients", classifier=other)
+        foreign = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "foreign"))
+        command_complaint(*foreign, words=("foreign: made for the classifier",))
+        assert not (tmp_path / "out").exists()
+        for name, steps in (("few", 2), ("many", 9)):
+            explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
+        explain(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "few"))
+        many = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "many"))
+        command_complaint(*many, words=("methods differ",))
+
+    def test_an_empty_second_segment_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out", "--pair", " "), words=("--pair: got no word",)
+        )
+
     def test_a_folder_with_other_things_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
         (tmp_path / "out").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from comparison.conftest import LABELS, TEXTS
 from explearn.cli.app import app
 from explearn.comparison import methods_run
 from explearn.comparison.texts import TextColumns
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.storage import read_json
+from explearn.methods.baselines.perturbation.occlusion import Occlusion
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
 
@@ -206,6 +208,38 @@ class TestTheCommand:
         code, said = run("--classifier", tmp_path / "gpt", "--texts", table())
         assert code == 2
         assert "is a generative model without a classification head" in said
+
+
+class Hasty(Occlusion):
+    """Occlusion of short texts."""
+
+    about = replace(Occlusion.about, name="hasty")
+
+    def score_texts(self, classifier: Classifier, encodings: Any, targets: Any) -> Any:
+        if any(len(encoding.words) > 8 for encoding in encodings):
+            raise UnsupportedError("hasty: a text has more than 8 words")
+        return super().score_texts(classifier, encodings, targets)
+
+
+def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_path: Path) -> None:
+    explearn.register(Hasty)
+    lines: list[str] = []
+    out = tmp_path / "report.html"
+    # It is tried on the first texts; the long one comes after these.
+    texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
+    found = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
+    assert set(found.methods) == {"random"}
+    assert "hasty: left out: hasty: a text has more than 8 words" in lines
+    assert "a text has more than 8 words" in page_of(out)
+    with pytest.raises(UnsupportedError, match="no method can explain it"):
+        explearn.compare(model, texts, methods="hasty", out=tmp_path / "none.html")
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_a_prompt_beside_a_loaded_classifier_is_refused(model: Path, tmp_path: Path) -> None:
+    loaded = Classifier.from_pretrained(model, device="cpu")
+    with pytest.raises(ParamsError, match="completion: got one beside a loaded classifier"):
+        explearn.compare(loaded, list(TEXTS), methods="random", completion=tmp_path / "c.json", out=tmp_path / "r.html")
 
 
 def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Example
 from explearn.core.sections import ClassifierParams
 from explearn.data.alignment import NO_WORD
+from explearn.integrations.onnx import export_onnx
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
@@ -257,6 +258,15 @@ def test_a_generative_model_without_label_words_is_refused(tmp_path: Path) -> No
         Classifier.from_pretrained(folder)
 
 
+def test_a_pipeline_of_transformers_which_knows_no_prompt_is_refused(prompted: Any, folders: Any) -> None:
+    explearn.register_pipeline()
+    prompted("gpt2").save_pretrained(folders("gpt2").parent / "saved")
+    with pytest.raises(UnsupportedError, match="classifies by a prompt"):
+        transformers.pipeline(
+            "text-classification-with-rationale", model=str(folders("gpt2").parent / "saved"), device="cpu"
+        )
+
+
 def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     words = transformers.AutoTokenizer.from_pretrained(folder)
@@ -358,3 +368,6 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
         found = list(method.explain(classifier, tiny.TEXTS))
         assert [len(a.scores) for a in found] == [len(text.split()) for text in tiny.TEXTS]
         assert all(np.isfinite(a.scores).all() for a in found)
+    with pytest.raises(UnsupportedError, match="classifies by a prompt, which is not exported"):
+        export_onnx(tmp_path / "l2e.onnx", explainer=trained[1], classifier=of)
+    assert not (tmp_path / "l2e.onnx").exists()

@@ -41,7 +41,7 @@ from explearn.methods.base.asking import (
 )
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
-from explearn.methods.base.scores import BatchScores, TextScores
+from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
 
@@ -396,8 +396,3 @@ class RefiningExplainer(WithOptions):
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
-
-
-def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
-    """The given classes, or the predicted ones."""
-    return logits.argmax(-1) if targets is None else targets

@@ -44,3 +44,8 @@ class TextScores:
     seconds: float
     completeness_error: float | None = None
     unread: int = 0
+
+
+def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
+    """The classes to explain, int64, (batch,): those given, or the predicted ones of logits (batch, C)."""
+    return logits.argmax(-1) if targets is None else targets
