@@ -4,6 +4,7 @@
 #
 #   PYTHON=python3.12     the interpreter .venv is made with
 #   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
+#   JOBS=1                with `make repro`: tasks that run side by side (as many as there are cores)
 #   UPGRADE=1             with `make lock`: newest versions, not just those that pyproject.toml forces
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 #                         PyTorch without CUDA, on Linux some 2 GB less to fetch
@@ -54,8 +55,8 @@ $(STAMP): pyproject.toml $(LOCK)
 	@$(BIN)/python -m pip check
 	@touch $(STAMP)
 
-repro: install params.yaml ## run the pipeline; the result is reports/report.md
-	dvc repro $(ARGS)
+repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
+	$(if $(ARGS),dvc repro $(ARGS),python scripts/repro.py $(if $(JOBS),--jobs $(JOBS)))
 
 params.yaml:
 	python scripts/compose_params.py $(ARGS)
