@@ -75,7 +75,9 @@ app.command()(export)
 app.command()(serve)
 app.command()(verify)
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
+    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+)
 
 
 @app.command()
@@ -162,6 +164,8 @@ def explain(
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
     compile: _COMPILE = False,  # type: ignore[valid-type]
+    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
+    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
     seed: _SEED = None,  # type: ignore[valid-type]
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
@@ -180,7 +184,7 @@ def explain(
         classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-        compute = compute_options(device, precision, max_tokens, compile)
+        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         if large is not None and output is not None:
             size = shard_texts or SHARD_TEXTS
             settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)

@@ -37,7 +37,7 @@ def aggregate_states(
                     f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states; "
                     "stability by meaning and consistency need them"
                 )
-            layers = output.hidden_states[1:]
+            layers = [states.to(classifier.device) for states in output.hidden_states[1:]]
             real = batch.attention_mask[..., None].double()
             states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
             means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()

@@ -44,6 +44,7 @@ from explearn.methods.base.options import check_seed
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
+from explearn.models.spread import OFFLOADED
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -89,6 +90,8 @@ class Explainer(ABC):
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
     needs_model: ClassVar[bool] = True
     """Whether the method looks inside the model; without, it explains any function of texts."""
+    reads_weights: ClassVar[bool] = False
+    """Whether the method computes with the model's weights by themselves: none may then be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method is defined for."""
     any_classifier: bool = False
@@ -119,6 +122,8 @@ class Explainer(ABC):
                 f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
                 "asks for predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
             )
+        if self.reads_weights and classifier.spread is not None and classifier.spread.offloaded:
+            raise UnsupportedError(f"{name}: {OFFLOADED}")
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
 
@@ -184,9 +189,10 @@ class Explainer(ABC):
     def _explain_chunk(self, classifier: Classifier, asked: Sequence[Question]) -> list[Attribution]:
         encodings, targets = encodings_of(asked), targets_of(asked)
         scored: list[TextScores] = []
-        for start in range(0, len(encodings), CHUNK_TEXTS):
-            part = slice(start, start + CHUNK_TEXTS)
-            scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
+        with classifier.gathered():
+            for start in range(0, len(encodings), CHUNK_TEXTS):
+                part = slice(start, start + CHUNK_TEXTS)
+                scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
         found = iter(scored)
         return [
             self._attribution_of(classifier, question, list(islice(found, len(question.text.windows))))
