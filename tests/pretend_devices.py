@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -48,15 +49,15 @@ class Elsewhere(torch.Tensor):
 
 
 def _run(func: Any, args: Any, kwargs: Any) -> Any:
-    found = [value for value in tree_flatten((args, kwargs))[0] if isinstance(value, torch.Tensor)]
+    given = tree_flatten((args, kwargs))[0]
+    found = [value for value in given if isinstance(value, torch.Tensor)]
     # A number of the CPU goes with any device.
     places = {tensor.device for tensor in found if tensor.ndim or tensor.device != _CPU}
     name = func.name()
     if name not in _BETWEEN and len(places) > 1:
         raise RuntimeError(f"{name}: tensors on {', '.join(sorted(map(str, places)))}")
     own = found[0].device if name == "aten::copy_" else next(iter(places), _CPU)
-    asked = kwargs.get("device")
-    device = own if asked is None else torch.device(asked)
+    device = next((value for value in given if isinstance(value, torch.device)), own)
 
     def inside(value: Any) -> Any:
         if isinstance(value, Elsewhere):
@@ -94,5 +95,10 @@ class _Made(TorchFunctionMode):
 @contextmanager
 def pretend_devices() -> Iterator[None]:
     """While entered, `lazy:N` are devices."""
-    with _Devices(), _Made():
+    whole = torch.autocast
+
+    def autocast(kind: str, *args: Any, **kwargs: Any) -> Any:
+        return whole("cpu" if kind == "lazy" else kind, *args, **kwargs)
+
+    with _Devices(), _Made(), patch.object(torch, "autocast", autocast):
         yield

@@ -34,7 +34,7 @@ from pretend_devices import FIRST, SECOND, pretend_devices
 accelerate = pytest.importorskip("accelerate")
 
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
-FEW: dict[str, dict[str, int]] = {"lime": {"samples": 10}, "kernel_shap": {"samples": 10}}
+FEW: dict[str, dict[str, int]] = {"lime": {"samples": 10}, "kernel_shap": {"samples": 10}, "shap": {"max_evals": 20}}
 # Random copies of a text may lose every token, and a decoder without special tokens then reads nothing.
 KINDS_OF = {name: ["bert", "gpt2"] for name in list_explainers()} | {"solvex": ["bert"]}
 READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam", "attn_lrp", "deep_shap"} | {

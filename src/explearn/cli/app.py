@@ -37,6 +37,7 @@ from explearn.cli.explain_options import (
 from explearn.cli.export import export
 from explearn.cli.jobs.command import (
     SHARD_TEXTS,
+    Devices,
     EngineOption,
     IdColumn,
     InputOption,
@@ -160,6 +161,7 @@ def explain(
     shard_texts: ShardTexts = None,
     engine: EngineOption = None,
     workers: Workers = None,
+    devices: Devices = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
@@ -175,7 +177,7 @@ def explain(
 
         # Names and options are checked before torch is loaded for the classifier.
         own: dict[str, Any] = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
-        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
+        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers, "--devices": devices}
         other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, own, pair, other)
         if large is None:
@@ -188,7 +190,7 @@ def explain(
         if large is not None and output is not None:
             size = shard_texts or SHARD_TEXTS
             settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)
-            run_job(large, output, *settings, engine or "local", workers)
+            run_job(large, output, *settings, engine or "local", workers, devices)
             return
         explainers = make(choices, parse_options(option or []), seed)
         lines = texts or _lines()
