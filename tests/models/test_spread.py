@@ -24,7 +24,7 @@ from explearn.core.method_names import get_info, list_explainers
 from explearn.core.sections import FinetuneParams
 from explearn.introspection.features import batch_features
 from explearn.introspection.perturb import noisy_embeddings, randomised
-from explearn.introspection.representations import aggregate_states
+from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.registry import get_explainer
 from explearn.models.architectures import blocks_in_order
 from explearn.models.classifier import Classifier
@@ -150,6 +150,10 @@ class TestOverTwoDevices:
         for value, wanted in zip(given, expected, strict=True):
             np.testing.assert_allclose(value, wanted, atol=2e-6)
 
+    def test_what_takes_one_device_refuses_it(self, spread: dict[str, Classifier]) -> None:
+        complaint(lambda: spread["bert"].check_one_device("training ivra"), "training ivra takes a model on one device")
+        plain("bert").check_one_device("training ivra")
+
     def test_its_fingerprint_is_that_of_one(self, spread: dict[str, Classifier]) -> None:
         with pretend_devices():
             assert spread["bert"].fingerprint == plain("bert").fingerprint
@@ -186,6 +190,12 @@ class TestWithWeightsOnDisk:
         assert found.fingerprint == plain("bert").fingerprint
         found.spread.folder.cleanup()
         assert not folder.exists()
+
+    def test_embeddings_on_disk_cannot_be_read(self) -> None:
+        model: Any = copy.deepcopy(plain("bert").model)
+        of = Classifier(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
+            word_embeddings(of, of.encode(TEXTS))
 
     def test_copies_with_other_weights_are_refused(self, spread: dict[str, Classifier]) -> None:
         for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):

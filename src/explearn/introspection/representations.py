@@ -53,7 +53,10 @@ def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> li
 
     The rows of words without a sub-token are NaN.
     """
-    table: Any = classifier.model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    weight: Any = classifier.model.get_input_embeddings().weight
+    if weight.is_meta:
+        raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
+    table: Any = weight.detach().float().cpu().numpy()
     found = []
     for encoding in encodings:
         owner = np.asarray(encoding.word_ids)
