@@ -44,7 +44,6 @@ from explearn.methods.base.options import check_seed
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
-from explearn.models.spread import OFFLOADED
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -116,14 +115,12 @@ class Explainer(ABC):
     def check_problem(self, classifier: Classifier) -> None:
         """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
         name = self.name or self.about.name
-        check_classifier(classifier)
+        check_classifier(classifier, name if self.reads_weights else "")
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
                 f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
                 "asks for predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
             )
-        if self.reads_weights and classifier.spread is not None and classifier.spread.offloaded:
-            raise UnsupportedError(f"{name}: {OFFLOADED}")
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
 
@@ -190,8 +187,7 @@ class Explainer(ABC):
         encodings, targets = encodings_of(asked), targets_of(asked)
         scored: list[TextScores] = []
         with classifier.gathered():
-            for start in range(0, len(encodings), CHUNK_TEXTS):
-                part = slice(start, start + CHUNK_TEXTS)
+            for part in (slice(start, start + CHUNK_TEXTS) for start in range(0, len(encodings), CHUNK_TEXTS)):
                 scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
         found = iter(scored)
         return [
