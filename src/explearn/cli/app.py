@@ -37,6 +37,7 @@ from explearn.cli.explain_options import (
 from explearn.cli.export import export
 from explearn.cli.jobs.command import (
     SHARD_TEXTS,
+    Devices,
     EngineOption,
     IdColumn,
     InputOption,
@@ -75,7 +76,9 @@ app.command()(export)
 app.command()(serve)
 app.command()(verify)
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
+    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+)
 
 
 @app.command()
@@ -158,10 +161,13 @@ def explain(
     shard_texts: ShardTexts = None,
     engine: EngineOption = None,
     workers: Workers = None,
+    devices: Devices = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
     compile: _COMPILE = False,  # type: ignore[valid-type]
+    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
+    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
     seed: _SEED = None,  # type: ignore[valid-type]
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
@@ -171,7 +177,7 @@ def explain(
 
         # Names and options are checked before torch is loaded for the classifier.
         own: dict[str, Any] = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
-        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers}
+        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers, "--devices": devices}
         other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, own, pair, other)
         if large is None:
@@ -180,11 +186,11 @@ def explain(
         classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-        compute = compute_options(device, precision, max_tokens, compile)
+        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         if large is not None and output is not None:
             size = shard_texts or SHARD_TEXTS
             settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)
-            run_job(large, output, *settings, engine or "local", workers)
+            run_job(large, output, *settings, engine or "local", workers, devices)
             return
         explainers = make(choices, parse_options(option or []), seed)
         lines = texts or _lines()

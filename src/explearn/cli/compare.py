@@ -11,7 +11,9 @@ from explearn.core.errors import ParamsError
 from explearn.core.visible import visible
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
+    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+)
 
 
 def compare(
@@ -56,6 +58,8 @@ def compare(
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
     compile: _COMPILE = False,  # type: ignore[valid-type]
+    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
+    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
     seed: _SEED = None,  # type: ignore[valid-type]
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
@@ -68,7 +72,7 @@ def compare(
             names[value] = name
         if names and labels is None:
             raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
-        compute = compute_options(device, precision, max_tokens, compile)
+        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         # What loads torch takes seconds, which --help need not wait for.
         from explearn.comparison.run import compare as run
         from explearn.comparison.texts import TextColumns

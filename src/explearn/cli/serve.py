@@ -12,7 +12,9 @@ from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _SEED = (annotation for annotation, _ in COMPUTE_OPTIONS.values())
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
+    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+)
 
 
 def serve(
@@ -62,6 +64,8 @@ def serve(
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
     compile: _COMPILE = False,  # type: ignore[valid-type]
+    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
+    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
     seed: _SEED = None,  # type: ignore[valid-type]
 ) -> None:
     """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
@@ -71,7 +75,7 @@ def serve(
         named = [name.strip() for name in methods.split(",")] if methods is not None else []
         if not all(named):
             raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
-        compute = compute_options(device, precision, max_tokens, compile)
+        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         # The tokenizer's own threads would compete with torch's.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         from explearn.serving.limits import Limits

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from explearn.core.device_map import DeviceMap, Place, check_device_map, check_max_memory
 from explearn.core.errors import DeviceError, ParamsError
 from explearn.core.settings import MOST
 
@@ -43,12 +45,17 @@ class ComputeOptions:
             float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32.
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
+        device_map: spread the model over several devices, and offload what finds no room on them (`core.device_map`);
+            in the place of a device.
+        max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
     """
 
     device: str = "auto"
     precision: Precision = "fp32"
     max_tokens: int | Literal["auto"] = "auto"
     compile: bool = False
+    device_map: DeviceMap | None = None
+    max_memory: Mapping[Place, Place] | None = None
 
     def __post_init__(self) -> None:
         """Raises DeviceError for a device that is none, also where it will not be used."""
@@ -59,6 +66,24 @@ class ComputeOptions:
         tokens = self.max_tokens
         if tokens != "auto" and (type(tokens) is not int or not 1 <= tokens <= MOST):
             raise ParamsError(f"max-tokens: got {tokens!r}; expected a positive number of sub-tokens, or auto")
+        if self.device_map is None:
+            if self.max_memory is not None:
+                raise ParamsError("max-memory: got a size for a device, but no device-map; expected that as well")
+            return
+        check_device_map(self.device_map)
+        if self.max_memory is not None:
+            check_max_memory(self.max_memory)
+        if self.device != "auto":
+            raise ParamsError(f"device-map: got device {self.device!r} as well; expected one of them")
+        if self.compile:
+            raise ParamsError(
+                "device-map: got compile as well; expected one of them, for a spread model is not compiled"
+            )
+
+    def check_one_device(self, what: str) -> None:
+        """Raise ParamsError for a device_map, where only one device will do."""
+        if self.device_map is not None:
+            raise ParamsError(f"device-map: {what} takes one device; expected --device in its place")
 
     def resolve_device(self) -> torch.device:
         """Raises DeviceError when the device named is not on this machine."""

@@ -69,7 +69,7 @@ def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all",
     """Features of every position in one forward pass. Raises as `resolve_layers` does."""
     indices = resolve_layers(classifier.model, layers)
     states: list[torch.Tensor] = []
-    with _last_states(classifier.model, states), classifier.autocast():
+    with classifier.gathered(), _last_states(classifier.model, states), classifier.autocast():
         output, attention = run_with_cls_attention(classifier.model, batch.model_inputs(), indices)
     return TokenFeatures(attention, states[0].float() if hidden else None, output.logits.float())
 

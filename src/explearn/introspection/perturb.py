@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import UnknownNameError
+from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.models.architectures import UNKNOWN, architecture
 from explearn.models.classifier import Classifier
 
@@ -40,6 +40,14 @@ def parts(classifier: Classifier) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
+def _check_weights_here(classifier: Classifier) -> None:
+    if classifier.spread is not None and classifier.spread.offloaded:
+        raise UnsupportedError(
+            f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
+            "expected devices that hold all (--max-memory)"
+        )
+
+
 def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
     """A copy whose weights are those of a new model of the same configuration, as its class initialises them.
 
@@ -55,6 +63,7 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
         if part not in known:
             raise UnknownNameError("part of the model", part, known)
     names = {name for part, members in known.items() if chosen is None or part in chosen for name in members}
+    _check_weights_here(classifier)
     model: Any = classifier.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -72,6 +81,7 @@ def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classi
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
     """
+    _check_weights_here(classifier)
     changed = copy.deepcopy(classifier.model)
     weight: Any = changed.get_input_embeddings().weight
     generator = torch.Generator().manual_seed(seed)

@@ -37,7 +37,7 @@ def aggregate_states(
                     f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states; "
                     "stability by meaning and consistency need them"
                 )
-            layers = output.hidden_states[1:]
+            layers = [states.to(classifier.device) for states in output.hidden_states[1:]]
             real = batch.attention_mask[..., None].double()
             states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
             means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
@@ -53,7 +53,10 @@ def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> li
 
     The rows of words without a sub-token are NaN.
     """
-    table: Any = classifier.model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    weight: Any = classifier.model.get_input_embeddings().weight
+    if weight.is_meta:
+        raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
+    table: Any = weight.detach().float().cpu().numpy()
     found = []
     for encoding in encodings:
         owner = np.asarray(encoding.word_ids)

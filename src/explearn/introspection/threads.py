@@ -31,5 +31,8 @@ def here_only(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 def a_view(model: Model) -> Model:
     """A model of its own modules that shares all parameters and buffers with `model`."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    # What accelerate offloaded is in no parameter.
+    hooks = [module._hf_hook for module in model.modules() if hasattr(module, "_hf_hook")]
+    shared |= {id(kept): kept for hook in hooks if (kept := getattr(hook, "weights_map", None)) is not None}
     return copy.deepcopy(model, shared)

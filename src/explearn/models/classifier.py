@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import os
@@ -19,6 +20,7 @@ from tqdm.auto import tqdm
 from explearn.core.batching import budget_batches, run_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.extras import check_installed
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.models.completion import Completion, Given
@@ -29,6 +31,7 @@ from explearn.models.padding import with_padding
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
 from explearn.models.reading import Text, as_segments, encode_segments, max_length
+from explearn.models.spread import OnOneDevice, Spread, spread, spread_of
 
 if TYPE_CHECKING:
     import transformers
@@ -42,6 +45,8 @@ class Classifier(Answers):
             parameters (gradients of its inputs can still be taken).
         tokenizer: its fast tokenizer.
         device, dtype: where and in which precision it runs.
+        spread: how it is spread over several devices (`explearn.models.spread`), of which `device` is the main one;
+            None where it is on one. A model that accelerate has spread already stays as it is.
         max_tokens: most padded sub-tokens in a batch.
         labels: names of the C classes in the order of the logits.
         problem: how logits become probabilities. A model with one logit has been given a second class, whose logit is
@@ -53,6 +58,7 @@ class Classifier(Answers):
     """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.models.callable`)."""
 
     completion: Completion | None = None
+    spread: Spread | None = None
 
     def __init__(
         self,
@@ -70,19 +76,35 @@ class Classifier(Answers):
         tokenizer = with_padding(model, tokenizer, name)
         compute = compute or ComputeOptions()
         self.name = name
-        self.device = compute.resolve_device()
-        self.dtype = compute.resolve_dtype(self.device)
-        if compute.precision == "saved" and model.dtype in (torch.bfloat16, torch.float16):
-            self.dtype = model.dtype
-        self.max_tokens = compute.resolve_max_tokens(self.device)
+        saved = model.dtype if compute.precision == "saved" else None
         model = with_both_classes(model, name)
         self.problem = problem_of(model.config)
-        self.model = model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
-        self.tokenizer = tokenizer
+        self.model = cast(Any, model).eval().requires_grad_(False)
         self.completion = completion
         names: Any = model.config.id2label
         self.labels = [str(names[i]) for i in range(len(names))]
+        self.device, self.spread = self._place(compute)
+        self.dtype = compute.resolve_dtype(self.device)
+        if saved in (torch.bfloat16, torch.float16):
+            self.dtype = saved
+        everywhere = (self.device,) if self.spread is None else self.spread.devices
+        self.max_tokens = min(compute.resolve_max_tokens(device) for device in everywhere)
+        self.tokenizer = tokenizer
         self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
+
+    def _place(self, compute: ComputeOptions) -> tuple[torch.device, Spread | None]:
+        """Put the model where it is to compute; (main device, how it is spread if it is)."""
+        found = spread_of(self.model)
+        if found is None and compute.device_map is not None:
+            # Of weights that are offloaded it could not be told later.
+            self.__dict__["fingerprint"] = self.fingerprint
+            found = spread(self.model, compute, self.name)
+            device = self.model.device if found is None else found.devices[0]
+        else:
+            device = compute.resolve_device() if found is None else found.devices[0]
+        if found is None:
+            self.model = self.model.to(device)
+        return device, found
 
     @classmethod
     def from_pretrained(
@@ -106,7 +128,10 @@ class Classifier(Answers):
         configuration or are not finite; DeviceError when the device is not there.
         """
         compute = replace(compute or ComputeOptions(), **options)
-        compute.resolve_device()
+        if compute.device_map is None:
+            compute.resolve_device()
+        else:
+            check_installed("accelerate", extra="large", what="device-map")
         name = os.fspath(path)
         found = load_trained(name, revision, completion, as_saved=compute.precision == "saved")
         if found.head is QUESTION_ANSWERING:
@@ -124,9 +149,21 @@ class Classifier(Answers):
         """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
-        other.model = with_both_classes(model, self.name).to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+        model = with_both_classes(model, self.name)
+        if self.spread is None:
+            model = model.to(self.device)  # type: ignore[arg-type]
+        other.model = cast(Any, model).eval().requires_grad_(False)
         other._forward = other.model
         return other
+
+    def check_one_device(self, what: str) -> None:
+        """Raise UnsupportedError for a model that is spread over several devices, where only one will do."""
+        if self.spread is not None:
+            raise UnsupportedError(f"{what} takes a model on one device, and this one is spread over several")
+
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        """In what it gives, tensors of several layers may be put together though the layers are on several devices."""
+        return contextlib.nullcontext() if self.spread is None else OnOneDevice()
 
     # ---- what the model sees -------------------------------------------------------------------------------------
 

@@ -158,6 +158,7 @@ def finetune(
     check_installed("accelerate", extra="pipeline", what="fine-tuning")
     import transformers
 
+    compute.check_one_device("training a classifier")
     device = compute.resolve_device()
     dtype = compute.resolve_dtype(device)
     splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}

@@ -51,6 +51,18 @@ def check_config(config: Any, name: str) -> None:
         raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
 
 
+def _check_not_quantised(config: Any, name: str) -> None:
+    """Raise ModelError for weights that are quantised: they have no gradients, and precision means nothing for them."""
+    found = getattr(config, "quantization_config", None)
+    if found is not None:
+        how = found.get("quant_method") if isinstance(found, Mapping) else getattr(found, "quant_method", None)
+        how = getattr(how, "value", how)
+        raise ModelError(
+            f"{name}: its weights are quantised ({str(how)[:40]}): they have no precision to set, and no gradients "
+            "pass them; expected weights in fp32, bf16 or fp16 (--precision saved keeps these as they are)"
+        )
+
+
 def _check_json(path: Path, name: str) -> None:
     """Raise ModelError for a configuration that is missing, or no JSON object within the bounds."""
     try:
@@ -104,6 +116,7 @@ def load_trained(
     try:
         which: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
         config = transformers.AutoConfig.from_pretrained(name, **which)
+        _check_not_quantised(config, name)
         head = head_of(config)
         if head is CLASSIFICATION:
             check_config(config, name)

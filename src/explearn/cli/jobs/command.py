@@ -63,6 +63,15 @@ Workers = Annotated[
 ]
 
 
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        help="With --input: a worker process on each of these, such as cuda:0,cuda:1 or cpu,cpu; all: on every GPU.",
+        show_default="one process, on --device",
+    ),
+]
+
+
 def input_of(
     path: Path | None,
     output: Path | None,
@@ -113,6 +122,7 @@ def run_job(
     compute: ComputeOptions,
     engine: EngineName,
     workers: int | None,
+    devices: str | None = None,
 ) -> None:
     """Do what is left of a job, and say where its parts are."""
     from explearn.cli.jobs.job import Job
@@ -120,13 +130,18 @@ def run_job(
 
     parsed = parse_options(options)
     job = Job(input, folder, part_texts, classifier, choices, parsed, targets, windows, seed, compute)
-    done = run(job, _engine(engine, workers))
+    done = run(job, _engine(engine, workers, devices, compute))
     rows = sum(part.rows for part in done.parts.values())
     print(f"{done.texts:,} texts, {rows:,} rows, {len(done.parts):,} parts: {folder}")
 
 
-def _engine(name: EngineName, workers: int | None) -> Engine:
+def _engine(name: EngineName, workers: int | None, devices: str | None, compute: ComputeOptions) -> Engine:
     if name == "ray":
+        if devices is not None:
+            raise ParamsError(
+                f"--devices: got {devices!r:.80} with --engine ray, which takes the cluster's; expected one"
+            )
+        compute.check_one_device("a worker of --engine ray")
         from explearn.cli.jobs.ray_engine import RayEngine
 
         return RayEngine(workers)
@@ -134,4 +149,11 @@ def _engine(name: EngineName, workers: int | None) -> Engine:
 
     if workers is not None:
         raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
-    return LocalEngine()
+    if devices is None:
+        return LocalEngine()
+    if compute.device != "auto":
+        raise ParamsError(f"--devices: got --device {compute.device} as well; expected one of them")
+    compute.check_one_device("a worker of --devices")
+    from explearn.cli.jobs.process_engine import ProcessEngine, read_devices
+
+    return ProcessEngine(read_devices(devices))

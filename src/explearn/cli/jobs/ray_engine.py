@@ -19,13 +19,12 @@ import numpy as np
 from explearn.cli.jobs.explaining import Worker
 from explearn.cli.jobs.job import Job
 from explearn.cli.jobs.manifest import Part
-from explearn.core.errors import ExplearnError, ParamsError, sentence_of
+from explearn.cli.jobs.told import Row, raise_error, told
+from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
 
 # Ray reports its use to its makers unless it is told not to.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class RayEngine:
         self._max_tokens = begun.get("max_tokens")
         look = ray.remote(num_cpus=self._share.cpus, num_gpus=self._share.gpus)(_settings)
         found: Row = ray.get(look.remote(self._job, self._stamp, self._share.threads, self._max_tokens))
-        _raise_error(found)
+        raise_error(found)
         self._max_tokens = found["settings"]["max_tokens"]
         return {**found["settings"], "threads": self._share.threads}
 
@@ -99,7 +98,7 @@ class RayEngine:
             num_gpus=share.gpus,
         )
         for row in found.iter_rows():
-            _raise_error(row)
+            raise_error(row)
             part = Part(**row["entry"])
             advance(part.texts)
             yield int(row["part"]), part
@@ -114,7 +113,7 @@ class _Actor:
         try:
             self._worker = _worker(job, stamp, threads, max_tokens)
         except Exception as error:
-            self._failed = _told(error)
+            self._failed = told(error)
 
     def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, list[Any]]:
         number = int(batch["part"][0])
@@ -123,7 +122,7 @@ class _Actor:
         try:
             ((_, part),) = self._worker.parts([number], self._texts, lambda count: None)
         except Exception as error:
-            return _columns({"part": number, "entry": None, **_told(error)})
+            return _columns({"part": number, "entry": None, **told(error)})
         return _columns({"part": number, "entry": asdict(part), "error": None, "kind": None})
 
 
@@ -139,28 +138,7 @@ def _settings(job: Job, stamp: tuple[int, int], threads: int, max_tokens: int | 
     try:
         return {"settings": _worker(job, stamp, threads, max_tokens).settings, "error": None, "kind": None}
     except Exception as error:
-        return _told(error)
-
-
-def _told(error: Exception) -> Row:
-    """An error that a user can mend, as a row. Any other is raised: its traceback is worth seeing."""
-    if isinstance(error, ExplearnError):
-        return {"error": str(error), "kind": type(error).__name__}
-    sentence = sentence_of(error)
-    if sentence is None:
-        raise error
-    return {"error": sentence, "kind": ExplearnError.__name__}
-
-
-def _raise_error(row: Row) -> None:
-    """Raise what a worker's row tells, if anything, as an error of the same kind."""
-    if row["error"] is None:
-        return
-    kinds = {kind.__name__: kind for kind in ExplearnError.__subclasses__()}
-    error = ExplearnError.__new__(kinds.get(row["kind"], ExplearnError))
-    # Some kinds make their sentence of several arguments; here it is made already.
-    Exception.__init__(error, row["error"])
-    raise error
+        return told(error)
 
 
 def _columns(row: Row) -> dict[str, list[Any]]:

@@ -110,6 +110,7 @@ def _both(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     if classifier.completion is not None:
         raise UnsupportedError(f"{classifier.name}: classifies by a prompt, which is not exported to ONNX")
     kinds = {classifier.dtype, *(one.dtype for one in classifier.model.parameters())}
+    classifier.check_one_device("export to ONNX")
     if classifier.device.type != "cpu" or kinds != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:

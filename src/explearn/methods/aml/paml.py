@@ -205,6 +205,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             raise ParamsError("masking 'mlm' needs a masked language model; name one as masked_lm")
         self.bridge, name = None, self.options.backbone
         if self.options.backbone == "classifier":
+            classifier.check_one_device("paml with backbone 'classifier'")
             own: Any = classifier.model
             backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.options.layers)
         elif self.options.backbone == "encoder":

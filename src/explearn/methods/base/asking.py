@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError
+from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.models.encoding import Encoding
 from explearn.models.problems import Problem
+from explearn.models.spread import OFFLOADED
 from explearn.models.windows import Windowed, check_stride, cut
 
 if TYPE_CHECKING:
@@ -76,13 +77,19 @@ def questions(
         raise ParamsError("targets: more than texts; expected one for each text")
 
 
-def check_classifier(classifier: object) -> None:
-    """Raise ParamsError for what is no classifier."""
+def check_classifier(classifier: Any, reader: str = "") -> None:
+    """Raise ParamsError for what is no classifier.
+
+    Args:
+        reader: name of a method that reads weights by themselves; UnsupportedError for one whose weights are offloaded.
+    """
     # By what it has, for importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
         )
+    if reader and classifier.spread is not None and classifier.spread.offloaded:
+        raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:

@@ -89,6 +89,8 @@ class Explainer(ABC):
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
     needs_model: ClassVar[bool] = True
     """Whether the method looks inside the model; without, it explains any function of texts."""
+    reads_weights: ClassVar[bool] = False
+    """Whether the method computes with the model's weights by themselves: none may then be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method is defined for."""
     any_classifier: bool = False
@@ -113,7 +115,7 @@ class Explainer(ABC):
     def check_problem(self, classifier: Classifier) -> None:
         """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
         name = self.name or self.about.name
-        check_classifier(classifier)
+        check_classifier(classifier, name if self.reads_weights else "")
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
                 f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
@@ -184,9 +186,9 @@ class Explainer(ABC):
     def _explain_chunk(self, classifier: Classifier, asked: Sequence[Question]) -> list[Attribution]:
         encodings, targets = encodings_of(asked), targets_of(asked)
         scored: list[TextScores] = []
-        for start in range(0, len(encodings), CHUNK_TEXTS):
-            part = slice(start, start + CHUNK_TEXTS)
-            scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
+        with classifier.gathered():
+            for part in (slice(start, start + CHUNK_TEXTS) for start in range(0, len(encodings), CHUNK_TEXTS)):
+                scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
         found = iter(scored)
         return [
             self._attribution_of(classifier, question, list(islice(found, len(question.text.windows))))

@@ -51,6 +51,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     Options: `ConsensusParams`. The seed decides which signals the copies miss, and the draws of the bootstrap.
     """
 
+    reads_weights = True
     about = About(
         name="consensus",
         family="learned",

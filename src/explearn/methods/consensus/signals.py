@@ -333,7 +333,8 @@ def compute_signals(
     for chosen in budget_batches([len(e) for e in encodings], max(1, classifier.max_tokens // PASSES)):
         batch = classifier.batch([encodings[i] for i in chosen])
         wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
-        scores, logits, explained = batch_signals(classifier, batch, wanted, names)
+        with classifier.gathered():
+            scores, logits, explained = batch_signals(classifier, batch, wanted, names)
         tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
         probabilities = classifier.probabilities(logits.double()).cpu().numpy()
         for row, (index, target) in enumerate(zip(chosen, explained.tolist(), strict=True)):

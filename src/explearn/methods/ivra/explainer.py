@@ -89,6 +89,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         self.check_problem(classifier)
         parts = {split: task.examples(split) for split in ("train", "validation")}
         self._check_task(classifier, parts)
+        classifier.check_one_device("training ivra, which trains the classifier with it,")
         copied = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._module(copied).to(classifier.device)
         data = {split: Labelled(*classifier.encode_labelled(rows), rows) for split, rows in parts.items()}

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast, get_type_hints
 import typer
 
 from explearn.core.compute import ComputeOptions, Precision
+from explearn.core.device_map import read_device_map, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.locks import locked
 from explearn.core.settings import LARGEST_SEED, whole_number
@@ -77,6 +78,29 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         False,
     ),
+    "device_map": (
+        Annotated[
+            str,
+            typer.Option(
+                help="Spread the classifier over all GPUs, and what they cannot hold over memory and disk: auto, "
+                "balanced, balanced_low_0, sequential, or a JSON file, module -> device. In the place of --device.",
+                envvar="EXPLEARN_DEVICE_MAP",
+                show_default="one device",
+            ),
+        ],
+        "",
+    ),
+    "max_memory": (
+        Annotated[
+            str,
+            typer.Option(
+                help="With --device-map: most weights on each device, such as 0=20GiB,1=20GiB,cpu=60GiB.",
+                envvar="EXPLEARN_MAX_MEMORY",
+                show_default="what is free",
+            ),
+        ],
+        "",
+    ),
     "seed": (
         Annotated[
             int | None,
@@ -95,10 +119,13 @@ COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
 """Name -> (annotation, default) of the options that every stage and `explearn explain` take."""
 
 
-def compute_options(device: str, precision: Precision, max_tokens: str, compile: bool) -> ComputeOptions:
+def compute_options(
+    device: str, precision: Precision, max_tokens: str, compile: bool, device_map: str = "", max_memory: str = ""
+) -> ComputeOptions:
     """Options as they come from the command line; raises ParamsError or DeviceError."""
     tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
-    return ComputeOptions(device, precision, tokens, compile)
+    spread = read_device_map(device_map), read_max_memory(max_memory)
+    return ComputeOptions(device, precision, tokens, compile, *spread)
 
 
 @contextmanager

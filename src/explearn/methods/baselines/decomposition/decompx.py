@@ -57,6 +57,7 @@ class DecompX(BatchExplainer):
     Whatever is wider than a part, or made of several, exists for at most max_tokens of them at a time (or n).
     """
 
+    reads_weights = True
     about = About(
         name="decompx",
         family="decomposition",

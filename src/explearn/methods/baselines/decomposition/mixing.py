@@ -49,6 +49,8 @@ class LayerMixing(BatchExplainer):
     `classifier.max_tokens` vectors of width d exist (n or h + 1 of them where that is more).
     """
 
+    reads_weights = True
+
     @abstractmethod
     def contributions(
         self, block: Block, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor

@@ -37,6 +37,7 @@ class DeepShap(BatchExplainer):
         seed: of the random orders.
     """
 
+    reads_weights = True
     about = About(
         name="deep_shap",
         family="perturbation",

@@ -44,6 +44,7 @@ class AttnLRP(BatchExplainer):
     Source: Achtibat et al. (2024, section 3).
     """
 
+    reads_weights = True
     about = About(
         name="attn_lrp",
         family="relevance",

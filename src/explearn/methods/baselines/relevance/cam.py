@@ -41,6 +41,7 @@ class CAM(BatchExplainer):
             count then.
     """
 
+    reads_weights = True
     about = About(
         name="cam",
         family="relevance",

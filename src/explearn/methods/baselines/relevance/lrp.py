@@ -127,6 +127,7 @@ class LRP(BatchExplainer, ABC):
     time, the inputs of all blocks, and one block's intermediates, for which each block is computed twice.
     """
 
+    reads_weights = True
     through_logits: ClassVar[bool] = True
     """Whether relevance passes the attention logits, for which there are rules in plain attention alone."""
     passes = 2  # A text in float64 takes the memory of two.

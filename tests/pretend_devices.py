@@ -1,0 +1,104 @@
+"""Devices that a machine without GPUs can pretend to have: tensors of the CPU that say they lie elsewhere.
+
+Every operation on tensors of two devices fails, as it does on GPUs, and autograd works. The devices are `lazy:0`,
+`lazy:1`, ...: torch runs the backward pass of this kind of device as it runs the CPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+FIRST, SECOND = "lazy:0", "lazy:1"
+
+_CPU = torch.device("cpu")
+_BETWEEN = ("aten::copy_", "aten::_to_copy")
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor of the CPU that says it lies on another device."""
+
+    inner: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, device: torch.device) -> Elsewhere:
+        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            inner.shape,
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=device,
+            requires_grad=inner.requires_grad,
+        )
+
+    def __init__(self, inner: torch.Tensor, device: torch.device) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: Any, kwargs: Any) -> Any:
+    given = tree_flatten((args, kwargs))[0]
+    found = [value for value in given if isinstance(value, torch.Tensor)]
+    # A number of the CPU goes with any device.
+    places = {tensor.device for tensor in found if tensor.ndim or tensor.device != _CPU}
+    name = func.name()
+    if name not in _BETWEEN and len(places) > 1:
+        raise RuntimeError(f"{name}: tensors on {', '.join(sorted(map(str, places)))}")
+    own = found[0].device if name == "aten::copy_" else next(iter(places), _CPU)
+    device = next((value for value in given if isinstance(value, torch.device)), own)
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, Elsewhere):
+            return value.inner
+        return _CPU if isinstance(value, torch.device) and value.type == "lazy" else value
+
+    def outside(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or isinstance(value, Elsewhere) or device.type != "lazy":
+            return value
+        with torch.inference_mode(False), torch.no_grad():
+            return Elsewhere(value, device)
+
+    result = func(*tree_map(inside, args), **tree_map(inside, kwargs))
+    in_place = name.split(".")[0].endswith("_") and not name.split(".")[0].endswith("__")
+    return args[0] if in_place else tree_map(outside, result)
+
+
+class _Devices(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+class _Made(TorchFunctionMode):
+    """What torch does on its own side, for tensors of the kinds of device that it knows."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.tolist:
+            return args[0].cpu().tolist()
+        if func is torch.tensor and (device := kwargs.pop("device", None)) is not None:
+            return func(*args, **kwargs).to(device)
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def pretend_devices() -> Iterator[None]:
+    """While entered, `lazy:N` are devices."""
+    whole = torch.autocast
+
+    def autocast(kind: str, *args: Any, **kwargs: Any) -> Any:
+        return whole("cpu" if kind == "lazy" else kind, *args, **kwargs)
+
+    with _Devices(), _Made(), patch.object(torch, "autocast", autocast):
+        yield
