@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
+
+if TYPE_CHECKING:
+    import socket
+
+    from explearn.core.compute import ComputeOptions
+    from explearn.serving.limits import Limits
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
     annotation for annotation, _ in COMPUTE_OPTIONS.values()
@@ -79,29 +85,42 @@ def serve(
         # The tokenizer's own threads would compete with torch's.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         from explearn.serving.limits import Limits
-        from explearn.serving.server import address_of, bind, hosts_of, is_loopback
-        from explearn.serving.server import serve as run
+        from explearn.serving.server import bind
 
         limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
+        # A port in use is said before torch and transformers are loaded.
         listening = bind(host, port)
         try:
-            # These load torch and transformers. A port in use is said before.
-            from explearn.serving.app import make_app
-            from explearn.serving.loading import load
-
-            loaded = load(sources, classifier, named, compute, seed)
-            app = make_app(loaded.classifier, loaded.explainers, limits, hosts=hosts_of(listening), threads=threads)
-            app.state.service.engine.warm_up()
-            for name, reason in loaded.left_out.items():
-                print(f"left out: {name} ({reason})", file=sys.stderr)
-            if not is_loopback(listening):
-                print(
-                    "warning: whoever reaches this address can use the service: it has no authentication and no "
-                    "encryption",
-                    file=sys.stderr,
-                )
-            names = ", ".join(app.state.service.engine.explainers)
-            print(f"{loaded.classifier.name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
-            run(app, listening, limits)
+            _serve(listening, limits, sources, classifier, named, compute, seed, threads)
         finally:
             listening.close()
+
+
+def _serve(
+    listening: socket.socket,
+    limits: Limits,
+    sources: list[str],
+    classifier: str | None,
+    named: list[str],
+    compute: ComputeOptions,
+    seed: int | None,
+    threads: int | None,
+) -> None:
+    from explearn.serving.app import make_app
+    from explearn.serving.loading import load
+    from explearn.serving.server import address_of, hosts_of, is_loopback
+    from explearn.serving.server import serve as run
+
+    loaded = load(sources, classifier, named, compute, seed)
+    app = make_app(loaded.classifier, loaded.explainers, limits, hosts=hosts_of(listening), threads=threads)
+    app.state.service.engine.warm_up()
+    for name, reason in loaded.left_out.items():
+        print(f"left out: {name} ({reason})", file=sys.stderr)
+    if not is_loopback(listening):
+        print(
+            "warning: whoever reaches this address can use the service: it has no authentication and no encryption",
+            file=sys.stderr,
+        )
+    names = ", ".join(app.state.service.engine.explainers)
+    print(f"{loaded.classifier.name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+    run(app, listening, limits)
