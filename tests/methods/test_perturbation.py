@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -363,3 +364,30 @@ class TestAll:
 def test_options_that_cannot_be_used(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParamsError, match=message):
         explearn.get_explainer(name, **options)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "qwen2"])
+class TestNothingLeft:
+    """A text without special tokens, all of whose words are deleted, is read as one padding token."""
+
+    def test_alone_and_beside_others(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        (encoding,) = classifier.encode(["the quick fox"])
+        nothing = encoding.delete(range(3))
+        assert len(nothing) == 0
+        alone, beside = classifier.predict_proba([nothing]), classifier.predict_proba([nothing, encoding])
+        padding = replace(encoding.select([0]), input_ids=(classifier.pad_token_id,))
+        np.testing.assert_allclose(alone[0], classifier.predict_proba([padding])[0], atol=1e-6)
+        np.testing.assert_allclose(beside[0], alone[0], atol=1e-6)
+
+    @pytest.mark.parametrize("name", ["occlusion", "kernel_shap", "lime", "shap", "solvex"])
+    def test_a_text_of_one_word(self, kind: str, name: str) -> None:
+        classifier = tiny.classifier(kind)
+        options = {"removal": "delete", "output": "probability"} if name == "occlusion" else {}
+        (found,) = explearn.get_explainer(name, **options).explain(classifier, ["fox"])
+        assert found.scores.shape == (1,) and np.isfinite(found.scores).all()
+        if name == "occlusion":
+            (encoding,) = classifier.encode(["fox"])
+            whole, nothing = classifier.predict_proba([encoding, encoding.delete([0])])
+            target = classifier.labels.index(found.target)
+            assert found.scores[0] == pytest.approx(whole[target] - nothing[target], abs=1e-5)

@@ -107,17 +107,21 @@ class Batch:
 
 
 def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
-    """Pad encodings to the longest of them."""
-    longest = max(len(encoding) for encoding in encodings)
+    """Pad encodings to the longest of them.
+
+    An encoding of no token, what is left where every word of a text without special tokens was deleted, is read as one
+    padding token: a model has no answer to nothing at all.
+    """
+    longest = max(1, *(len(encoding) for encoding in encodings))
 
     def padded(values: Callable[[Encoding], Sequence[int]], fill: int) -> torch.Tensor:
-        rows = [[*values(e), *([fill] * (longest - len(e)))] for e in encodings]
+        rows = [[*(given := values(e)), *([fill] * (longest - len(given)))] for e in encodings]
         return torch.tensor(rows, dtype=torch.int64).to(device, non_blocking=True)
 
     return Batch(
         encodings=tuple(encodings),
         input_ids=padded(lambda e: e.input_ids, pad_token_id),
-        attention_mask=padded(lambda e: [1] * len(e), 0),
+        attention_mask=padded(lambda e: [1] * max(1, len(e)), 0),
         token_type_ids=padded(lambda e: e.token_type_ids, 0) if encodings[0].token_type_ids else None,
     )
 

@@ -70,7 +70,9 @@ class Predictor:
         """Logits of the rows at `places`, (request, row) each, in their order."""
         if not places:
             return np.empty((0, len(self._classifier.labels)))
-        lengths = [int(requests[number].lengths[row]) for number, row in places]
+        # Of no token, one of padding is read, as `collate` has it. A function of texts is asked for the empty text.
+        least = int(self._classifier.has_model)
+        lengths = [max(least, int(requests[number].lengths[row])) for number, row in places]
         order: list[int] = []
         parts: list[torch.Tensor] = []
 
@@ -90,15 +92,16 @@ class Predictor:
         return logits
 
     def _batch(self, requests: Sequence[Inputs], places: Sequence[tuple[int, int]], longest: int) -> Batch:
-        shape = len(places), longest
+        shape, least = (len(places), longest), int(self._classifier.has_model)
         ids = np.full(shape, self._classifier.pad_token_id, dtype=np.int64)
         types = np.zeros(shape, dtype=np.int64)
         lengths = np.empty(len(places), dtype=np.int64)
         segments = requests[places[0][0]].token_type_ids is not None
         for target, (number, row) in enumerate(places):
             request = requests[number]
-            length = lengths[target] = request.lengths[row]
+            length = request.lengths[row]
             ids[target, :length] = request.input_ids[row, :length]
+            lengths[target] = max(least, length)
             if request.token_type_ids is not None:
                 types[target, :length] = request.token_type_ids[row, :length]
         mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
