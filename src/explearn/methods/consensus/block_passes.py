@@ -102,7 +102,8 @@ def forward(block: Block, hidden: torch.Tensor, padding: torch.Tensor | None) ->
         padding: True at padding, (b, 1, 1, n); None: there is none.
     """
     query, key, value = (
-        _heads(part(hidden), block, scale) for part, scale in ((block.query, True), (block.key, False), (block.value, False))
+        _heads(part(hidden), block, scale)
+        for part, scale in ((block.query, True), (block.key, False), (block.value, False))
     )
     attention = attend(query, key, padding)
     result, *rest = _behind_attention(block, merge_heads(attention @ value), hidden)

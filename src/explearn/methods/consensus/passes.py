@@ -173,9 +173,7 @@ def _back(
     return states[::-1], attentions[::-1]
 
 
-def _rest_of_last(
-    found: SharedPass, asked: Asked, anatomy: Anatomy, kept: Kept, padding: torch.Tensor | None
-) -> None:
+def _rest_of_last(found: SharedPass, asked: Asked, anatomy: Anatomy, kept: Kept, padding: torch.Tensor | None) -> None:
     """What is asked of the last block's other rows, which no gradient passes."""
     if not asked.last_attention and not asked.activated:
         return
