@@ -40,14 +40,14 @@ class Activated:
 class Kept:
     """What the way back through a block needs; b = batch, h = heads, q = queries, n = tokens, e = width of a head.
 
-    hidden: the block's input, (b, n, d). query: (b, h, q, e), divided by the root of e. key: (b, h, n, e). value: the
-    same; None where the first token alone asks. attention: (b, h, q, n).
+    hidden: the block's input, (b, n, d). query: (b, h, q, e), divided by the root of e. key, value: (b, h, n, e).
+    attention: (b, h, q, n).
     """
 
     hidden: torch.Tensor
     query: torch.Tensor
     key: torch.Tensor
-    value: torch.Tensor | None
+    value: torch.Tensor
     attention: torch.Tensor
     attention_norm: Normalised
     activated: Activated
@@ -101,27 +101,21 @@ def forward(block: Block, hidden: torch.Tensor, padding: torch.Tensor | None) ->
         hidden: its input, (b, n, d).
         padding: True at padding, (b, 1, 1, n); None: there is none.
     """
-    query, key, value = (
-        _heads(part(hidden), block, scale)
-        for part, scale in ((block.query, True), (block.key, False), (block.value, False))
-    )
-    attention = attend(query, key, padding)
-    result, *rest = _behind_attention(block, merge_heads(attention @ value), hidden)
-    return result, Kept(hidden, query, key, value, attention, *rest)
+    return _forward(block, hidden, hidden, padding)
 
 
 def forward_first(block: Block, hidden: torch.Tensor, padding: torch.Tensor | None) -> tuple[torch.Tensor, Kept]:
-    """The first row of a block's result alone, (b, 1, d).
+    """The first row of a block's result alone, (b, 1, d)."""
+    return _forward(block, hidden[:, :1], hidden, padding)
 
-    Values are linear, and attention sums to 1: sum_j A_j (W x_j + c) = W sum_j A_j x_j + c. So no value is computed.
-    """
-    rows = hidden[:, :1]
-    query, key = _heads(block.query(rows), block, True), _heads(block.key(hidden), block, False)
+
+def _forward(
+    block: Block, rows: torch.Tensor, hidden: torch.Tensor, padding: torch.Tensor | None
+) -> tuple[torch.Tensor, Kept]:
+    query, key, value = queries(block, rows), _project(block.key, block, hidden), _project(block.value, block, hidden)
     attention = attend(query, key, padding)
-    mixed = attention[:, :, 0] @ hidden
-    context = torch.einsum("bhd,hed->bhe", mixed, _by_head(block.value, block)).flatten(1)[:, None]
-    result, *rest = _behind_attention(block, context + block.value.bias, rows)
-    return result, Kept(hidden, query, key, None, attention, *rest)
+    result, *rest = _behind_attention(block, merge_heads(attention @ value), rows)
+    return result, Kept(hidden, query, key, value, attention, *rest)
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, padding: torch.Tensor | None) -> torch.Tensor:
@@ -133,26 +127,37 @@ def attend(query: torch.Tensor, key: torch.Tensor, padding: torch.Tensor | None)
     return found
 
 
-def _heads(vectors: torch.Tensor, block: Block, scale: bool) -> torch.Tensor:
-    """(b, n, d) -> (b, h, n, e), in the order in which products read them; `scale`: divided by the root of e."""
-    by_head = split_heads(vectors, block.heads)
+def queries(block: Block, rows: torch.Tensor) -> torch.Tensor:
+    """The queries of some rows, (b, h, q, e), divided by the root of e."""
+    return _project(block.query, block, rows, (block.query.out_features // block.heads) ** -0.5)
+
+
+def _project(linear: nn.Linear, block: Block, vectors: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+    """factor * (W x + c), (b, h, n, e), in the order in which products read it: c is added on the way there."""
+    by_head = split_heads(vectors @ linear.weight.t(), block.heads)
     found = torch.empty(by_head.shape, dtype=by_head.dtype, device=by_head.device)
-    return torch.mul(by_head, by_head.shape[-1] ** -0.5, out=found) if scale else found.copy_(by_head)
+    bias = linear.bias.view(block.heads, 1, -1)
+    return torch.add(bias if factor == 1.0 else bias * factor, by_head, alpha=factor, out=found)
 
 
-def _by_head(linear: nn.Linear, block: Block) -> torch.Tensor:
-    """The weight's rows of each head, (h, e, d)."""
-    return linear.weight.view(block.heads, -1, linear.weight.shape[-1])
+def _heads(vectors: torch.Tensor, block: Block) -> torch.Tensor:
+    """(b, n, d) -> (b, h, n, e), in the order in which products read it."""
+    return split_heads(vectors, block.heads).contiguous()
 
 
 def _behind_attention(
     block: Block, context: torch.Tensor, rows: torch.Tensor
 ) -> tuple[torch.Tensor, Normalised, Activated, Normalised]:
     """From the mixed values to the block's result."""
-    middle, attention_norm = _normalise(block.attention_norm, block.output(context) + rows)
+    middle, attention_norm = _normalise(block.attention_norm, _onto(rows, block.output, context))
     activated = activate(block.activation, block.expand(middle))
-    result, norm = _normalise(block.norm, block.contract(activated.value.detach()) + middle)
+    result, norm = _normalise(block.norm, _onto(middle, block.contract, activated.value.detach()))
     return result, attention_norm, activated, norm
+
+
+def _onto(x: torch.Tensor, linear: nn.Linear, vectors: torch.Tensor) -> torch.Tensor:
+    """x + W v + c: a linear map added to what passes by it, a new tensor."""
+    return _add(x + linear.bias, vectors, linear.weight.t(), 1.0)
 
 
 def activate(activation: Activation, x: torch.Tensor) -> Activated:
@@ -177,9 +182,8 @@ def back(block: Block, kept: Kept, gradient: torch.Tensor, rules: Rules) -> tupl
     Args:
         gradient: at its result, (b, n, d).
     """
-    assert kept.value is not None
     found = _before_attention(block, kept, gradient, rules)
-    context = _heads(found @ block.output.weight, block, False)
+    context = _heads(found @ block.output.weight, block)
     attention = context @ kept.value.transpose(-1, -2)
     value = kept.attention.transpose(-1, -2) @ context
     scores = _softmax_back(attention, kept.attention)
@@ -193,20 +197,23 @@ def back(block: Block, kept: Kept, gradient: torch.Tensor, rules: Rules) -> tupl
 def back_first(block: Block, kept: Kept, gradient: torch.Tensor, rules: Rules) -> tuple[torch.Tensor, torch.Tensor]:
     """As `back`, from the first row of the result, (b, 1, d); the attention's is (b, h, 1, n).
 
-    One query makes the gradients of keys and values products of a number for each token and a vector for each head,
-    and both go to the input without ever being written out.
+    With one query, the gradient of keys and of values is, in each head, a number for each token times one vector. The
+    vector goes through the weights, not the product.
     """
     row = _before_attention(block, kept, gradient, rules)
-    context = split_heads(row @ block.output.weight, block.heads)[:, :, 0]
-    values = torch.einsum("bhe,hed->bhd", context, _by_head(block.value, block))
-    attention = (values @ kept.hidden.transpose(-1, -2))[:, :, None]
+    context = _heads(row @ block.output.weight, block)
+    attention = context @ kept.value.transpose(-1, -2)
     scores = _softmax_back(attention, kept.attention)
-    keys = torch.einsum("bhe,hed->bhd", kept.query[:, :, 0], _by_head(block.key, block))
     share, scale = rules.share, kept.query.shape[-1] ** -0.5
-    found = kept.attention[:, :, 0].transpose(-1, -2) @ values * share
-    found += scores[:, :, 0].transpose(-1, -2) @ keys * (share * share)
+    found = kept.attention[:, :, 0].transpose(-1, -2) @ _through(context, block.value, block) * share
+    found += scores[:, :, 0].transpose(-1, -2) @ _through(kept.query, block.key, block) * (share * share)
     found[:, :1] += _add_product(row, scores @ kept.key, block.query, share * share * scale)
     return found, attention
+
+
+def _through(vectors: torch.Tensor, linear: nn.Linear, block: Block) -> torch.Tensor:
+    """One vector a head, (b, h, 1, e), through the weight's rows of that head, (b, h, d)."""
+    return torch.einsum("bhe,hed->bhd", vectors[:, :, 0], linear.weight.view(block.heads, -1, linear.in_features))
 
 
 def _before_attention(block: Block, kept: Kept, gradient: torch.Tensor, rules: Rules) -> torch.Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.introspection.anatomy import Anatomy, dissect, merge_heads, split_heads
+from explearn.introspection.anatomy import Anatomy, dissect, merge_heads
 from explearn.introspection.gradients import full_precision
 from explearn.introspection.replace import replaced_output
 from explearn.methods.base.explainer import resolve_targets
@@ -30,6 +30,7 @@ from explearn.methods.consensus.block_passes import (
     back_first,
     forward,
     forward_first,
+    queries,
 )
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -178,11 +179,10 @@ def _rest_of_last(found: SharedPass, asked: Asked, anatomy: Anatomy, kept: Kept,
     if not asked.last_attention and not asked.activated:
         return
     block, head, hidden = anatomy.blocks[-1], anatomy.head, kept.hidden
-    query = split_heads(block.query(hidden), block.heads)
-    attention = attend(query * query.shape[-1] ** -0.5, kept.key, padding)
+    attention = attend(queries(block, hidden), kept.key, padding)
     found.last_attention = full_precision(attention)
     if asked.activated:
-        context = merge_heads(attention @ split_heads(block.value(hidden), block.heads))
+        context = merge_heads(attention @ kept.value)
         middle = block.attention_norm(block.output(context) + hidden)
         last = block.norm(block.contract(block.activation(block.expand(middle))) + middle)
         found.activated = full_precision(head.activation(head.dense(last)))
