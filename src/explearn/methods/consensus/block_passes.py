@@ -241,5 +241,6 @@ def _add(found: torch.Tensor, vectors: torch.Tensor, weight: torch.Tensor, facto
     if torch.is_autocast_enabled(found.device.type):
         # Its products are of low precision; the sum is to stay in the precision of `found`.
         return found + factor * (vectors @ weight)
-    found.flatten(0, 1).addmm_(vectors.flatten(0, 1), weight, alpha=factor)
+    # A view or an error: of a copy the sum would be lost.
+    found.view(-1, found.shape[-1]).addmm_(vectors.flatten(0, 1), weight, alpha=factor)
     return found
