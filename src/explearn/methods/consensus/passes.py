@@ -159,7 +159,7 @@ def _embed(classifier: Classifier, anatomy: Anatomy, batch: Batch) -> tuple[torc
 def _back(
     anatomy: Anatomy, blocks: Sequence[Kept], gradient: torch.Tensor, rules: Rules
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Gradients at the blocks' inputs, (b, n, d), and at their attention, first block first.
+    """Gradients at the blocks' inputs, (b, n, d), and, of the plain way, at their attention, first block first.
 
     Args:
         gradient: at the first token's last state, (b, 1, d).
@@ -169,7 +169,8 @@ def _back(
     for block, kept in zip(reversed(anatomy.blocks), reversed(blocks), strict=True):
         gradient, attention = way(block, kept, gradient, rules)
         states.append(gradient)
-        attentions.append(attention)
+        if not rules.changed:
+            attentions.append(attention)
         way = back
     return states[::-1], attentions[::-1]
 
