@@ -114,8 +114,8 @@ def _forward(
 ) -> tuple[torch.Tensor, Kept]:
     query, key, value = queries(block, rows), _project(block.key, block, hidden), _project(block.value, block, hidden)
     attention = attend(query, key, padding)
-    result, *rest = _behind_attention(block, merge_heads(attention @ value), rows)
-    return result, Kept(hidden, query, key, value, attention, *rest)
+    result, attention_norm, activated, norm = _behind_attention(block, merge_heads(attention @ value), rows)
+    return result, Kept(hidden, query, key, value, attention, attention_norm, activated, norm)
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, padding: torch.Tensor | None) -> torch.Tensor:
