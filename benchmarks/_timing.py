@@ -17,10 +17,13 @@ from explearn.models.loading import quiet_transformers
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "reviews.jsonl"
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
+Clock = Callable[[], float]
+
+
+def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,11 @@ class Ratio:
         )
 
 
-def paired(slow: Callable[[], object], fast: Callable[[], object], runs: int) -> Ratio:
+def paired(
+    slow: Callable[[], object], fast: Callable[[], object], runs: int, clock: Clock = time.perf_counter
+) -> Ratio:
     """Time two functions in turn, `runs` times: a drift of the machine's speed touches both."""
-    pairs = [(seconds(slow), seconds(fast)) for _ in range(runs)]
+    pairs = [(seconds(slow, clock), seconds(fast, clock)) for _ in range(runs)]
     ratios = sorted(a / b for a, b in pairs)
     return Ratio(
         statistics.median(ratios),

@@ -3,15 +3,17 @@
     python benchmarks/consensus_speed.py [--classifier FOLDER] [--texts 48] [--runs 7] [--data FILE.jsonl]
 
 Both start from strings: `Consensus.explain`, which classifies too, against `Classifier.predict`, on the same texts, in
-pairs. First the texts of a file as they are, then texts of four times that length, made by joining them. The weights
-are those of the package; signals left out are neutral. What leaving them out costs in agreement is in
-docs/consensus.md. Exits with 1 where the consensus as it is takes more than LIMIT times as long as classifying.
+pairs; on a CPU by processor time, so that other work on the machine counts less. First the texts of a file as they are,
+then texts of four times that length, made by joining them. The weights are those of the package; signals left out are
+neutral. What leaving them out costs in agreement is in docs/consensus.md. Exits with 1 where the consensus as it is
+takes more than LIMIT times as long as classifying.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +26,8 @@ from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.models.classifier import Classifier
 
-LIMIT = 4.5
-"""Above what is measured today (docs/consensus.md). The aim, 3, is not reached."""
+LIMIT = 3.3
+"""A tenth above the aim, 3, for machines other than the one where it was reached (docs/consensus.md)."""
 
 FORWARD = ["raw_attention", "attention_mean", "rollout"]
 
@@ -60,13 +62,14 @@ def main() -> None:
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "
         f"{torch.get_num_threads()} threads, {options.runs} paired runs"
     )
+    clock = time.process_time if classifier.device.type == "cpu" else time.perf_counter
     failed = False
     for what, texts in groups.items():
         for name, signals in SETS.items():
             explain = partial(explained, Consensus(signals=signals), classifier, texts)
             classify = partial(classifier.predict, texts)
             explain(), classify()
-            ratio = paired(explain, classify, options.runs)
+            ratio = paired(explain, classify, options.runs, clock)
             print(f"{what}, {name}: {ratio}", flush=True)
             failed |= name == "as it is" and ratio.median > LIMIT
     sys.exit(failed)

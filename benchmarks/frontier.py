@@ -1,7 +1,7 @@
 """Between agreement with people and faithfulness to the model: consensus and ExpNet at several values of `aim`.
 
     python benchmarks/frontier.py [--root .] [--tasks reviews,sst2] [--texts 60] [--lime 100]
-        [--folder reports/experiments/frontier] [--plot docs/img/frontier.png]
+        [--aims 0,0.25,0.5,0.75,1] [--folder reports/experiments/frontier] [--plot docs/img/frontier.png]
 
 `--root` is a workspace whose parameters name several tasks (profile `universal` has those of `embedded` and `local`),
 after the stages prepare, rationalise, finetune, attend and signals, the last with signals.removal_samples above 0.
@@ -51,7 +51,9 @@ def people(texts: Sequence[Attribution], gold: Mapping[str, Sequence[bool]]) -> 
     return [replace(one, scores=np.asarray(gold[str(one.example_id)], dtype=np.float32)) for one in texts]
 
 
-def explained(task: WorkspaceTask, texts: Sequence[Example], seed: int, lime: int) -> dict[str, list[Attribution]]:
+def explained(
+    task: WorkspaceTask, texts: Sequence[Example], seed: int, lime: int, aims: Sequence[float]
+) -> dict[str, list[Attribution]]:
     untrained: dict[str, dict[str, Any]] = {
         "gae": {},
         "attcat": {},
@@ -63,7 +65,7 @@ def explained(task: WorkspaceTask, texts: Sequence[Example], seed: int, lime: in
         name: list(get_explainer(name, **options).explain(task.classifier, texts))
         for name, options in untrained.items()
     }
-    for aim in AIMS:
+    for aim in aims:
         for name, explainer in (
             ("consensus", Consensus(seed=seed, bootstrap=0, aim=aim)),
             ("expnet", ExpNet(seed=seed, aim=aim)),
@@ -72,7 +74,9 @@ def explained(task: WorkspaceTask, texts: Sequence[Example], seed: int, lime: in
     return found
 
 
-def run_task(workspace: Workspace, params: Params, name: str, most: int, lime: int) -> Found:
+def run_task(
+    workspace: Workspace, params: Params, name: str, most: int, lime: int, aims: Sequence[float] = AIMS
+) -> Found:
     task = WorkspaceTask(workspace, params, name, ComputeOptions())
     gold = task.gold
     chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold][:most]
@@ -81,7 +85,7 @@ def run_task(workspace: Workspace, params: Params, name: str, most: int, lime: i
     masks = [gold[e.id] for e in task.examples(task.rationale_split) if e.id in gold]
     k = rationale_k(float(np.mean([sum(mask) for mask in masks])))
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
-    methods = explained(task, texts, params.seed, lime)
+    methods = explained(task, texts, params.seed, lime, aims)
     methods["people"] = people(methods["gae"], gold)
     encodings = {str(encoding.example_id): encoding for encoding in task.classifier.encode(texts)}
     judged = faithfulness(task.classifier, encodings, methods, EvaluateParams(percents=PERCENTS))
@@ -113,7 +117,7 @@ def show(found: Found) -> None:
         print(f"{method:22}" + "".join(f"{values[what]:20.3f}" for what in MEASURES))
 
 
-def plot(found: Found, path: Path) -> None:
+def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -121,10 +125,10 @@ def plot(found: Found, path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), dpi=100)
     for name, colour in (("consensus", "tab:blue"), ("expnet", "tab:orange")):
-        rows = [found[f"{name} {aim:g}"] for aim in AIMS]
+        rows = [found[f"{name} {aim:g}"] for aim in aims]
         x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
-        axes.plot(x, y, "o-", color=colour, label=f"{name}, aim 0 to 1")
-        for aim, *at in zip(AIMS, x, y, strict=True):
+        axes.plot(x, y, "o-", color=colour, label=f"{name}, aim {aims[0]:g} to {aims[-1]:g}")
+        for aim, *at in zip(aims, x, y, strict=True):
             axes.annotate(f"{aim:g}", at, textcoords="offset points", xytext=(4, 5), fontsize=8, color=colour)
     for name in ("gae", "attcat", "attn_lrp", "integrated_gradients", "lime"):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
@@ -155,16 +159,18 @@ def main() -> None:
     parser.add_argument("--tasks", help="which to judge, comma-separated (default: all; all are learned from)")
     parser.add_argument("--texts", type=int, default=60, help="most test texts of a task")
     parser.add_argument("--lime", type=int, default=100, help="samples of the baseline LIME")
+    parser.add_argument("--aims", default=",".join(f"{aim:g}" for aim in AIMS), help="comma-separated")
     parser.add_argument("--folder", type=Path, default=Path("reports/experiments/frontier"))
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
+    aims = [float(part) for part in options.aims.split(",")]
     params = load_params(options.root / "params.yaml")
     names = options.tasks.split(",") if options.tasks else params.tasks
     results: dict[str, Found] = {}
     for name in names:
         path = options.folder / f"{name}.json"
         if not path.exists():
-            write_json(path, run_task(Workspace(options.root), params, name, options.texts, options.lime))
+            write_json(path, run_task(Workspace(options.root), params, name, options.texts, options.lime, aims))
         results[name] = read_json(path)
         print(f"\n{name}")
         show(results[name])
@@ -172,7 +178,7 @@ def main() -> None:
     found = means(results)
     show(found)
     if options.plot is not None:
-        plot(found, options.plot)
+        plot(found, options.plot, aims)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 
 import explearn
 import tiny
@@ -26,6 +27,7 @@ from explearn.methods.consensus.signals import (
     write_signals,
 )
 from explearn.methods.consensus.word_features import feature_names, word_matrix
+from explearn.models.classifier import Classifier
 
 EXAMPLES = [
     *(Example(f"text-{n}", tuple(text.split()), "yes", "test", "t") for n, text in enumerate(tiny.TEXTS)),
@@ -54,6 +56,37 @@ def test_each_signal_is_its_method_s_own_word_score(kind: str, classes: int) -> 
             assert signals.probability == pytest.approx(attribution.probability, abs=1e-5)
             assert (signals.target, signals.predicted) == (attribution.target, attribution.predicted)
             assert (signals.example_id, signals.words) == (attribution.example_id, attribution.words)
+
+
+def with_biases(kind: str, **compute: Any) -> Classifier:
+    """Of three classes. Fresh models have no biases to speak of, so that what they add to a score would go unseen."""
+    classifier = tiny.make_classifier(kind, 3, **compute)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in classifier.model.parameters():
+        if parameter.ndim == 1:
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return classifier
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "electra"])
+def test_biases_play_their_part(kind: str) -> None:
+    classifier = with_biases(kind)
+    classifier.model.double()
+    found = compute_signals(classifier, EXAMPLES)
+    for column, name in enumerate(SIGNALS):
+        for signals, one in zip(found, explearn.get_explainer(name).explain(classifier, EXAMPLES), strict=True):
+            np.testing.assert_allclose(signals.scores[:, column], one.scores, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_half_precision_gives_nearly_the_same(saved: bool) -> None:
+    """Products of bf16 and sums of fp32, or a model whose weights are bf16: 8 bits of a score."""
+    half = with_biases("bert", precision="fp32" if saved else "bf16")
+    if saved:
+        half.model.to(torch.bfloat16)
+    whole, rough = compute_signals(with_biases("bert"), EXAMPLES, [0] * 8), compute_signals(half, EXAMPLES, [0] * 8)
+    for one, other in zip(whole, rough, strict=True):
+        assert np.abs(one.scores - other.scores).max() < 0.05 * np.abs(one.scores).max()
 
 
 @pytest.mark.parametrize("name", SIGNALS)

@@ -1,25 +1,37 @@
 """One forward pass, taken apart, with two backward passes over it: the plain gradient, and AttnLRP's changed one.
 
-Both go through one graph. Its activations, layer norms and products of attention follow a switch, which says whose
-rules the backward pass obeys; all else is the same for both. Where the classifier reads the first token alone, the last
-block's graph holds that token's row alone: no other row of it has a gradient. The rest of that block, which some
-methods read, is computed without a graph.
+Both go back through what the forward pass kept (`block_passes`). Where the classifier reads the first token alone, so
+does the last block: no other row of it has a gradient. The rest of that block, which some methods read, goes no
+further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import nn
 
-from explearn.introspection.anatomy import Activation, Anatomy, Block, Head, dissect, merge_heads, split_heads
+from explearn.introspection.anatomy import Anatomy, dissect, merge_heads
 from explearn.introspection.gradients import full_precision
 from explearn.introspection.replace import replaced_output
 from explearn.methods.base.explainer import resolve_targets
+from explearn.methods.consensus.block_passes import (
+    CHANGED,
+    PLAIN,
+    Kept,
+    Rules,
+    activate,
+    attend,
+    back,
+    back_first,
+    forward,
+    forward_first,
+    queries,
+)
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 
@@ -84,238 +96,94 @@ class SharedPass:
         return tuple(attention.mean(1) for attention in self.attentions)
 
 
-@dataclass(slots=True)
-class _Graph:
-    """Tensors in the graph, and the two results that lie outside it."""
-
-    attentions: list[torch.Tensor] = field(default_factory=list)
-    states: list[torch.Tensor] = field(default_factory=list)
-    last_attention: torch.Tensor | None = None
-    last: torch.Tensor | None = None
-
-
 def shared_pass(classifier: Classifier, batch: Batch, targets: torch.Tensor | None, asked: Asked) -> SharedPass:
     """Run a classifier once, and back from the targets' logits (None: the predicted classes') as often as needed.
 
     Raises UnsupportedError for a classifier that cannot be taken apart (see `anatomy.dissect`).
     """
     anatomy = dissect(classifier.model)
+    head = anatomy.head
     mask = batch.attention_mask.bool()
-    rules = _Rules()
-    backward = asked.plain or asked.relevance
-    embedding: Any = classifier.model.get_input_embeddings()
-    # inference_mode(False) lets a graph be built inside no_grad and inference_mode, too.
-    with torch.inference_mode(False), torch.set_grad_enabled(backward), classifier.autocast():
-        words = embedding(batch.input_ids).detach().requires_grad_(backward)
-        with replaced_output(embedding, words):
-            embedded = _embed(anatomy, batch)
-        graph = _Graph()
-        first = _encode(anatomy, embedded, mask, rules, asked, graph)
-        head = anatomy.head
-        logits = head.classifier(_activate(head.dense(first), head.activation, rules))
+    # Most batches of equal length have no padding, and masking goes over every attention matrix.
+    padding = None if bool(mask.all()) else ~mask[:, None, None]
+    # inference_mode(False) lets a small graph be built inside inference_mode, too.
+    with torch.inference_mode(False), torch.no_grad(), classifier.autocast():
+        words, embedded = _embed(classifier, anatomy, batch)
+        hidden = embedded.detach() if anatomy.projection is None else anatomy.projection(embedded.detach())
+        blocks: list[Kept] = []
+        for block in anatomy.blocks[:-1]:
+            hidden, kept = forward(block, hidden, padding)
+            blocks.append(kept)
+        first, kept = forward_first(anatomy.blocks[-1], hidden, padding)
+        blocks.append(kept)
+        activated = activate(head.activation, head.dense(first[:, 0]))
+        # A graph of this map alone: whoever counts passes sees each one back begin at the logits.
+        read = activated.value.detach().requires_grad_()
+        with torch.set_grad_enabled(asked.plain or asked.relevance):
+            logits = head.classifier(read)
         chosen = resolve_targets(logits.detach(), targets)
-        found = SharedPass(full_precision(logits), chosen, tuple(map(full_precision, graph.attentions)))
-        if graph.last_attention is not None:
-            found.last_attention = full_precision(graph.last_attention)
-        if asked.activated:
-            assert graph.last is not None
-            found.activated = _activated(head, graph.last)
+        found = SharedPass(full_precision(logits), chosen, tuple(full_precision(kept.attention) for kept in blocks))
+        _rest_of_last(found, asked, anatomy, blocks[-1], padding)
         one_hot = nn.functional.one_hot(chosen, logits.shape[-1]).to(logits.dtype)
-        if asked.plain:
-            _plain(found, asked, logits, one_hot, words, graph)
-        if asked.relevance:
-            rules.changed = True
-            (gradient,) = torch.autograd.grad(logits, embedded, one_hot)
-            found.relevance = (full_precision(gradient) * full_precision(embedded)).sum(-1)
+        for rules in (*((PLAIN,) if asked.plain else ()), *((CHANGED,) if asked.relevance else ())):
+            (gradient,) = torch.autograd.grad(logits, read, one_hot, retain_graph=True)
+            gradient = rules.activation(activated, gradient) @ head.dense.weight
+            gradients, attentions = _back(anatomy, blocks, gradient[:, None], rules)
+            lowest = gradients[0] if anatomy.projection is None else gradients[0] @ anatomy.projection.weight
+            if rules.changed:
+                found.relevance = (full_precision(lowest) * full_precision(embedded)).sum(-1)
+                continue
+            if asked.attention_gradients:
+                found.attention_gradients = tuple(map(full_precision, attentions))
+            if asked.state_gradients:
+                found.states = tuple(full_precision(kept.hidden) for kept in blocks)
+                found.state_gradients = tuple(map(full_precision, gradients))
+            if asked.word_gradients:
+                (below,) = torch.autograd.grad(embedded, words, lowest.to(embedded.dtype))
+                found.words, found.word_gradients = full_precision(words), full_precision(below)
     return found
 
 
-def _embed(anatomy: Anatomy, batch: Batch) -> torch.Tensor:
-    """Output of the embeddings, before a projection."""
+def _embed(classifier: Classifier, anatomy: Anatomy, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The word embeddings and, with a graph between the two, the output of the embeddings, before a projection."""
+    embedding: Any = classifier.model.get_input_embeddings()
     types = {}
     if batch.token_type_ids is not None and anatomy.segments:
         types["token_type_ids"] = batch.token_type_ids
-    embedded: torch.Tensor = anatomy.embeddings(input_ids=batch.input_ids, **types)
-    return embedded
+    words = embedding(batch.input_ids).detach().requires_grad_()
+    with torch.enable_grad(), replaced_output(embedding, words):
+        embedded: torch.Tensor = anatomy.embeddings(input_ids=batch.input_ids, **types)
+    return words, embedded
 
 
-def _encode(
-    anatomy: Anatomy, embedded: torch.Tensor, mask: torch.Tensor, rules: _Rules, asked: Asked, graph: _Graph
-) -> torch.Tensor:
-    """The first token's last state, (b, d); fills `graph`."""
-    # Most batches of equal length have no padding, and masking goes over every attention matrix.
-    padding = None if bool(mask.all()) else ~mask[:, None, None]
-    hidden = embedded if anatomy.projection is None else anatomy.projection(embedded)
-    for block in anatomy.blocks[:-1]:
-        graph.states.append(hidden)
-        hidden, attention, _, _ = _block(block, hidden, hidden, padding, rules)
-        graph.attentions.append(attention)
-    graph.states.append(hidden)
-    first, attention, key, value = _block(anatomy.blocks[-1], hidden[:, :1], hidden, padding, rules)
-    graph.attentions.append(attention)
-    if asked.last_attention or asked.activated:
-        _rest_of_last(anatomy.blocks[-1], hidden, key, value, padding, asked, graph)
-    return first[:, 0]
+def _back(
+    anatomy: Anatomy, blocks: Sequence[Kept], gradient: torch.Tensor, rules: Rules
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Gradients at the blocks' inputs, (b, n, d), and, of the plain way, at their attention, first block first.
+
+    Args:
+        gradient: at the first token's last state, (b, 1, d).
+    """
+    states, attentions = [], []
+    way = back_first
+    for block, kept in zip(reversed(anatomy.blocks), reversed(blocks), strict=True):
+        gradient, attention = way(block, kept, gradient, rules)
+        states.append(gradient)
+        if not rules.changed:
+            attentions.append(attention)
+        way = back
+    return states[::-1], attentions[::-1]
 
 
-def _block(
-    block: Block, rows: torch.Tensor, hidden: torch.Tensor, padding: torch.Tensor | None, rules: _Rules
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One block for some rows (queries) of its input: their result, attention, and all keys and values."""
-    # Half the gradient to each operand of a product: of Q K^T here, at its operands; of A V below, at its result.
-    query, key = (split_heads(_halve(part, rules), block.heads) for part in (block.query(rows), block.key(hidden)))
-    value = split_heads(block.value(hidden), block.heads)
-    attention = _attention(query, key, padding)
-    context = _halve(merge_heads(attention @ value), rules)
-    middle = _normalise(block.attention_norm, block.output(context) + rows, rules)
-    activated = _activate(block.expand(middle), block.activation, rules)
-    return _normalise(block.norm, block.contract(activated) + middle, rules), attention, key, value
-
-
-def _attention(query: torch.Tensor, key: torch.Tensor, padding: torch.Tensor | None) -> torch.Tensor:
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-    if padding is not None:
-        scores = scores.masked_fill_(padding, float("-inf"))
-    found: torch.Tensor = scores.softmax(-1)
-    return found
-
-
-@torch.no_grad()
-def _rest_of_last(
-    block: Block,
-    hidden: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    padding: torch.Tensor | None,
-    asked: Asked,
-    graph: _Graph,
-) -> None:
-    """All rows of the last block, without a graph."""
-    attention = _attention(split_heads(block.query(hidden), block.heads), key, padding)
-    graph.last_attention = attention
+def _rest_of_last(found: SharedPass, asked: Asked, anatomy: Anatomy, kept: Kept, padding: torch.Tensor | None) -> None:
+    """What is asked of the last block's other rows, which no gradient passes."""
+    if not asked.last_attention and not asked.activated:
+        return
+    block, head, hidden = anatomy.blocks[-1], anatomy.head, kept.hidden
+    attention = attend(queries(block, hidden), kept.key, padding)
+    found.last_attention = full_precision(attention)
     if asked.activated:
-        middle = block.attention_norm(block.output(merge_heads(attention @ value)) + hidden)
-        graph.last = block.norm(block.contract(block.activation(block.expand(middle))) + middle)
-
-
-@torch.no_grad()
-def _activated(head: Head, last: torch.Tensor) -> torch.Tensor:
-    return full_precision(head.activation(head.dense(last)))
-
-
-def _plain(
-    found: SharedPass,
-    asked: Asked,
-    logits: torch.Tensor,
-    one_hot: torch.Tensor,
-    words: torch.Tensor,
-    graph: _Graph,
-) -> None:
-    """The plain backward pass: fill in the gradients asked for."""
-    wanted = [
-        *(graph.attentions if asked.attention_gradients else ()),
-        *(graph.states if asked.state_gradients else ()),
-        *((words,) if asked.word_gradients else ()),
-    ]
-    gradients = [
-        full_precision(gradient)
-        for gradient in torch.autograd.grad(logits, wanted, one_hot, retain_graph=asked.relevance)
-    ]
-    layers = len(graph.attentions)
-    if asked.attention_gradients:
-        found.attention_gradients, gradients = tuple(gradients[:layers]), gradients[layers:]
-    if asked.state_gradients:
-        found.states = tuple(map(full_precision, graph.states))
-        found.state_gradients, gradients = tuple(gradients[:layers]), gradients[layers:]
-    if asked.word_gradients:
-        found.words = full_precision(words)
-        (found.word_gradients,) = gradients
-
-
-# ---- parts whose backward pass follows a switch ----------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Rules:
-    """Whose rules a backward pass obeys: plain gradients, or those of AttnLRP (`baselines.relevance.attn_lrp`).
-
-    Set before the backward pass, read in it.
-    """
-
-    changed: bool = False
-
-
-class _Halve(torch.autograd.Function):
-    """The identity; changed, it passes on half the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, rules: _Rules) -> torch.Tensor:
-        ctx.rules = rules
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradients[0] / 2 if ctx.rules.changed else gradients[0], None
-
-
-class _Inner(torch.autograd.Function):
-    """A function of one tensor with a small graph of its own, for the plain backward pass.
-
-    changed_gradient: (x, value, gradient of the value) -> gradient of x, for the changed one.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, function: Activation, changed_gradient: Callable[..., torch.Tensor], rules: _Rules
-    ) -> torch.Tensor:
-        with torch.enable_grad():
-            ctx.x = x.detach().requires_grad_()
-            ctx.value = function(ctx.x)
-        ctx.changed_gradient, ctx.rules = changed_gradient, rules
-        detached: torch.Tensor = ctx.value.detach()
-        return detached
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        if ctx.rules.changed:
-            return ctx.changed_gradient(ctx.x.detach(), ctx.value.detach(), gradients[0]), None, None, None
-        (gradient,) = torch.autograd.grad(ctx.value, ctx.x, gradients[0], retain_graph=True)
-        return gradient, None, None, None
-
-
-def _halve(x: torch.Tensor, rules: _Rules) -> torch.Tensor:
-    if not torch.is_grad_enabled():
-        return x
-    halved: torch.Tensor = _Halve.apply(x, rules)  # type: ignore[no-untyped-call]
-    return halved
-
-
-def _activate(x: torch.Tensor, activation: Activation, rules: _Rules) -> torch.Tensor:
-    """Identity rule: the gradient f(x) / x, and 0 at x = 0, where f(0) = 0."""
-
-    def changed(x: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        # 0 / 0 alone is made 0: one pass over the tensor, where a mask takes three.
-        return (value / x).nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf).mul_(gradient)
-
-    if not torch.is_grad_enabled():
-        return activation(x)
-    activated: torch.Tensor = _Inner.apply(x, activation, changed, rules)  # type: ignore[no-untyped-call]
-    return activated
-
-
-def _normalise(norm: nn.LayerNorm, x: torch.Tensor, rules: _Rules) -> torch.Tensor:
-    """Changed: the plain gradient with the standard deviation held constant."""
-
-    def changed(x: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        exact = x if x.dtype == torch.float64 else x.float()
-        # Its third result, 1 / deviation, comes five times as fast as from torch.var.
-        shape = list(norm.normalized_shape)
-        _, _, inverse = torch.native_layer_norm(exact, shape, norm.weight, norm.bias, norm.eps)
-        scaled = gradient * norm.weight
-        return scaled.sub_(scaled.mean(-1, keepdim=True)).mul_(inverse).to(x.dtype)
-
-    if not torch.is_grad_enabled():
-        plain: torch.Tensor = norm(x)
-        return plain
-    normalised: torch.Tensor = _Inner.apply(x, norm, changed, rules)  # type: ignore[no-untyped-call]
-    return normalised
+        context = merge_heads(attention @ kept.value)
+        middle = block.attention_norm(block.output(context) + hidden)
+        last = block.norm(block.contract(block.activation(block.expand(middle))) + middle)
+        found.activated = full_precision(head.activation(head.dense(last)))

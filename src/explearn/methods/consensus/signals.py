@@ -78,9 +78,10 @@ ATTENTION = ("raw_attention", "attention_mean", "rollout")
 GRADIENT = ("input_x_gradient", "gradient")
 """Signals that any encoder has."""
 
-PASSES = 4
-"""Batches are smaller than the budget by this factor: the graph of both backward passes, with its attention matrices
-and their gradients, takes that much more memory than classifying."""
+PASSES = 2
+"""Batches are smaller than the budget by this factor: what the ways back need, the attention matrices and their
+gradients among it, takes more memory than classifying. On a CPU, batches of the whole budget and of a quarter of it
+took longer."""
 
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""

@@ -139,8 +139,11 @@ def _compare(values: Columns) -> tuple[Columns, Columns]:
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, 0)
     # Place of the first and behind the last of each group of equals.
-    first = np.stack([np.searchsorted(column, column, "left") for column in ordered.T], 1)
-    last = np.stack([np.searchsorted(column, column, "right") for column in ordered.T], 1)
+    ends = np.ones((len(values) + 1, values.shape[1]), dtype=bool)
+    ends[1:-1] = ordered[1:] != ordered[:-1]
+    place = np.arange(len(values))[:, None]
+    first = np.maximum.accumulate(np.where(ends[:-1], place, 0), 0)
+    last = np.minimum.accumulate(np.where(ends[1:], place + 1, len(values))[::-1], 0)[::-1]
     ranks = np.empty_like(values)
     np.put_along_axis(ranks, order, (first + last) / 2 / len(values), 0)
     return z, ranks
