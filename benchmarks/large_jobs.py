@@ -1,17 +1,20 @@
-"""Large jobs: throughput against the plain classifier, peak memory by number of texts, and what a batch changes.
+"""Large jobs: throughput against the plain classifier, peak memory, what a batch changes and what a kill does.
 
-    python benchmarks/large_jobs.py --classifier FOLDER --explainer FOLDER [--texts 5000] [--runs 3]
+    python benchmarks/large_jobs.py --classifier FOLDER --explainer FOLDER [--texts 5000] [--runs 3] [--kills 3]
 
 Throughput: `explearn explain --input` (read, classify, explain, write Parquet) against a loop that reads the same file
 and classifies its texts, in turn, in one process. The time of 64 texts, which is that of loading, is taken off on both
 sides. Beside the time on the clock stands the processor time, which other work on the machine touches less. Memory: the
-command in a process of its own, for each number of texts. The texts are pieces of 4 to 16 words of the corpus. Exits
-with 1 where the throughput is below 0.9 of the loop's, by processor time.
+command in a process of its own, for each number of texts. Kills: the job of the first run once more, in a process that
+is killed (SIGKILL) as often as asked, each time a share of its parts is there; its files are compared with the first
+run's. The texts are pieces of 4 to 16 words of the corpus. Exits with 1 where the throughput is below 0.9 of the
+loop's, by processor time, or the files differ.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import random
 import resource
 import statistics
@@ -60,7 +63,7 @@ def make_input(path: Path, count: int) -> Path:
 def job_of(options: argparse.Namespace, path: Path, folder: Path) -> Job:
     choices = choose([options.method], [options.explainer] if options.explainer else [])
     compute = ComputeOptions(options.device)
-    return Job(Input(path), folder, 10_000, str(options.classifier), choices, {}, (), None, None, compute)
+    return Job(Input(path), folder, options.shard_texts, str(options.classifier), choices, {}, (), None, None, compute)
 
 
 def classify(options: argparse.Namespace, path: Path) -> None:
@@ -117,6 +120,40 @@ def memory(options: argparse.Namespace, folder: Path) -> None:
         print(f"{count:,} texts: peak {done.stdout.strip()}", flush=True)
 
 
+def killed(options: argparse.Namespace, folder: Path) -> bool:
+    """Whether the files of a job that was killed are those of `throughput`'s first."""
+    own = folder / "killed"
+    own.mkdir()
+    (own / "texts.parquet").symlink_to(folder / "texts.parquet")
+    command = [sys.executable, __file__, *sys.argv[1:], "--one-job", str(own)]
+    parts = -(-options.texts // options.shard_texts)
+    for number in range(1, options.kills + 1):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while len(list((own / "out").glob("part-*.parquet"))) < number * parts // (options.kills + 1):
+            if process.poll() is not None:
+                raise SystemExit(f"the job ended with {process.returncode} before kill {number}; give smaller parts")
+            time.sleep(0.1)
+        # In the middle of a part.
+        time.sleep(0.5)
+        process.kill()
+        process.wait()
+        there = len(list((own / "out").glob("part-*.parquet")))
+        print(f"kill {number}: {there} of {parts} parts were there", flush=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found, expected = digests(own / "out"), digests(folder / "out-0")
+    same = found == expected and len(found) == parts
+    print(
+        f"killed {options.kills} times, {parts} parts: {'the same bytes' if same else 'other bytes'}; peak of the last "
+        f"run {done.stdout.strip()}"
+    )
+    return same
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each part, by its name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("part-*.parquet")}
+
+
 def batches(options: argparse.Namespace, folder: Path) -> None:
     """The largest change of a score where only the size of the batches, or the number of threads, is another."""
     texts = [str(row.text) for row in Input(make_input(folder / "batches.parquet", BLOCK)).texts()]
@@ -146,6 +183,8 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=5000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--memory", type=int, nargs="*", default=[2000, 20000], help="numbers of texts")
+    parser.add_argument("--shard-texts", type=int, default=10_000, help="texts a part")
+    parser.add_argument("--kills", type=int, default=0, help="how often to kill a job; needs a run")
     parser.add_argument("--one-job", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one_job:
@@ -157,7 +196,8 @@ def main() -> None:
         batches(options, Path(temporary))
         memory(options, Path(temporary))
         found = throughput(options, Path(temporary)) if options.runs else 1.0
-    sys.exit(found < LIMIT)
+        same = killed(options, Path(temporary)) if options.runs and options.kills else True
+    sys.exit(found < LIMIT or not same)
 
 
 if __name__ == "__main__":

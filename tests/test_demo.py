@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import explearn
 from explearn.cli.demo.classifier import demo_classifier, headlines
@@ -65,3 +66,22 @@ def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypa
 def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:
     again = demo_classifier(ComputeOptions("cpu"), 13)
     assert again.fingerprint == trained.fingerprint
+
+
+def test_it_computes_with_one_thread_and_leaves_their_number(
+    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def train(*_: object) -> Classifier:
+        seen.append(torch.get_num_threads())
+        return trained
+
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", train)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert run("demo", OWN, "--html", tmp_path / "demo.html").exit_code == 0
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -11,6 +11,7 @@ import torch
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
+from explearn.core.finite import check_weights
 from explearn.core.records import Example
 from explearn.core.sections import FinetuneParams
 from explearn.introspection.features import compute_features
@@ -97,3 +98,11 @@ def test_fine_tuning_that_diverges_keeps_the_earlier_classifier(
         run()
     assert {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "encoder"]
+
+
+def test_large_weights_are_finite_though_their_sum_is_not() -> None:
+    large = torch.full((4,), 3e38)
+    assert not large.sum().isfinite()
+    check_weights([("large", large), ("opposite", torch.tensor([3e38, 3e38, -3e38, -3e38]))], "it", "hint")
+    with pytest.raises(ModelError, match=r"^it: 1 of the 5 values of large are NaN or infinite"):
+        check_weights([("large", torch.cat([large, torch.tensor([float("-inf")])]))], "it", "hint")

@@ -51,6 +51,7 @@ from explearn.cli.jobs.command import (
 from explearn.cli.serve import serve
 from explearn.cli.verify import verify
 from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
+from explearn.core.garbage import start_up
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
 from explearn.core.visible import visible, visible_json
@@ -192,14 +193,15 @@ def explain(
             settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)
             run_job(large, output, *settings, engine or "local", workers, devices)
             return
-        explainers = make(choices, parse_options(option or []), seed)
-        lines = texts or _lines()
-        from explearn.core.seeds import seed_everything
-        from explearn.models.classifier import Classifier
+        with start_up():
+            explainers = make(choices, parse_options(option or []), seed)
+            lines = texts or _lines()
+            from explearn.core.seeds import seed_everything
+            from explearn.models.classifier import Classifier
 
-        if seed is not None:
-            seed_everything(seed)
-        loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
+            if seed is not None:
+                seed_everything(seed)
+            loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
         check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None

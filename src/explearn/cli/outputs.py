@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-
 from explearn.core.display import PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Attribution
-from explearn.core.storage import parquet_writer
-from explearn.core.word_tables import WORD_SCHEMA, WordRows, csv_lines
 from explearn.core.writing import atomic_path
 
 Write = Callable[[Sequence[Attribution]], None]
@@ -83,6 +79,9 @@ def _json_lines(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
+    # Arrow is loaded for tables alone: `explearn explain` starts sooner without.
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows, csv_lines
+
     words = WordRows()
     with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(WORD_SCHEMA.names) + "\r\n")
@@ -96,6 +95,11 @@ def _csv(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Write]:
+    import pyarrow as pa
+
+    from explearn.core.storage import parquet_writer
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows
+
     words = WordRows()
     held: list[dict[str, object]] = []
     with parquet_writer(path, WORD_SCHEMA) as writer:

@@ -25,7 +25,7 @@ from explearn.core.documents import kind_of, read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.records import Example
 from explearn.core.settings import problems_sentence
-from explearn.core.storage import write_json
+from explearn.core.writing import write_json
 from explearn.data.alignment import NO_WORD, Span, align, word_spans
 from explearn.models.encoding import Encoding
 from explearn.models.reading import Text, as_segments

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, cast
@@ -58,6 +59,20 @@ def demo_classifier(compute: ComputeOptions, seed: int) -> Classifier:
         truth = torch.tensor([classifier.label_index(label) for label in lessons.labels], device=classifier.device)
         _train(classifier, states, truth)
     return classifier
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread in the block.
+
+    Batches of headlines gain little by a second one, and where other work takes the cores the two wait for each other.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from explearn.core.errors import DataError
+from explearn.core.garbage import start_up
 from explearn.core.writing import atomic_folder, check_place
 from explearn.pipeline.base.staging import compute_options, user_errors
 
@@ -42,33 +43,35 @@ def demo(
     topics: business, science, sports, world. Nothing is downloaded.
     """
     with user_errors():
-        # These load torch and transformers, which --help need not wait for.
-        from explearn.cli.demo.classifier import demo_classifier, headlines
-        from explearn.core.side_by_side import side_by_side
-        from explearn.methods.base.registry import get_explainer
-
         # Before the training.
         check_place(html)
+        # These load torch and transformers, which --help need not wait for.
+        with start_up():
+            from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread
+            from explearn.core.side_by_side import side_by_side
+            from explearn.methods.base.registry import get_explainer
+
+            methods = [get_explainer(name) for name in METHODS]
         console = Console()
         held_out = headlines("test")
         chosen = texts or held_out.texts[:SHOWN]
-        start = time.perf_counter()
-        classifier = demo_classifier(compute_options("cpu", "fp32", "auto", False), SEED)
-        # A text that cannot be used is said before anything is shown.
-        classifier.encode(chosen)
-        seconds = time.perf_counter() - start
-        right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
-        topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
-        learned, others = len(headlines("train").texts), len(held_out.texts)
-        console.print(
-            f"A classifier of news ({topics}), trained in {seconds:.0f} s on {learned} headlines. It is right on "
-            f"{right} of {others} others.\n",
-            highlight=False,
-        )
-        if save is not None:
-            _save(save, classifier)
-        methods = [get_explainer(name) for name in METHODS]
-        together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
+        with one_thread():
+            start = time.perf_counter()
+            classifier = demo_classifier(compute_options("cpu", "fp32", "auto", False), SEED)
+            # A text that cannot be used is said before anything is shown.
+            classifier.encode(chosen)
+            seconds = time.perf_counter() - start
+            right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
+            topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
+            learned, others = len(headlines("train").texts), len(held_out.texts)
+            console.print(
+                f"A classifier of news ({topics}), trained in {seconds:.0f} s on {learned} headlines. It is right on "
+                f"{right} of {others} others.\n",
+                highlight=False,
+            )
+            if save is not None:
+                _save(save, classifier)
+            together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
         console.print(together)
         print(together.to_html(html))
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from explearn.cli.jobs.explaining import Worker
 from explearn.cli.jobs.job import Job
 from explearn.cli.jobs.manifest import Part
+from explearn.core.garbage import start_up, without_what_is_there
 
 Advance = Callable[[int], None]
 
@@ -39,17 +40,20 @@ class LocalEngine:
     """All parts in this process, one after the other."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
-        import torch
+        with start_up():
+            import torch
 
-        if "threads" in begun:
-            # More threads may add up in another order.
-            torch.set_num_threads(begun["threads"])
-        self._worker = Worker(job, stamp, begun.get("max_tokens"))
+            if "threads" in begun:
+                # More threads may add up in another order.
+                torch.set_num_threads(begun["threads"])
+            self._worker = Worker(job, stamp, begun.get("max_tokens"))
         return {**self._worker.settings, "threads": torch.get_num_threads()}
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
-        for run in consecutive(numbers):
-            yield from self._worker.parts(run, texts, advance)
+        # Else the collector goes through all of torch and transformers every few thousand texts.
+        with without_what_is_there():
+            for run in consecutive(numbers):
+                yield from self._worker.parts(run, texts, advance)
 
 
 def consecutive(numbers: Sequence[int]) -> list[list[int]]:

@@ -139,7 +139,7 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
 
 def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
     """A text's answer, (C,), from those of its windows, (windows, C): their mean."""
-    return np.asarray(of_windows.mean(axis=0))
+    return of_windows[0] if len(of_windows) == 1 else np.asarray(of_windows.mean(axis=0))
 
 
 def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:

@@ -13,9 +13,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from explearn.core.documents import read_json
 from explearn.core.errors import ExplearnError, ModelError, first_line
 from explearn.core.finite import check_weights
-from explearn.core.storage import atomic_folder, read_json, write_json
+from explearn.core.writing import atomic_folder, write_json
 
 CONFIG = "config.json"
 DIVERGED = "try a lower learning rate; what was there is as it was"

@@ -1,0 +1,41 @@
+"""Python's collector of reference cycles, kept off what comes to stay.
+
+Importing torch and transformers makes some million objects that live as long as the process. The collector goes through
+them again and again while they are made, and from time to time after that.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def start_up() -> Iterator[None]:
+    """Collect nothing in the block, which imports torch and loads a model; nor what it has made, as long as it lives.
+
+    Where torch is loaded already there is nothing to gain, and the block runs as it is: what is garbage by then would
+    never be freed.
+    """
+    if "torch" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def without_what_is_there() -> Iterator[None]:
+    """Leave all objects made before the block out of the collections in it, but for those that are garbage already."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
