@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explearn.comparison.choice import within_budget
 from explearn.comparison.given import match_scores
@@ -17,6 +18,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.method_names import get_info
 from explearn.core.records import Attribution
 from explearn.data.choice import texts_to_explain
+from explearn.introspection.anatomy import dissect
 from explearn.introspection.first_token import first_token_alone
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.predictions import Predictions
@@ -25,11 +27,14 @@ from explearn.pipeline.attribute import ForwardClock, untrained_method, write_at
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
+if TYPE_CHECKING:
+    from torch import nn
+
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Texts on which a method's speed is measured; of one that takes tens of passes or more."""
 
-CLOCKED_SHARE = 4
-"""Of so many texts one is classified round about each method, to compare its time with."""
+CLOCKED_TEXTS = 25
+"""At least so many texts, if there are, are classified round about each method, to compare its time with."""
 
 Tell = Callable[[str], None]
 
@@ -56,8 +61,41 @@ class HeadPredictions(Predictions):
     """Predictions of passes that compute no more than what the head reads; logits differ in their last digits."""
 
     def evaluate(self, description: str) -> None:
-        with first_token_alone(self.classifier.model) if self.classifier.has_model else nullcontext():
+        with _head_passes(self.classifier.model) if self.classifier.has_model else nullcontext():
             super().evaluate(description)
+
+
+@contextmanager
+def _head_passes(model: nn.Module) -> Iterator[None]:
+    """`first_token_alone`, with the first tokens copied next to each other: strided, they are slow to multiply."""
+    with ExitStack() as stack:
+        stack.enter_context(first_token_alone(model))
+        try:
+            expand = dissect(model).blocks[-1].expand
+        except UnsupportedError:  # it runs as it is
+            pass
+        else:
+            handle = expand.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:]))
+            stack.callback(handle.remove)
+        yield
+
+
+@contextmanager
+def _old_objects_aside() -> Iterator[None]:
+    """Within it, the garbage collector looks only at what was made since.
+
+    Before each method's memory is measured, garbage is collected. To look through all that torch and transformers have
+    loaded takes longer than some methods do. Nothing happens where somebody else has set objects aside.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def make_plan(
@@ -121,6 +159,7 @@ class MethodsRun:
     Attributes:
         examples: the texts that are compared on.
         predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+        found: method -> its attributions of the texts.
         refused: method -> why it could not explain one of the texts, as some do with long ones.
     """
 
@@ -143,10 +182,15 @@ class MethodsRun:
         self.predictions = HeadPredictions(classifier)
         self.left = {name: plan.expected(name) for name in plan.choice.methods}
         self.begun, self.expected = time.perf_counter(), 0.0
+        self.found: dict[str, list[Attribution]] = {}
         self.refused: dict[str, str] = {}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
+        with _old_objects_aside():
+            self._explain(methods)
+
+    def _explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         forward: ForwardClock | None = None
         for name, given in methods.items():
             explainer, options = untrained_method(name, given, self.params.seed)
@@ -156,7 +200,8 @@ class MethodsRun:
             if found is None:
                 self.expected += self.plan.expected(name) or 0.0
                 with self.clock.part("time"):
-                    forward = forward or ForwardClock(self.classifier, self.examples, CLOCKED_SHARE)
+                    share = max(1, len(self.examples) // CLOCKED_TEXTS)
+                    forward = forward or ForwardClock(self.classifier, self.examples, share)
                 try:
                     with self.clock.part("explain and time"):
                         cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
@@ -182,6 +227,7 @@ class MethodsRun:
 
     def _judge(self, name: str, found: list[Attribution], note: str) -> None:
         """Ask the classifier about this method's words, and say the main figures; the later judgement asks no more."""
+        self.found[name] = found
         with self.clock.part("judge"):
             figures = faithfulness(
                 self.classifier, self.encodings, {name: found}, self.params.evaluate, None, self.predictions
