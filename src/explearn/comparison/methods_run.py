@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explearn.comparison.choice import within_budget
 from explearn.comparison.given import match_scores
@@ -18,7 +18,6 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.method_names import get_info
 from explearn.core.records import Attribution
 from explearn.data.choice import texts_to_explain
-from explearn.introspection.anatomy import dissect
 from explearn.introspection.first_token import first_token_alone
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.predictions import Predictions
@@ -26,9 +25,6 @@ from explearn.models.classifier import Classifier
 from explearn.pipeline.attribute import ForwardClock, untrained_method, write_attributions
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
-
-if TYPE_CHECKING:
-    from torch import nn
 
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Texts on which a method's speed is measured; of one that takes tens of passes or more."""
@@ -61,27 +57,12 @@ class HeadPredictions(Predictions):
     """Predictions of passes that compute no more than what the head reads; logits differ in their last digits."""
 
     def evaluate(self, description: str) -> None:
-        with _head_passes(self.classifier.model) if self.classifier.has_model else nullcontext():
+        with first_token_alone(self.classifier.model) if self.classifier.has_model else nullcontext():
             super().evaluate(description)
 
 
 @contextmanager
-def _head_passes(model: nn.Module) -> Iterator[None]:
-    """`first_token_alone`, with the first tokens copied next to each other: strided, they are slow to multiply."""
-    with ExitStack() as stack:
-        stack.enter_context(first_token_alone(model))
-        try:
-            expand = dissect(model).blocks[-1].expand
-        except UnsupportedError:  # it runs as it is
-            pass
-        else:
-            handle = expand.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:]))
-            stack.callback(handle.remove)
-        yield
-
-
-@contextmanager
-def _old_objects_aside() -> Iterator[None]:
+def old_objects_aside() -> Iterator[None]:
     """Within it, the garbage collector looks only at what was made since.
 
     Before each method's memory is measured, garbage is collected. To look through all that torch and transformers have
@@ -187,7 +168,7 @@ class MethodsRun:
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
-        with _old_objects_aside():
+        with old_objects_aside():
             self._explain(methods)
 
     def _explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
