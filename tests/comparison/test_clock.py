@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiny
-from explearn.comparison.methods_run import HeadPredictions
+from explearn.comparison.methods_run import HeadPredictions, old_objects_aside
 from explearn.core.records import Example
 from explearn.metrics.predictions import Predictions
 from explearn.pipeline import attribute
@@ -51,3 +53,24 @@ def test_predictions_of_what_the_head_reads_are_those_of_whole_passes(kind: str)
         pool.evaluate("texts")
         found.append(pool.probabilities)
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_that_is_made_within_is_collected_and_nothing_stays_set_aside() -> None:
+    assert gc.get_freeze_count() == 0
+    with pytest.raises(ValueError, match="stop"), old_objects_aside():
+        assert gc.get_freeze_count() > 0
+        with old_objects_aside():
+            pass
+        assert gc.get_freeze_count() > 0  # that of the outer one
+        made = Cycle()
+        known = weakref.ref(made)
+        del made
+        gc.collect()
+        assert known() is None
+        raise ValueError("stop")
+    assert gc.get_freeze_count() == 0

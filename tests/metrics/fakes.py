@@ -25,6 +25,10 @@ class FakeEncoding:
     def key(self):
         return self.input_ids
 
+    @property
+    def special(self):
+        return tuple(word < 0 for word in self.word_ids)
+
     def _only(self, positions):
         return replace(
             self,

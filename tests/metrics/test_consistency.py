@@ -71,9 +71,21 @@ def test_explanations_that_follow_the_states_are_fully_consistent():
 def test_weights_count_as_repeated_pairs():
     rng = np.random.default_rng(1)
     first, second = rng.integers(0, 4, size=(2, 15)).astype(float)
-    weights = rng.integers(0, 4, size=(6, 15))
-    expected = [spearmanr(np.repeat(first, w), np.repeat(second, w)).statistic for w in weights]
-    assert c._rho(first, second, weights) == pytest.approx(expected)
+    weights = rng.integers(0, 4, size=(6, 15)).astype(float)
+    expected = [spearmanr(np.repeat(first, w.astype(int)), np.repeat(second, w.astype(int))).statistic for w in weights]
+    assert c._CentredRanks.of(first, weights).rho(c._CentredRanks.of(second, weights)) == pytest.approx(expected)
+
+
+def test_methods_judged_together_have_the_figures_of_each_alone():
+    states, scores = world(30)
+    flat = [np.ones(3)] * 30
+    together = c.consistency_of_methods(states, {"first": scores, "flat": flat, "last": scores[::-1]}, 8, 100, seed=5)
+    for method, alone in (("first", scores), ("flat", flat), ("last", scores[::-1])):
+        expected = c.consistency(states, alone, 8, 100, seed=5)
+        found = together[method]
+        assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
+        np.testing.assert_array_equal(found.by_text, expected.by_text)
+    assert together["flat"].value is None
 
 
 def test_what_has_no_spread_has_no_value():

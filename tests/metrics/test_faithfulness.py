@@ -244,6 +244,28 @@ def test_predictions_are_shared_between_metrics():
     assert [len(call) for call in classifier.calls] == [row, 1]
 
 
+def test_shared_predictions_know_one_way_to_take_words_out_from_another():
+    encodings, scored = {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}
+    shared = Predictions(FakeClassifier(random_probability))
+    for removal in ("delete", "mask"):
+        params = EvaluateParams(removal=removal)
+        together = faithfulness(shared.classifier, encodings, scored, params, predictions=shared)
+        alone = faithfulness(FakeClassifier(random_probability), encodings, scored, params)
+        assert together["m"].means() == alone["m"].means()
+
+
+def test_a_change_that_was_asked_about_is_not_made_again():
+    pool, text, made = Predictions(FakeClassifier(random_probability)), encode(WORDS), []
+
+    def make():
+        made.append(text.delete([1, 3]))
+        return made[-1]
+
+    row = pool.changed(text)("without", [1, 3], make)
+    assert pool.changed(encode(WORDS))("without", [3, 1], make) == row and len(made) == 1 and pool.requested == 2
+    assert pool.changed(encode([*WORDS, "more"]))("without", [1, 3], make) == row and len(made) == 2
+
+
 @pytest.mark.parametrize("scores", ["random", "attcat"])
 def test_protocol_aml_is_amls(scores):
     """Values of AML's own code, in float64; every sub-token but [CLS] and [SEP] is free."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -28,8 +29,8 @@ from explearn.pipeline.base.workspace import Workspace
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Texts on which a method's speed is measured; of one that takes tens of passes or more."""
 
-CLOCKED_SHARE = 4
-"""Of so many texts one is classified round about each method, to compare its time with."""
+CLOCKED_TEXTS = 25
+"""At least so many texts, if there are, are classified round about each method, to compare its time with."""
 
 Tell = Callable[[str], None]
 
@@ -58,6 +59,24 @@ class HeadPredictions(Predictions):
     def evaluate(self, description: str) -> None:
         with first_token_alone(self.classifier.model) if self.classifier.has_model else nullcontext():
             super().evaluate(description)
+
+
+@contextmanager
+def old_objects_aside() -> Iterator[None]:
+    """Within it, the garbage collector looks only at what was made since.
+
+    Before each method's memory is measured, garbage is collected. To look through all that torch and transformers have
+    loaded takes longer than some methods do. Nothing happens where somebody else has set objects aside.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def make_plan(
@@ -121,6 +140,7 @@ class MethodsRun:
     Attributes:
         examples: the texts that are compared on.
         predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+        found: method -> its attributions of the texts.
         refused: method -> why it could not explain one of the texts, as some do with long ones.
     """
 
@@ -143,10 +163,15 @@ class MethodsRun:
         self.predictions = HeadPredictions(classifier)
         self.left = {name: plan.expected(name) for name in plan.choice.methods}
         self.begun, self.expected = time.perf_counter(), 0.0
+        self.found: dict[str, list[Attribution]] = {}
         self.refused: dict[str, str] = {}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
+        with old_objects_aside():
+            self._explain(methods)
+
+    def _explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         forward: ForwardClock | None = None
         for name, given in methods.items():
             explainer, options = untrained_method(name, given, self.params.seed)
@@ -156,7 +181,8 @@ class MethodsRun:
             if found is None:
                 self.expected += self.plan.expected(name) or 0.0
                 with self.clock.part("time"):
-                    forward = forward or ForwardClock(self.classifier, self.examples, CLOCKED_SHARE)
+                    share = max(1, len(self.examples) // CLOCKED_TEXTS)
+                    forward = forward or ForwardClock(self.classifier, self.examples, share)
                 try:
                     with self.clock.part("explain and time"):
                         cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
@@ -182,6 +208,7 @@ class MethodsRun:
 
     def _judge(self, name: str, found: list[Attribution], note: str) -> None:
         """Ask the classifier about this method's words, and say the main figures; the later judgement asks no more."""
+        self.found[name] = found
         with self.clock.part("judge"):
             figures = faithfulness(
                 self.classifier, self.encodings, {name: found}, self.params.evaluate, None, self.predictions

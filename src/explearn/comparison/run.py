@@ -138,7 +138,7 @@ def compare(
             judge_task(workspace, params, own.name, compute, seed, model, run.predictions)
         with clock.part("sanity"):
             try:
-                checked = check_task(workspace, params, own.name, compute, seed, model)
+                checked = check_task(workspace, params, own.name, compute, seed, model, run.found)
             except UnsupportedError as error:
                 checked = {"texts": 0, "methods": {}}
                 params = with_remark(params, f"No sanity checks: {error}.")

@@ -11,7 +11,7 @@ not say how texts of different lengths are matched; here words are compared, not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,11 +72,29 @@ def consistency(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> ConsistencyResult:
-    """Rank correlation of distances between texts with distances between their explanations.
+    """Rank correlation of distances between texts with distances between their explanations, for one method.
+
+    Args:
+        scores: one array (words,) a text. Others as of `consistency_of_methods`, which raises the same.
+    """
+    return consistency_of_methods(states, {"": scores}, batch_size, bootstrap_samples, confidence, seed)[""]
+
+
+def consistency_of_methods(
+    states: ArrayLike,
+    scores: Mapping[str, Sequence[ArrayLike]],
+    batch_size: int = 64,
+    bootstrap_samples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, ConsistencyResult]:
+    """Rank correlation of distances between texts with distances between their explanations, by method.
+
+    All methods meet the same batches and resamples, so that the states are ranked once for all.
 
     Args:
         states: aggregate hidden states, (n, d).
-        scores: one array (words,) a text.
+        scores: by method, one array (words,) a text.
         batch_size: most texts a batch (IvRA: 64); batches are even, drawn by `seed`.
         bootstrap_samples, confidence, seed: of the percentile interval. A resample draws each batch's texts with
             replacement; the pairs of a text with its own copy are left out, for their distance of 0 is no finding.
@@ -87,28 +105,41 @@ def consistency(
     from scipy.spatial.distance import pdist, squareform
 
     vectors = np.asarray(states, dtype=np.float64)
-    if vectors.ndim != 2 or len(vectors) != len(scores) or not np.isfinite(vectors).all():
-        raise DataError(f"states of shape {vectors.shape} for {len(scores)} explanations; expected finite, (texts, d)")
-    explanations = padded(scores)
-    by_text = np.full(len(scores), np.nan)
-    values, resampled = [], []
+    finite = vectors.ndim == 2 and bool(np.isfinite(vectors).all())
+    for of_method in scores.values():
+        if not finite or len(vectors) != len(of_method):
+            raise DataError(
+                f"states of shape {vectors.shape} for {len(of_method)} explanations; expected finite, (texts, d)"
+            )
+    explanations = {method: padded(of_method) for method, of_method in scores.items()}
+    by_text = {method: np.full(len(vectors), np.nan) for method in scores}
+    # By method, the figure of each batch where it is defined, and its resamples.
+    values: dict[str, list[tuple[float, Array]]] = {method: [] for method in scores}
     rng = np.random.default_rng(seed)
-    for rows in batches(len(scores), batch_size, seed):
+    for rows in batches(len(vectors), batch_size, seed):
         if len(rows) < 3:
             continue
-        first, second = pdist(vectors[rows]), pdist(explanations[rows])
-        values.append(_rho(first, second, np.ones((1, len(first))))[0])
-        by_text[rows] = _rho_of_rows(squareform(first), squareform(second))
+        distances = pdist(vectors[rows])
         counts = bootstrap_counts(len(rows), bootstrap_samples, rng)
         left, right = np.triu_indices(len(rows), 1)
-        resampled.append(_rho(first, second, counts[:, left] * counts[:, right]))
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
+        once = np.ones((1, len(distances)))
+        weights = (counts[:, left] * counts[:, right]).astype(np.float64)
+        near, resampled = _CentredRanks.of(distances, once), _CentredRanks.of(distances, weights)
+        for method, vectors_of_method in explanations.items():
+            found = pdist(vectors_of_method[rows])
+            by_text[method][rows] = _rho_of_rows(squareform(distances), squareform(found))
+            value = near.rho(_CentredRanks.of(found, once))[0]
+            if not np.isnan(value):
+                values[method].append((float(value), resampled.rho(_CentredRanks.of(found, weights))))
+    return {method: _result(values[method], by_text[method], confidence) for method in scores}
+
+
+def _result(batches: Sequence[tuple[float, Array]], by_text: Array, confidence: float) -> ConsistencyResult:
+    """batches: figure and resampled figures of each batch where there is one."""
+    if not batches:
         return ConsistencyResult(None, by_text, None, None)
-    kept = [draws for value, draws in zip(values, resampled, strict=True) if not np.isnan(value)]
-    means = np.mean(kept, axis=0)
-    low, high = percentile_interval(means, confidence)
-    return ConsistencyResult(float(np.mean(known)), by_text, low, high)
+    low, high = percentile_interval(np.mean([draws for _, draws in batches], axis=0), confidence)
+    return ConsistencyResult(float(np.mean([value for value, _ in batches])), by_text, low, high)
 
 
 def _rho_of_rows(first: Array, second: Array) -> Array:
@@ -120,25 +151,45 @@ def _rho_of_rows(first: Array, second: Array) -> Array:
     return ratio((a * b).sum(axis=1), spread)
 
 
-def _rho(first: Array, second: Array, weights: NDArray[np.integer] | Array) -> Array:
-    """Spearman's rho of (pairs,) values for each row of pair multiplicities (samples, pairs): (samples,)."""
-    a, b = _weighted_ranks(first, weights), _weighted_ranks(second, weights)
-    total = weights.sum(axis=1)
-    safe = np.where(total > 0, total, 1)
-    for ranked in (a, b):
-        ranked -= ((weights * ranked).sum(axis=1) / safe)[:, None]
-    covariance = np.einsum("sp,sp,sp->s", weights, a, b)
-    spread = np.sqrt(np.einsum("sp,sp,sp->s", weights, a, a) * np.einsum("sp,sp,sp->s", weights, b, b))
-    # What is left of a variance by rounding is none.
-    return ratio(covariance, np.where(spread > 1e-12 * safe, spread, 0.0))
+@dataclass(frozen=True, slots=True, eq=False)
+class _CentredRanks:
+    """Mid-ranks of (pairs,) values in each resample, less their mean there.
+
+    Attributes:
+        weights: how often each pair stands in each resample, (samples, pairs).
+        values: the ranks, (samples, pairs).
+        square: sum of their squares, weighted, (samples,).
+    """
+
+    weights: Array
+    values: Array
+    square: Array
+
+    @classmethod
+    def of(cls, values: Array, weights: Array) -> _CentredRanks:
+        ranked = _weighted_ranks(values, weights)
+        ranked -= ((weights * ranked).sum(axis=1) / _at_least_one(weights.sum(axis=1)))[:, None]
+        return cls(weights, ranked, np.einsum("sp,sp,sp->s", weights, ranked, ranked))
+
+    def rho(self, other: _CentredRanks) -> Array:
+        """Spearman's rho in each resample, which must be the same of both: (samples,)."""
+        covariance = np.einsum("sp,sp,sp->s", self.weights, self.values, other.values)
+        spread = np.sqrt(self.square * other.square)
+        # What is left of a variance by rounding is none.
+        enough = spread > 1e-12 * _at_least_one(self.weights.sum(axis=1))
+        return ratio(covariance, np.where(enough, spread, 0.0))
 
 
-def _weighted_ranks(values: Array, weights: NDArray[np.integer] | Array) -> Array:
+def _at_least_one(totals: Array) -> Array:
+    return np.where(totals > 0, totals, 1)
+
+
+def _weighted_ranks(values: Array, weights: Array) -> Array:
     """Mid-ranks that values would have if each stood there as often as its weight says: (samples, pairs)."""
     distinct, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(distinct)))
-    sums = np.add.reduceat(weights[:, order].astype(np.float64), starts, axis=1)
+    sums = np.add.reduceat(weights[:, order], starts, axis=1)
     return np.asarray((np.cumsum(sums, axis=1) - sums / 2)[:, group])
 
 
@@ -149,19 +200,19 @@ def measure(context: Context) -> Columns:
     for model in context.models:
         if model.states is None:
             continue
-        for method, texts in model.attributions.items():
-            found = consistency(
-                model.states,
-                [text.filled(0.0) for text in texts],
-                params.consistency_batch,
-                params.bootstrap_samples,
-                params.confidence,
-                context.seed,
-            )
-            columns.by_text["consistency"][method] = found.by_text
+        found = consistency_of_methods(
+            model.states,
+            {method: [text.filled(0.0) for text in texts] for method, texts in model.attributions.items()},
+            params.consistency_batch,
+            params.bootstrap_samples,
+            params.confidence,
+            context.seed,
+        )
+        for method, result in found.items():
+            columns.by_text["consistency"][method] = result.by_text
             columns.figures[method] |= {
-                "consistency": found.value,
-                "consistency_low": found.low,
-                "consistency_high": found.high,
+                "consistency": result.value,
+                "consistency_low": result.low,
+                "consistency_high": result.high,
             }
     return columns

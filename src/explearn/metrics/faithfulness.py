@@ -238,13 +238,23 @@ def _plan(
         single = units[: protocol.count(len(units), protocol.headline_percent)]
     top = order[: top_count(len(order), protocol.headline_percent)]
 
+    of_text = pool.changed(text)
+    of_words = of_text if text is encoding else pool.changed(encoding)
+
     def without(words: list[int]) -> int:
-        return pool.request(protocol.without(text, words, mask))
+        return of_text(f"without, {protocol.removal}", words, lambda: protocol.without(text, words, mask))
 
     def only(words: list[int]) -> int:
-        shortened = protocol.only(text, words, set(units).difference(words), mask)
-        # The unchanged text is asked about already.
-        return full if shortened is text else pool.request(shortened)
+        if protocol.by_sub_token and not words:
+            return full  # the unchanged text, which is asked about already
+
+        def make() -> Encoding:
+            return protocol.only(text, words, set(units).difference(words), mask)
+
+        return of_text(f"only, {protocol.removal}", words, make)
+
+    def masked(words: list[int]) -> int:
+        return of_words("mask", words, lambda: encoding.mask(words, mask))
 
     parts = [*(units[: protocol.count(len(units), percent)] for percent in protocol.percents), single]
     scores = attribution.scores
@@ -253,12 +263,10 @@ def _plan(
         full=full,
         without=[without(words) for words in parts],
         only=[only(words) for words in parts],
-        masked=pool.request(text.mask(single, mask)),
-        positive=pool.request(encoding.mask([w for w in top if scores[w] > 0 or not attribution.signed], mask)),
-        negative=pool.request(
-            encoding.mask([w for w in order[::-1][: len(top)] if scores[w] < 0 and attribution.signed], mask)
-        ),
-        kept=pool.request(protocol.only(encoding, top, order[len(top) :], mask)),
+        masked=of_text("mask", single, lambda: text.mask(single, mask)),
+        positive=masked([w for w in top if scores[w] > 0 or not attribution.signed]),
+        negative=masked([w for w in order[::-1][: len(top)] if scores[w] < 0 and attribution.signed]),
+        kept=of_words(f"only, {protocol.removal}", top, lambda: protocol.only(encoding, top, order[len(top) :], mask)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,7 @@ class Predictions:
         self.requested = 0
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}
+        self._changed: dict[object, dict[tuple[str, frozenset[int]], int]] = {}
         self._waiting: list[Encoding] = []
 
     @property
@@ -49,6 +51,25 @@ class Predictions:
         if row == len(self.probabilities) + len(self._waiting):
             self._waiting.append(encoding)
         return row
+
+    def changed(self, text: Encoding) -> Callable[[str, Sequence[int], Callable[[], Encoding]], int]:
+        """A function that requests this text with some of its words changed: (change, words, make) -> row.
+
+        `make` gives the changed text and is called once for each change and set of words: methods often agree on the
+        words, and to make an encoding takes longer than to know it again. Every call counts as requested.
+        """
+        known = self._changed.setdefault((text.key, text.word_ids, text.special), {})
+
+        def request(change: str, words: Sequence[int], make: Callable[[], Encoding]) -> int:
+            name = change, frozenset(words)
+            row = known.get(name)
+            if row is None:
+                known[name] = row = self.request(make())
+            else:
+                self.requested += 1
+            return row
+
+        return request
 
     def evaluate(self, description: str) -> None:
         """Predict what was requested since the last call; shows a progress bar that starts with `description`.

@@ -141,6 +141,7 @@ def check_methods(
     seed: int,
     percent: int = 20,
     other_labels: Classifier | None = None,
+    known: Mapping[str, Scores] | None = None,
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
@@ -155,6 +156,7 @@ def check_methods(
         seed: of weights, noise and bootstrap; all methods meet the same copies.
         percent: share of the words that counts as top.
         other_labels: the same encoder fine-tuned on permuted labels.
+        known: by method, the scores of these texts on the classifier as it is, where they have been computed.
 
     Raises DataError where there is no text.
     """
@@ -173,10 +175,14 @@ def check_methods(
         copies["other labels", ""] = lambda: other_labels
 
     scores: dict[str, dict[tuple[str, str], Scores]] = {explainer.name: {} for explainer in explainers}
+    for name in scores.keys() & (known or {}).keys():
+        scores[name]["as it is", ""] = (known or {})[name]
     skipped: dict[str, str] = {}
     for copy, make in copies.items():
         model = make()
-        for explainer in (explainer for explainer in explainers if explainer.name not in skipped):
+        for explainer in explainers:
+            if explainer.name in skipped or copy in scores[explainer.name]:
+                continue
             said = " ".join(("sanity,", *copy, explainer.name))
             try:
                 found = [a.filled() for a in explainer.explain(model, examples, targets, description=said)]

@@ -119,21 +119,40 @@ def stability(
             f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
             "expected equal numbers"
         )
-    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+    plain = [[normalise(word) for word in words] for words in texts]
+    chosen = _chosen_words(levels_of_texts, plain)
+    return _overlaps(_without_stop_words(chosen) if content_words else chosen, neighbours)
 
-    sets: list[set[tuple[str, int]]] = []
+
+WordLevels = set[tuple[str, int]]
+"""A text's normalised words that have a level other than neutral, with it."""
+
+
+def _chosen_words(levels_of_texts: Sequence[ArrayLike], texts: Sequence[Sequence[str]]) -> list[WordLevels]:
+    """texts: normalised words."""
+    chosen = []
     for row, (given, words) in enumerate(zip(levels_of_texts, texts, strict=True)):
         found = np.asarray(given)
         if found.shape != (len(words),):
             raise DataError(f"text {row}: levels of shape {found.shape} over {len(words)} words; expected one a word")
-        pairs = {(normalise(words[i]), int(found[i])) for i in np.flatnonzero(found).tolist()}
-        sets.append({pair for pair in pairs if not (content_words and pair[0] in ENGLISH_STOP_WORDS)})
+        chosen.append({(words[i], int(found[i])) for i in np.flatnonzero(found).tolist()})
+    return chosen
+
+
+def _without_stop_words(chosen: Sequence[WordLevels]) -> list[WordLevels]:
+    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return [{pair for pair in found if pair[0] not in ENGLISH_STOP_WORDS} for found in chosen]
+
+
+def _overlaps(chosen: Sequence[WordLevels], neighbours: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Mean intersection over union of each text's words with its neighbours', NaN where there are none: (n,)."""
     if not neighbours.size:
-        return np.full(len(texts), np.nan)
-    chosen = _incidence(sets)
-    sizes = chosen.sum(axis=1)
-    both = np.take_along_axis((chosen @ chosen.T).toarray(), neighbours, axis=1)
+        return np.full(len(chosen), np.nan)
+    present = _incidence(chosen)
+    sizes = present.sum(axis=1)
+    both = np.take_along_axis((present @ present.T).toarray(), neighbours, axis=1)
     either = sizes[:, None] + sizes[neighbours] - both
     return ratio(ratio(both, either, undefined=0.0).sum(axis=1), (either > 0).sum(axis=1))
 
@@ -153,16 +172,16 @@ def measure(context: Context) -> Columns:
     """Stability by wording and, where the model's states are known, by meaning; each with and without stop words."""
     columns = Columns()
     words = [example.all_words for example in context.examples]
+    plain = [[normalise(word) for word in text] for text in words]
     count = context.params.neighbours
     for model in context.models:
         near = {"lexical": nearest(lexical_similarity(words), count)}
         if model.states is not None:
             near["semantic"] = nearest(semantic_similarity(model.states), count)
         for method, texts in model.attributions.items():
-            found = [levels(text.filled(0.0), text.signed) for text in texts]
+            chosen = _chosen_words([levels(text.filled(0.0), text.signed) for text in texts], plain)
+            content = _without_stop_words(chosen)
             for kind, neighbours in near.items():
-                columns.add(method, f"stability_{kind}", stability(found, words, neighbours))
-                columns.add(
-                    method, f"stability_{kind}_content", stability(found, words, neighbours, content_words=True)
-                )
+                columns.add(method, f"stability_{kind}", _overlaps(chosen, neighbours))
+                columns.add(method, f"stability_{kind}_content", _overlaps(content, neighbours))
     return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Example
+from explearn.core.records import Attribution, Example
 from explearn.core.storage import scratch_folder
 from explearn.data.choice import texts_to_explain
 from explearn.metrics.sanity import SanityResult, check_methods, over_draws
@@ -27,11 +28,16 @@ def check_task(
     compute: ComputeOptions,
     seed: int,
     classifier: Classifier | None = None,
+    known: Mapping[str, Sequence[Attribution]] | None = None,
 ) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
     A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
     (default: the workspace's).
+
+    Args:
+        known: by method, attributions of the classifier as it is; a method that has them for all texts checked explains
+            only the copies. Their last digits are those of other batches.
 
     Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
     seeds. Raises as `group_methods` and
@@ -55,6 +61,12 @@ def check_task(
             explainer.any_classifier = True
         shared = classifier if folder == workspace.classifier(task) else None
         models[folder] = (explainers, shared or Classifier.from_pretrained(folder, compute))
+    ids = [example.id for example in examples]
+    given = {
+        name: {a.example_id: a.filled() for a in found if a.target == a.predicted}
+        for name, found in (known or {}).items()
+    }
+    as_it_is = {name: [found[i] for i in ids] for name, found in given.items() if found.keys() >= set(ids)}
     draws: dict[str, list[SanityResult]] = {}
     for draw in range(seed, seed + params.sanity.seeds):
         other_labels = None
@@ -62,7 +74,7 @@ def check_task(
             other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, draw)
         for explainers, model in models.values():
             percent = params.evaluate.headline_percent
-            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
+            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels, as_it_is)
             for name, result in found.items():
                 draws.setdefault(name, []).append(result)
     return {
