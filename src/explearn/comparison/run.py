@@ -104,11 +104,7 @@ def compare(
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
-        model = classifier
-        if not isinstance(model, Classifier):
-            model = Classifier.from_pretrained(model, compute, completion=completion)
-        elif completion is not None:
-            raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
+        model = _loaded(classifier, compute, completion)
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
     with _folder(work) as folder:
         workspace = Workspace(folder)
@@ -134,21 +130,36 @@ def compare(
             )
             write_inputs(workspace, own, model, params)
         run.take(given)
-        with clock.part("judge"):
-            judge_task(workspace, params, own.name, compute, seed, model, run.predictions)
-        with clock.part("sanity"):
-            try:
-                checked = check_task(workspace, params, own.name, compute, seed, model, run.found)
-            except UnsupportedError as error:
-                checked = {"texts": 0, "methods": {}}
-                params = with_remark(params, f"No sanity checks: {error}.")
-            write_json(workspace.metrics("sanity", own.name), checked)
-        with clock.part("report"):
-            report_project(workspace, params, seed)
-            write_text(out, (workspace.reports / "report.html").read_text(encoding="utf-8"))
-        figures = read_json(workspace.metrics("explanations", own.name))
+        figures = _judge(run, out, compute, seed)
     clock.add("total", time.perf_counter() - start)
     return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
+
+
+def _loaded(classifier: str | Path | Classifier, compute: ComputeOptions, completion: Given | None) -> Classifier:
+    if not isinstance(classifier, Classifier):
+        return Classifier.from_pretrained(classifier, compute, completion=completion)
+    if completion is not None:
+        raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
+    return classifier
+
+
+def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+    """Judge what a run has explained, write the page, and return every method's figures."""
+    workspace, params, task, clock = run.workspace, run.params, run.task, run.clock
+    with clock.part("judge"):
+        judge_task(workspace, params, task, compute, seed, run.classifier, run.predictions)
+    with clock.part("sanity"):
+        try:
+            checked = check_task(workspace, params, task, compute, seed, run.classifier, run.found)
+        except UnsupportedError as error:
+            checked = {"texts": 0, "methods": {}}
+            params = with_remark(params, f"No sanity checks: {error}.")
+        write_json(workspace.metrics("sanity", task), checked)
+    with clock.part("report"):
+        report_project(workspace, params, seed)
+        write_text(out, (workspace.reports / "report.html").read_text(encoding="utf-8"))
+    figures: dict[str, Any] = read_json(workspace.metrics("explanations", task))
+    return figures
 
 
 def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object, scores: object) -> None:
