@@ -186,7 +186,14 @@ def attribution_row(attribution: Attribution) -> dict[str, object]:
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Raises DataError naming file and row (from 1) where a score is missing, one too many, or infinite."""
     attributions: list[Attribution] = []
+    seen: set[tuple[str, str]] = set()
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
+        if (row["example_id"], row["target"]) in seen:
+            raise DataError(
+                f"{path}, row {number}, field 'example_id': {row['example_id']!r} comes twice for the class "
+                f"{row['target']!r}; expected each once"
+            )
+        seen.add((row["example_id"], row["target"]))
         for field, of in (("scores", "words"), ("token_scores", "tokens")):
             if len(row[field]) != len(row[of]):
                 raise DataError(
