@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from explearn.core.arguments import SEVERAL, TEXT, check_argument, one_of, or_none, shown
 from explearn.core.errors import ParamsError
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
@@ -55,12 +56,16 @@ class About:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        for part in ("family", "binarisation", "cost"):
+            check_argument(f"method {self.name!r}, {part}", getattr(self, part), TEXT)
+        check_argument(f"method {self.name!r}, needs", self.needs, SEVERAL)
+        check_argument(f"method {self.name!r}, base", self.base, or_none(TEXT))
         choices = (("family", self.family, Family), ("binarisation", self.binarisation, Binarisation))
         needs = (("needs", need, Need) for need in self.needs)
         for option, value, known in (*choices, *needs):
             if value not in get_args(known):
                 raise ParamsError(
-                    f"method {self.name!r}, {option}: got {value!r}; expected one of {', '.join(get_args(known))}"
+                    f"method {self.name!r}, {option}: got {shown(value)}; expected one of {', '.join(get_args(known))}"
                 )
 
 
@@ -100,6 +105,7 @@ class MethodInfo(About):
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
         """What a method's class declares. Raises ParamsError where it declares nothing, or has no docstring."""
+        check_argument("method", method, one_of(type, "a class"))
         name = f"{method.__module__}:{method.__qualname__}"
         about = vars(method).get("about")
         if not isinstance(about, About):

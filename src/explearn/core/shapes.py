@@ -44,6 +44,7 @@ _EXPECTED = {
     "float_type": "a number",
     "bool_type": "true or false",
     "finite_number": "a finite number",
+    "too_short": "at least one entry",
 }
 """pydantic's kinds of error -> what was expected."""
 

@@ -188,12 +188,6 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     attributions: list[Attribution] = []
     seen: set[tuple[str, str]] = set()
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
-        if (row["example_id"], row["target"]) in seen:
-            raise DataError(
-                f"{path}, row {number}, field 'example_id': {row['example_id']!r} comes twice for the class "
-                f"{row['target']!r}; expected each once"
-            )
-        seen.add((row["example_id"], row["target"]))
         for field, of in (("scores", "words"), ("token_scores", "tokens")):
             if len(row[field]) != len(row[of]):
                 raise DataError(
@@ -206,6 +200,12 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
             # NaN is a word without a score.
             if np.isinf(values).any() or (field == "token_scores" and np.isnan(values).any()):
                 raise DataError(f"{path}, row {number}, field {field!r} holds a value that is not finite")
+        if (row["example_id"], row["target"]) in seen:
+            raise DataError(
+                f"{path}, row {number}, field 'example_id': {row['example_id']!r} comes twice for the class "
+                f"{row['target']!r}; expected each once"
+            )
+        seen.add((row["example_id"], row["target"]))
         attributions.append(
             Attribution(
                 **{
