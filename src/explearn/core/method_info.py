@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from explearn.core.arguments import SEVERAL, TEXT, check_argument, one_of, or_none, shown
+from explearn.core.arguments import SEVERAL, TEXT, Kind, check_argument, one_of, or_none, shown
 from explearn.core.errors import ParamsError
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
@@ -19,6 +19,9 @@ Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
 rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+_NAMES = Kind("a set of names", lambda value: SEVERAL.fits(value) and all(isinstance(name, str) for name in value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class About:
         check_name(self.name)
         for part in ("family", "binarisation", "cost"):
             check_argument(f"method {self.name!r}, {part}", getattr(self, part), TEXT)
-        check_argument(f"method {self.name!r}, needs", self.needs, SEVERAL)
+        check_argument(f"method {self.name!r}, needs", self.needs, _NAMES)
         check_argument(f"method {self.name!r}, base", self.base, or_none(TEXT))
         choices = (("family", self.family, Family), ("binarisation", self.binarisation, Binarisation))
         needs = (("needs", need, Need) for need in self.needs)

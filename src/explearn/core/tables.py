@@ -176,7 +176,10 @@ def check_full(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str])
             if not (pa.types.is_list(inside.type) or pa.types.is_fixed_size_list(inside.type)):
                 break
             parents = pc.list_parent_indices(inside)
-            rows, what = parents if rows is None else rows.take(parents), "a list has an entry without a value"
+            rows, what = (
+                parents if rows is None else rows.take(parents),
+                "a list has an entry without a value; expected none",
+            )
             inside = pc.list_flatten(inside)
 
 
