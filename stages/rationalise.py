@@ -49,7 +49,7 @@ def rationalise(
         bounds = Bounds.of(
             concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price
         )
-        annotated, summary, model = annotate(marks, settings.llm, seed, Bounds.of(*bounds))
+        annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
         rationales += to_rationales(annotated, model)
         figures["llm"] = summary.to_record() if summary else None
     settled = marks.settled(rationales)

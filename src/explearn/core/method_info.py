@@ -128,7 +128,7 @@ def check_name(name: object) -> None:
     """Raise ParamsError unless `name` may name a method: it names files, parameters and rows of tables."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParamsError(
-            f"method {name!r}: expected a name of lower-case letters, digits and underscores, a letter first"
+            f"method {shown(name)}: expected a name of lower-case letters, digits and underscores, a letter first"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Example, RationaleKind
 from explearn.core.shapes import read_document
 from explearn.core.storage import read_attributions
@@ -75,6 +76,10 @@ def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[
 def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
     """What evaluate wrote of explainers with a classifier of their own, costs joined."""
     found: dict[str, dict[str, Any]] = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
+    if missing := sorted(set(params.own_model) - set(found)):
+        raise DataError(
+            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
+        )
     for name, of_name in found.items():
         of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
     return found
@@ -115,6 +120,9 @@ def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
     """What `TaskReport.by_text` holds, from its file; NaN for a text that a method lacks."""
     found = read_by_text(path)
     ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
+    for metric, methods in found.items():
+        if partly := sorted(name for name, values in methods.items() if len(values) < len(ids)):
+            raise DataError(f"{path}: {metric} of {partly[0]} lacks texts; expected {len(ids)}; run evaluate again")
     return {
         metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
         for metric, methods in found.items()
