@@ -7,10 +7,12 @@ import typer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.sections import members
-from explearn.core.storage import read_json, write_json
+from explearn.core.shapes import read_document
+from explearn.core.storage import write_json
 from explearn.data.choice import texts_to_explain
 from explearn.methods.base.lessons import make_teacher, read_lessons
 from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.shapes import Agreement
 from explearn.models.classifier import Classifier
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.staging import TaskOption, stage
@@ -44,7 +46,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
         [example for example in examples if example.split != "test"],
         texts_to_explain(tests, gold, params.distil.max_texts, seed),
         gold,
-        rationale_k(read_json(workspace.agreement(task))["mean_length"]),
+        rationale_k(read_document(workspace.agreement(task), Agreement, "rationalise")["mean_length"]),
         params,
         seed,
         task,

@@ -23,6 +23,7 @@ def rationalise(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
+    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
@@ -45,7 +46,9 @@ def rationalise(
         from explearn.annotation.llm.collecting import to_rationales
         from explearn.annotation.llm.running import Bounds, annotate
 
-        bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+        bounds = Bounds.of(
+            concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price
+        )
         annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
         rationales += to_rationales(annotated, model)
         figures["llm"] = summary.to_record() if summary else None

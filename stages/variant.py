@@ -27,6 +27,8 @@ def variant(task: TaskOption, variant: VariantOption, params: Params, compute: C
     if variant not in params.variants:
         raise UnknownNameError("variant", variant, params.variants)
     workspace = Workspace()
+    # What the second part reads is looked at before the first replaces anything.
+    workspace.read_gold(task, params)
     if get_info(variant).trained:
         train_explainer(workspace, params, task, variant, compute, seed)
     else:

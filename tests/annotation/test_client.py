@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import logging
+import socket
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 from explearn.annotation.llm import client as client_module
 from explearn.annotation.llm.budget import Budget, BudgetError, Meter, Price, Spent, parse_prices
-from explearn.annotation.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
+from explearn.annotation.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError, UnreachableError
 from explearn.annotation.llm.endpoint import Endpoint, EndpointError
 from explearn.core.errors import ParamsError
 
@@ -213,16 +214,57 @@ def test_a_wrong_key_model_or_account_ends_the_run_at_once(reply: Reply, words: 
     assert len(server.requests) == 1
 
 
-def test_nobody_at_the_address() -> None:
+def spend(url: str, times: int = 1, **options: Any) -> tuple[list[Any], float]:
+    """What `times` requests at once come to at an address, and the seconds that they take."""
+
+    async def complete() -> list[Any]:
+        async with ChatClient(Endpoint(url), "m", Meter(), **options) as client:
+            asked = [client.complete(MESSAGES, SCHEMA, max_tokens=50, temperature=0.0) for _ in range(times)]
+            return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    start = time.monotonic()
+    return asyncio.run(complete()), time.monotonic() - start
+
+
+def test_nobody_at_the_address_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT", 0.5)
     with ChatServer(lambda _: Reply(GOOD)) as server:
         url = server.url
+    results, seconds = spend(url, 8)
+    assert all(isinstance(result, UnreachableError) for result in results)
+    assert f"nobody answers at {url}" in str(results[0]) and "EXPLEARN_LLM_BASE_URL" in str(results[0])
+    assert seconds < 5
 
-    async def complete() -> None:
-        async with ChatClient(Endpoint(url), "m", Meter(), attempts=2) as client:
-            await client.complete(MESSAGES, SCHEMA, max_tokens=50, temperature=0.0)
 
-    with pytest.raises(NoAnswerError, match="asked 2 times"):
-        asyncio.run(complete())
+class TestPatience:
+    def test_a_server_that_accepts_and_never_answers(self) -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+            results, seconds = spend(url, 8, timeout=0.4, patience=1.0)
+        assert all(isinstance(result, UnreachableError) for result in results)
+        assert "answered nothing for 1 s (timed out)" in str(results[0])
+        assert seconds < 3
+
+    def test_pauses_and_repeats_count(self) -> None:
+        busy = Reply(status=503, error="loading", headers={"Retry-After": "0.4"})
+        start = time.monotonic()
+        ((result,), server, _) = ask(lambda _: busy, timeout=0.5, patience=1.0, attempts=100)
+        assert isinstance(result, EndpointError | UnreachableError) and "--patience" in str(result)
+        assert time.monotonic() - start < 3 and len(server.requests) > 1
+
+    def test_begins_anew_with_every_answer(self) -> None:
+        """Ten texts one after the other take longer than the patience; none waits that long."""
+        results, _, _ = ask(lambda request: Reply(GOOD, delay=0.15), 10, timeout=0.5, patience=0.5)
+        assert all(isinstance(result, Completion) for result in results)
+
+        async def one_by_one(endpoint: Endpoint) -> None:
+            async with ChatClient(endpoint, "m", Meter(), timeout=0.5, patience=0.5) as client:
+                for pause in (0.0, 0.7, 0.7):
+                    await asyncio.sleep(pause)
+                    await client.complete(MESSAGES, SCHEMA, max_tokens=50, temperature=0.0)
+
+        with ChatServer(lambda _: Reply(GOOD)) as server:
+            asyncio.run(one_by_one(Endpoint(server.url)))
 
 
 class TestBudget:

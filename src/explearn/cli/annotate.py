@@ -76,13 +76,14 @@ def calibrate(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
+    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
     price: options.Prices = None,
 ) -> None:
     """Compare models and prompts on texts that people have marked, and pick the best."""
-    bounds = (concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+    bounds = (concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price)
     with user_errors():
         _commands().calibrate(task, model or [], prompt or [], split, texts, shots, dry_run, out, params, bounds)
 
@@ -105,13 +106,14 @@ def run(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
+    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
     price: options.Prices = None,
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped."""
-    bounds = (concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+    bounds = (concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price)
     with user_errors():
         _commands().run(task, model, prompt, shots, split, texts, dry_run, out, params, bounds)
 

@@ -41,7 +41,7 @@ from explearn.pipeline.base.params import Params, load_params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.rationalise import read_task_marks
 
-BoundOptions = tuple[int, float, int, int | None, int | None, float | None, Sequence[str] | None]
+BoundOptions = tuple[int, float, int, float, int | None, int | None, float | None, Sequence[str] | None]
 
 
 def _open(task: str, params_file: Path) -> tuple[Params, TaskMarks]:

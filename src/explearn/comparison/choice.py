@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explearn.core.arguments import shown
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError
 from explearn.core.method_names import get_info
@@ -64,7 +65,7 @@ def parse_budget(value: str | float | None) -> float | None:
             raise ParamsError(f"budget: got {value!r}; expected a time such as 90s, 10m or 1.5h")
         value = float(match[1]) * _UNITS[match[2] or "s"]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
-        raise ParamsError(f"budget: got {value!r:.40}; expected seconds, more than 0 and at most {MOST:,}")
+        raise ParamsError(f"budget: got {shown(value)}; expected seconds, more than 0 and at most {MOST:,}")
     return float(value)
 
 

@@ -15,6 +15,7 @@ from explearn.comparison.given import PREFIX, read_scores, register_given
 from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, time_left
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
 from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
+from explearn.core.arguments import FUNCTION, PATH, SEVERAL, Kind, arguments, or_none, shown
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
@@ -57,6 +58,12 @@ class Comparison:
         return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
 
 
+_FILES = Kind(
+    "a list of files", lambda given: SEVERAL.fits(given) and not isinstance(given, Path) and all(map(PATH.fits, given))
+)
+
+
+@arguments(out=PATH, work=or_none(PATH), scores=_FILES, tell=FUNCTION)
 def compare(
     classifier: str | Path | Classifier,
     texts: str | Path | Sequence[str | tuple[str, str]],
@@ -97,7 +104,7 @@ def compare(
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     clock, start = PartClock(), time.perf_counter()
     chosen, limit = choose_methods(methods), parse_budget(budget)
-    _check_kinds(classifier, max_texts, columns, compute, scores)
+    _check_kinds(classifier, max_texts, columns, compute)
     # Before the work, which takes minutes.
     check_place(out)
     own, given = _texts(texts, labels, columns), _given(map(Path, scores))
@@ -162,19 +169,17 @@ def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int)
     return figures
 
 
-def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object, scores: object) -> None:
+def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object) -> None:
     """Raise ParamsError for an argument of another kind than `compare` takes."""
     if not isinstance(classifier, str | Path | Classifier):
         raise ParamsError(f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier")
     whole = isinstance(max_texts, int) and not isinstance(max_texts, bool)
     if max_texts is not None and not (whole and 1 <= max_texts <= MOST):  # type: ignore[operator]
-        raise ParamsError(f"max_texts: got {max_texts!r:.40}; expected a whole number, 1 or more")
+        raise ParamsError(f"max_texts: got {shown(max_texts)}; expected a whole number, 1 or more")
     if columns is not None and not isinstance(columns, TextColumns):
         raise ParamsError(f"columns: got {kind_of(columns)}; expected an explearn.TextColumns")
     if compute is not None and not isinstance(compute, ComputeOptions):
         raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
-    if isinstance(scores, str | bytes | Path) or not isinstance(scores, Iterable):
-        raise ParamsError(f"scores: got {kind_of(scores)}; expected a list of files")
 
 
 @contextmanager

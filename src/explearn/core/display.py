@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arguments import shown
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.heat import AGAINST, FAINT, FOR, UNREAD, classes, css, hexadecimal, shows_signs, strengths
 from explearn.core.visible import visible
@@ -67,7 +68,7 @@ def top_words(scored: Scored, count: int = 10, against: bool = False) -> list[To
     Words that were not read have no place among them. Raises ParamsError for a count that is no whole number from 0.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ParamsError(f"top_words: got the count {count!r}; expected a whole number from 0")
+        raise ParamsError(f"top_words: got the count {shown(count)}; expected a whole number from 0")
     sign = 1.0 if against else -1.0
     order = [i for i in np.argsort(sign * scored.scores, kind="stable").tolist() if np.isfinite(scored.scores[i])]
     chosen = [i for i in order if not against or scored.scores[i] < 0][:count]

@@ -71,6 +71,13 @@ def check_regular(path: str | os.PathLike[str], error: type[ExplearnError] = Dat
         raise error(f"{path}: is {kind}; expected a regular file")
 
 
+def check_folder(folder: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
+    """Raise `error` where something in a folder is neither regular file nor folder: libraries would wait for it."""
+    for path in sorted(Path(folder).iterdir()) if is_folder(folder) else ():
+        if not path.is_dir():
+            check_regular(path, error)
+
+
 def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
     """The content of a regular file. Raises `error` for one that is missing, no regular file, or cannot be read.
 

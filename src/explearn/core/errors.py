@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable
 
 from explearn.core.visible import visible
@@ -12,6 +13,30 @@ from explearn.core.visible import visible
 def first_line(error: BaseException) -> str:
     """The first line of an error's text that is not blank, else its type; some libraries' errors have many."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+_OF_PYTHON = re.compile(
+    r"<class '|NoneType|object at 0x|codec can't|\bhas no attribute\b|subscriptable|not iterable|positional argument"
+)
+_SHOWN_CHARS, _LONGEST_CHARS = 80, 400
+
+SAVED = "expected a folder as save_pretrained writes"
+"""End of the sentence on a model that cannot be loaded."""
+
+
+def problem_of(error: BaseException) -> str:
+    """What an error that a damaged file brought about says to its reader, without Python's own words."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not valid UTF-8"
+    if isinstance(error, RecursionError):
+        return "lists or objects nested too deeply"
+    if isinstance(error, UnicodeEncodeError):
+        return "a text in it holds half a character"
+    if isinstance(error, KeyError) and error.args:
+        return f"{str(error.args[0])[:_SHOWN_CHARS]!r} is missing"
+    said = first_line(error)[:_LONGEST_CHARS]
+    plain = not isinstance(error, TypeError | AttributeError | IndexError | ArithmeticError | AssertionError)
+    return said if plain and not _OF_PYTHON.search(said) else "a value in it is of another kind than expected"
 
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from explearn.core.arguments import SEVERAL, TEXT, Kind, check_argument, one_of, or_none, shown
 from explearn.core.errors import ParamsError
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
@@ -18,6 +19,9 @@ Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
 rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+_NAMES = Kind("a set of names", lambda value: SEVERAL.fits(value) and all(isinstance(name, str) for name in value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,16 @@ class About:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        for part in ("family", "binarisation", "cost"):
+            check_argument(f"method {self.name!r}, {part}", getattr(self, part), TEXT)
+        check_argument(f"method {self.name!r}, needs", self.needs, _NAMES)
+        check_argument(f"method {self.name!r}, base", self.base, or_none(TEXT))
         choices = (("family", self.family, Family), ("binarisation", self.binarisation, Binarisation))
         needs = (("needs", need, Need) for need in self.needs)
         for option, value, known in (*choices, *needs):
             if value not in get_args(known):
                 raise ParamsError(
-                    f"method {self.name!r}, {option}: got {value!r}; expected one of {', '.join(get_args(known))}"
+                    f"method {self.name!r}, {option}: got {shown(value)}; expected one of {', '.join(get_args(known))}"
                 )
 
 
@@ -100,6 +108,7 @@ class MethodInfo(About):
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
         """What a method's class declares. Raises ParamsError where it declares nothing, or has no docstring."""
+        check_argument("method", method, one_of(type, "a class"))
         name = f"{method.__module__}:{method.__qualname__}"
         about = vars(method).get("about")
         if not isinstance(about, About):
@@ -119,7 +128,7 @@ def check_name(name: object) -> None:
     """Raise ParamsError unless `name` may name a method: it names files, parameters and rows of tables."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParamsError(
-            f"method {name!r}: expected a name of lower-case letters, digits and underscores, a letter first"
+            f"method {shown(name)}: expected a name of lower-case letters, digits and underscores, a letter first"
         )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arguments import FLAG, PATH, TEXT, WHOLE, Kind, arguments, check_field, one_of, or_none
 from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError
@@ -66,6 +67,13 @@ def label_problem(labels: Sequence[str]) -> str | None:
     return None
 
 
+_TUPLE = one_of(tuple, "a tuple")
+_RANGE = Kind(
+    "two whole numbers",
+    lambda value: isinstance(value, tuple | list) and len(value) == 2 and all(map(WHOLE.fits, value)),
+)
+
+
 def check_words(words: tuple[str, ...], field: str = "words") -> None:
     """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long)."""
     if not words:
@@ -102,6 +110,11 @@ class Example:
     answer: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("id", "label", "split", "task"):
+            check_field(name, getattr(self, name), TEXT)
+        for name in ("words", "pair"):
+            check_field(name, getattr(self, name), _TUPLE)
+        check_field("answer", self.answer, or_none(_RANGE))
         if not self.id:
             raise DataError("field 'id' is empty; expected a unique identifier")
         for name, value in (("id", self.id), ("label", self.label)):
@@ -144,6 +157,9 @@ class Rationale:
     mask: tuple[bool, ...]
 
     def __post_init__(self) -> None:
+        for name in ("example_id", "annotator", "kind"):
+            check_field(name, getattr(self, name), TEXT)
+        check_field("mask", self.mask, _TUPLE)
         if self.kind not in RATIONALE_KINDS:
             raise DataError(f"field 'kind': got {self.kind!r}; expected one of {', '.join(RATIONALE_KINDS)}")
         if not self.annotator:
@@ -297,6 +313,7 @@ class Attribution:
         tokens = [None if np.isnan(score) else score for score in self.token_scores.tolist()]
         return {**self.to_record(), "token_scores": tokens}
 
+    @arguments(against=FLAG)
     def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
         """The `count` highest-scoring words, highest first; with `against`, those that score below zero, lowest first.
 
@@ -304,6 +321,7 @@ class Attribution:
         """
         return top_words(self, count, against)
 
+    @arguments(path=or_none(PATH))
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
 

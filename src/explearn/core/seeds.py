@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Iterable
 
+from explearn.core.arguments import shown
 from explearn.core.errors import ParamsError
 from explearn.core.settings import LARGEST_SEED
 
@@ -28,7 +29,7 @@ def seed_everything(seed: int) -> None:
     import torch
 
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise ParamsError(f"seed: got {seed!r}; expected a whole number from 0 to {LARGEST_SEED}")
+        raise ParamsError(f"seed: got {shown(seed)}; expected a whole number from 0 to {LARGEST_SEED}")
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explearn.core.arguments import PATH, arguments, check_argument, list_of, or_none
 from explearn.core.display import in_notebook, line, rows, terminal, write_page
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+
+_OF_A_TEXT = list_of(Attribution, "the attributions of each text, as side_by_side puts them")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +34,11 @@ class SideBySide:
         """Names of the methods, in the order in which they first appear."""
         return tuple(dict.fromkeys(a.method for text in self.texts for a in text))
 
+    def __post_init__(self) -> None:
+        for text in self.texts if isinstance(self.texts, list | tuple) else (None,):
+            check_argument("texts", text, _OF_A_TEXT)
+
+    @arguments(path=or_none(PATH))
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
 

@@ -186,6 +186,7 @@ def attribution_row(attribution: Attribution) -> dict[str, object]:
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Raises DataError naming file and row (from 1) where a score is missing, one too many, or infinite."""
     attributions: list[Attribution] = []
+    seen: set[tuple[str, str]] = set()
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
         for field, of in (("scores", "words"), ("token_scores", "tokens")):
             if len(row[field]) != len(row[of]):
@@ -199,6 +200,12 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
             # NaN is a word without a score.
             if np.isinf(values).any() or (field == "token_scores" and np.isnan(values).any()):
                 raise DataError(f"{path}, row {number}, field {field!r} holds a value that is not finite")
+        if (row["example_id"], row["target"]) in seen:
+            raise DataError(
+                f"{path}, row {number}, field 'example_id': {row['example_id']!r} comes twice for the class "
+                f"{row['target']!r}; expected each once"
+            )
+        seen.add((row["example_id"], row["target"]))
         attributions.append(
             Attribution(
                 **{

@@ -143,11 +143,44 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
         except (pa.ArrowException, ValueError) as error:
             raise DataError(f"{path}: damaged ({_reason(error)}); create it again") from error
     table = pa.concat_tables(parts) if parts else plain.empty_table()
-    for field in schema:
-        if not field.nullable and table.column(field.name).null_count:
-            row = pc.index(pc.is_null(table.column(field.name)), True).as_py() + 1
-            raise DataError(f"{path}, row {row}, field {field.name!r}: got nothing; expected a value of {field.type}")
+    check_full(table, schema, path)
     return table
+
+
+def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | os.PathLike[str]) -> pa.Table:
+    """The columns of a schema of one group of rows, for files too large to be read at once.
+
+    Raises DataError for a damaged group, and where a column without nulls in the schema, or a list in it, has some.
+    """
+    try:
+        table = file.read_row_group(group, columns=schema.names)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path}: damaged ({_reason(error)}); create it again") from error
+    check_full(table, schema, path)
+    return table
+
+
+def check_full(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+    """Raise DataError, naming row (from 1) and field, for a null in a column without nulls, or in a list in one."""
+    for field in schema:
+        if field.nullable:
+            continue
+        inside = table.column(field.name).combine_chunks()
+        rows, what = None, f"got nothing; expected a value of {field.type}"
+        while True:
+            if inside.null_count:
+                index = pc.index(pc.is_null(inside), True).as_py()
+                row = 1 + (index if rows is None else rows[index].as_py())
+                raise DataError(f"{path}, row {row}, field {field.name!r}: {what}")
+            if not (pa.types.is_list(inside.type) or pa.types.is_fixed_size_list(inside.type)):
+                break
+            parents = pc.list_parent_indices(inside)
+            rows, what = (
+                parents if rows is None else rows.take(parents),
+                "a list has an entry without a value; expected none",
+            )
+            inside = pc.list_flatten(inside)
 
 
 def decoded_bytes(column: pa.ChunkedArray | pa.Array) -> int:
@@ -243,6 +276,7 @@ __all__ = [
     "iter_rows",
     "open_parquet",
     "parquet_limit",
+    "read_group",
     "read_metadata",
     "read_table",
 ]

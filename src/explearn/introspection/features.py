@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.batching import budget_batches
-from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
+from explearn.core.shapes import Count, Shape, check_shape
 from explearn.core.storage import check_schema, open_parquet, parquet_writer, read_metadata
+from explearn.core.tables import read_group
+from explearn.data.alignment import NO_WORD
 from explearn.introspection.capture import layer_count, resolve_layer
 from explearn.introspection.cls_attention import run_with_cls_attention
 from explearn.introspection.threads import here_only
@@ -209,6 +212,14 @@ def _table(rows: Sequence[ExampleFeatures], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
+class _Facts(Shape):
+    classifier: str
+    attended: list[Count]
+    heads: Count
+    hidden_size: Count
+    texts: Count
+
+
 def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a feature file was taken from (`feature_source`), and `texts`, how many it holds.
 
@@ -217,6 +228,7 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     metadata = read_metadata(path)
     if not {"classifier", "attended", "heads", "hidden_size", "texts"} <= metadata.keys():
         raise DataError(f"{path}: no attention features; expected a file written by the stage attend")
+    check_shape(metadata, _Facts, path, "create it again")
     with open_parquet(path) as file:
         found = file.metadata.num_rows
     if found != metadata["texts"]:
@@ -232,17 +244,32 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
     metadata = read_feature_metadata(path)
     width = int(metadata["hidden_size"]) if hidden else None
     schema = feature_schema(attention_width(metadata), width)
+    number = 0
     with open_parquet(path) as file:
         if hidden and "hidden" not in file.schema_arrow.names:
             raise DataError(f"{path}: holds no hidden states; run the stage attend with attend.hidden_states=true")
         check_schema(file.schema_arrow, schema, path)
         for group in range(file.num_row_groups):
-            try:
-                table = file.read_row_group(group, columns=schema.names)
-            except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path}: damaged ({first_line(error)}); create it again") from error
+            table = read_group(file, group, schema, path)
             for batch in table.to_batches():
-                yield from _rows(batch, hidden)
+                for row in _rows(batch, hidden):
+                    number += 1
+                    _check_row(row, f"{path}, row {number}")
+                    yield row
+
+
+def _check_row(row: ExampleFeatures, where: str) -> None:
+    """Raise DataError where the parts of a row do not belong together, or hold what is not finite."""
+    tokens = len(row.word_ids)
+    for name, values in (("attention", row.attention), ("hidden", row.hidden), ("probabilities", row.probabilities)):
+        if values is None:
+            continue
+        if name != "probabilities" and len(values) != tokens:
+            raise DataError(f"{where}, field {name!r} has {len(values)} entries; expected {tokens}, one per sub-token")
+        if not np.isfinite(values).all():
+            raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
+    if tokens and row.word_ids.min() < NO_WORD:
+        raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
 
 
 def _rows(batch: pa.RecordBatch, hidden: bool) -> Iterator[ExampleFeatures]:

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, first_line
+from explearn.core.errors import DataError
+from explearn.core.shapes import Count, Shape, check_shape
 from explearn.core.storage import check_schema, open_parquet, read_metadata
+from explearn.core.tables import read_group
 
 SIGNALS: tuple[str, ...] = (
     "raw_attention",
@@ -88,6 +90,13 @@ def signals_table(rows: Sequence[WordSignals]) -> pa.Table:
     return pa.Table.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
+class _Facts(Shape):
+    classifier: str
+    signals: list[str]
+    asked: list[str] | None = None
+    texts: Count
+
+
 def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """classifier (its fingerprint), signals (the names of the columns), asked (those computed) and texts.
 
@@ -96,6 +105,7 @@ def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     metadata = read_metadata(path)
     if not {"classifier", "signals", "texts"} <= metadata.keys():
         raise DataError(f"{path}: its metadata do not say what the signals were taken from; create it again")
+    check_shape(metadata, _Facts, path, "create it again")
     if tuple(metadata["signals"]) != SIGNALS:
         raise DataError(f"{path}: holds signals {', '.join(metadata['signals'])}; expected {', '.join(SIGNALS)}")
     return metadata
@@ -112,10 +122,7 @@ def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     with open_parquet(path) as file:
         check_schema(file.schema_arrow, SCHEMA, path)
         for group in range(file.num_row_groups):
-            try:
-                table = file.read_row_group(group, columns=SCHEMA.names)
-            except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{path}: damaged ({first_line(error)}); create it again") from error
+            table = read_group(file, group, SCHEMA, path)
             for batch in table.to_batches():
                 for row in _rows(batch):
                     number += 1
@@ -124,6 +131,8 @@ def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
                             f"{path}, row {number}, field 'scores' has {len(row.scores)} entries; "
                             f"expected {len(row.words)}, one per word"
                         )
+                    if np.isinf(row.scores).any() or not 0.0 <= row.probability <= 1.0:
+                        raise DataError(f"{path}, row {number}: holds a number that is out of bounds; create it again")
                     yield row
     if number != metadata["texts"]:
         raise DataError(f"{path}: holds {number} texts; expected {metadata['texts']}, as its metadata say")

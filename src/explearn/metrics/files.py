@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError
-from explearn.core.storage import parquet_writer, read_json, read_table, write_json, write_table
+from explearn.core.errors import DataError, problem_of
+from explearn.core.shapes import read_document
+from explearn.core.storage import parquet_writer, read_table, write_json, write_table
 from explearn.metrics.evaluate import TaskEvaluation
+from explearn.metrics.shapes import Comparisons
 from explearn.metrics.significance import Comparison
 
 Array = NDArray[np.float64]
@@ -116,7 +118,7 @@ def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, Comparison],
     The methods of the matrices stand in the order of the summary's `methods`.
     Raises DataError for a missing or damaged file, or files that do not belong together.
     """
-    document: dict[str, Any] = read_json(summary)
+    document: dict[str, Any] = read_document(summary, Comparisons, "evaluate")
     rows: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
     for row in read_table(pairs, PAIR_SCHEMA).to_pylist():
         rows[row["metric"]][row["first"], row["second"]] = row
@@ -127,7 +129,9 @@ def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, Comparison],
             for name in document["agreement"]
         }
     except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{summary} and {pairs} do not belong together ({error}); run evaluate again") from error
+        raise DataError(
+            f"{summary} and {pairs} do not belong together ({problem_of(error)}); run evaluate again"
+        ) from error
     return comparisons, agreement
 
 

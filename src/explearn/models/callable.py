@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.arguments import FLAG, SEVERAL, TEXT, WHOLE, arguments, check_argument, shown
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.records import is_unicode, label_problem
@@ -84,7 +85,9 @@ class CallableClassifier(Classifier):
         name: str = "the function",
     ) -> None:
         if not callable(predict_proba):
-            raise ParamsError(f"predict_proba: got {predict_proba!r}; expected a function of a list of texts")
+            raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
+        check_argument("kind", kind, TEXT)
+        check_argument("name", name, TEXT)
         if kind not in get_args(KindOfAnswer):
             raise ParamsError(f"kind: got {kind!r}; expected one of {', '.join(get_args(KindOfAnswer))}")
         self.labels = _names(labels)
@@ -94,10 +97,10 @@ class CallableClassifier(Classifier):
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
         if not isinstance(mask, str) or len(mask.split()) > 1 or mask != mask.strip() or not is_unicode(mask):
-            raise ParamsError(f"mask: got {mask!r}; expected one word, or an empty string")
+            raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
         for option, value in (("batch_size", batch_size), ("max_words", max_words)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParamsError(f"{option}: got {value!r}; expected a whole number from 1")
+                raise ParamsError(f"{option}: got {shown(value)}; expected a whole number from 1")
         self.name = name
         self.problem = Problem(kind)
         self.device, self.dtype = torch.device("cpu"), torch.float64
@@ -129,6 +132,7 @@ class CallableClassifier(Classifier):
     def pad_token_id(self) -> int:
         return PAD
 
+    @arguments(texts=SEVERAL, first=WHOLE, whole=FLAG)
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """One token a word, behind one for the start.
 

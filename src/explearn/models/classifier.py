@@ -17,6 +17,20 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
+from explearn.core.arguments import (
+    FLAG,
+    PATH,
+    SEVERAL,
+    TENSOR,
+    TEXT,
+    WHOLE,
+    arguments,
+    having,
+    list_of,
+    one_of,
+    or_none,
+    shown,
+)
 from explearn.core.batching import budget_batches, run_batches
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
@@ -35,6 +49,9 @@ from explearn.models.spread import OnOneDevice, Spread, spread, spread_of
 
 if TYPE_CHECKING:
     import transformers
+
+
+_ENCODINGS = list_of(Encoding, "a list of encodings, as encode gives them")
 
 
 class Classifier(Answers):
@@ -60,6 +77,12 @@ class Classifier(Answers):
     completion: Completion | None = None
     spread: Spread | None = None
 
+    @arguments(
+        model=having("config", "a model of transformers"),
+        tokenizer=having("is_fast", "a tokenizer of transformers"),
+        compute=or_none(one_of(ComputeOptions, "ComputeOptions")),
+        name=TEXT,
+    )
     def __init__(
         self,
         model: transformers.PreTrainedModel,
@@ -107,6 +130,7 @@ class Classifier(Answers):
         return device, found
 
     @classmethod
+    @arguments(path=PATH, compute=or_none(one_of(ComputeOptions, "ComputeOptions")), revision=or_none(TEXT))
     def from_pretrained(
         cls,
         path: str | os.PathLike[str],
@@ -138,6 +162,7 @@ class Classifier(Answers):
             return QuestionAnswerer.around(found.model, found.tokenizer, compute, name=name)
         return cls(found.model, found.tokenizer, compute, name, found.completion)
 
+    @arguments(folder=PATH)
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
         self.model.save_pretrained(folder)
@@ -145,6 +170,7 @@ class Classifier(Answers):
         if self.completion is not None:
             self.completion.save(folder)
 
+    @arguments(model=having("config", "a model of transformers"))
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
         """A copy with another model of the same architecture; tokenizer, device, precision and batch size stay."""
         other = copy.copy(self)
@@ -186,6 +212,7 @@ class Classifier(Answers):
         """Id that fills up the shorter texts of a batch."""
         return int(self.tokenizer.pad_token_id)
 
+    @arguments(texts=SEVERAL, first=WHOLE, whole=FLAG)
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
@@ -207,6 +234,7 @@ class Classifier(Answers):
                 encodings.update(zip(chosen, found, strict=True))
         return [encodings[i] for i in range(len(segments))]
 
+    @arguments(examples=list_of(Example, "a list of explearn.Example"))
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
         """Encodings to train and judge on, and the indices of the true classes.
 
@@ -214,6 +242,7 @@ class Classifier(Answers):
         """
         return self.encode(examples), [self.label_index(example.label) for example in examples]
 
+    @arguments(encoding=one_of(Encoding, "an encoding, as encode gives them"))
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Sub-tokens as text, special tokens left out."""
         ids = [encoding.input_ids[i] for i in encoding.positions]
@@ -221,22 +250,26 @@ class Classifier(Answers):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
+    @arguments(encodings=_ENCODINGS)
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         return collate(encodings, self.pad_token_id, self.device)
 
     def autocast(self) -> Any:
         return autocast(self.device, self.dtype)
 
+    @arguments(batch=one_of(Batch, "a batch, as the method batch makes it"))
     def logits(self, batch: Batch) -> torch.Tensor:
         """Logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
             logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
         return logits if logits.dtype == torch.float64 else logits.float()
 
+    @arguments(logits=TENSOR, labels=TENSOR, weights=or_none(TENSOR))
     def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Cross-entropy, a scalar, from logits (b, C) and classes (b,), each class with its weight, (C,)."""
         return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
 
+    @arguments(encodings=_ENCODINGS, description=or_none(TEXT))
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
         """Class probabilities, shape (n, C), in the order given; shows a progress bar when `description` is set.
@@ -268,7 +301,7 @@ class Classifier(Answers):
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)
         if isinstance(target, bool) or not isinstance(target, int | np.integer):
-            raise ParamsError(f"target: got {target!r}; expected the name of a class or its number")
+            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
         if not 0 <= target < len(self.labels):
             raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
         return target

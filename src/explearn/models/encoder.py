@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from explearn.core.documents import check_folder
 from explearn.core.errors import ModelError
 from explearn.core.extras import need
 
@@ -45,10 +46,14 @@ def check_weights(weights: Path, expected_sha256: str) -> None:
 def resolve_encoder(name: str) -> str:
     """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself.
 
-    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere.
+    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere, and for a folder with a pipe
+    or a device in it.
     """
     if name == SCRATCH:
         raise ModelError(
             f"encoder {SCRATCH!r} has no weights before fine-tuning; expected what has some, such as {EMBEDDED!r}"
         )
-    return str(embedded_encoder()) if name == EMBEDDED else name
+    if name == EMBEDDED:
+        return str(embedded_encoder())
+    check_folder(name, ModelError)
+    return name

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, UnknownNameError, first_line
+from explearn.core.errors import SAVED, DataError, ModelError, UnknownNameError, problem_of
 from explearn.core.extras import check_installed
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
@@ -119,7 +119,7 @@ def load_encoder(
             source, revision=revision or "main", trust_remote_code=False
         )
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"encoder {encoder!r} cannot be loaded ({first_line(error)})") from error
+        raise ModelError(f"encoder {encoder!r} cannot be loaded ({problem_of(error)}); {SAVED}") from error
     # mismatched_keys holds (name, found shape, expected shape).
     unloaded = [*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))]
     check_weights(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.completion import CompletionParams
-from explearn.core.documents import is_folder, kind_of, read_json
-from explearn.core.errors import DataError, ModelError, first_line
+from explearn.core.documents import check_folder, is_folder, kind_of, read_json
+from explearn.core.errors import SAVED, DataError, ModelError, problem_of
 from explearn.core.finite import check_weights
 from explearn.core.records import label_problem
 from explearn.models.completion import COMPLETION_FILE, Completion, Given, read_completion, with_label_head
@@ -70,7 +70,9 @@ def _check_json(path: Path, name: str) -> None:
     except DataError as error:
         raise ModelError(f"{name}: cannot be loaded as a classifier ({error})") from error
     if not isinstance(found, dict):
-        raise ModelError(f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}, not an object)")
+        raise ModelError(
+            f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}; expected an object)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def load_trained(
     ):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
     if local:
+        check_folder(name, ModelError)
         _check_json(Path(name) / "config.json", name)
         if completion is None and (Path(name) / COMPLETION_FILE).exists():
             completion = Path(name) / COMPLETION_FILE
@@ -130,7 +133,7 @@ def load_trained(
     except ModelError:
         raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"{name}: cannot be loaded as a classifier ({first_line(error)})") from error
+        raise ModelError(f"{name}: cannot be loaded as a classifier ({problem_of(error)}); {SAVED}") from error
     missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
     if missing:
         raise ModelError(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from explearn.core.arguments import ARRAY, SEVERAL, TENSOR, arguments
 from explearn.core.errors import ModelError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -104,16 +105,19 @@ class Answers:
     name: str
     problem: Problem
 
+    @arguments(logits=TENSOR)
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Probabilities of the classes, (.., C), from logits (.., C). Raises UnsupportedError for a regression."""
         with self._named():
             return self.problem.probabilities(logits)
 
+    @arguments(logits=TENSOR)
     def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Natural logarithms of the probabilities."""
         with self._named():
             return self.problem.log_probabilities(logits)
 
+    @arguments(logits=TENSOR)
     def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
         """Numbers whose softmax is the probabilities; raises UnsupportedError where classes do not exclude each other.
 
@@ -122,6 +126,7 @@ class Answers:
         with self._named():
             return self.problem.softmax_logits(logits)
 
+    @arguments(probabilities=ARRAY)
     def asked(self, probabilities: NDArray[np.float64]) -> list[int]:
         """Classes to explain where none is asked for, from a text's probabilities, (C,): the most probable one.
 
@@ -130,6 +135,7 @@ class Answers:
         held = np.flatnonzero(probabilities >= HOLDS_FROM) if self.problem is Problem.MULTI_LABEL else ()
         return [int(label) for label in held] or [int(probabilities.argmax())]
 
+    @arguments(problems=SEVERAL)
     def why_not(self, problems: Collection[Problem]) -> str:
         """Why what is defined for `problems` alone is not for this classifier, for an error's message."""
         expected = "one class of several" if Problem.MULTI_LABEL not in problems else "classes"

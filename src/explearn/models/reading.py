@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.documents import kind_of
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ModelError
 from explearn.core.records import Example, check_words
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
@@ -79,8 +79,13 @@ def encode_segments(
 
 
 def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
-    """Most sub-tokens that both the position embeddings and the tokenizer allow."""
+    """Most sub-tokens that both the position embeddings and the tokenizer allow.
+
+    Raises ModelError for a tokenizer that allows none.
+    """
     limits = []
+    if not tokenizer.model_max_length >= 1:
+        raise ModelError(f"the tokenizer's model_max_length is {tokenizer.model_max_length}; expected 1 or more")
     if tokenizer.model_max_length < _UNBOUNDED:
         limits.append(int(tokenizer.model_max_length))
     positions = getattr(config, "max_position_embeddings", None)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arguments import shown
 from explearn.core.errors import DataError, ParamsError
 from explearn.data.alignment import NO_WORD
 from explearn.models.encoding import Encoding
@@ -55,7 +56,7 @@ class Windowed:
 def check_stride(stride: int) -> None:
     """Raise ParamsError unless windows can be `stride` sub-tokens apart."""
     if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
-        raise ParamsError(f"windows: got {stride!r}; expected a stride, a whole number of sub-tokens from 1")
+        raise ParamsError(f"windows: got {shown(stride)}; expected a stride, a whole number of sub-tokens from 1")
 
 
 def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") -> Windowed:

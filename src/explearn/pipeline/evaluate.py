@@ -13,12 +13,14 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.method_names import get_info, leaderboard_order
 from explearn.core.records import Example
-from explearn.core.storage import read_attributions, read_json, write_json, write_text
+from explearn.core.shapes import read_document
+from explearn.core.storage import read_attributions, write_json, write_text
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.metrics.evaluate import OwnModel, TaskEvaluation, evaluate_task
 from explearn.metrics.files import write_by_text, write_comparisons
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.predictions import Predictions
+from explearn.metrics.shapes import Agreement, TrainedModel
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
 from explearn.pipeline.base.params import Params
@@ -59,7 +61,7 @@ def judge_task(
     for name, model in own.items():
         found = judge(workspace.own_model_files(params, task, name), model, {})
         rows = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        trained = read_json(workspace.explainer(task, name) / "config.json")
+        trained = read_document(workspace.explainer(task, name) / "config.json", TrainedModel, "train")
         others[name] = {
             "criteria": trained["options"]["criteria"],
             "epochs": len(trained["history"]) - 1,
@@ -89,7 +91,7 @@ def _evaluate(
     predictions: Predictions | None = None,
 ) -> TaskEvaluation:
     """Judge the methods of some attribution files, which explain `classifier`, or their own."""
-    agreement = read_json(workspace.agreement(task))
+    agreement = read_document(workspace.agreement(task), Agreement, "rationalise")
     runs = {method: read_run(path) for method, path in files.items()}
     for method, run in runs.items():
         expected = own.get(method, classifier)

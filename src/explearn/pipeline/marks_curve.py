@@ -15,7 +15,8 @@ from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.storage import read_json, write_text
+from explearn.core.shapes import read_document
+from explearn.core.storage import write_text
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet
@@ -23,6 +24,7 @@ from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_f
 from explearn.methods.expnet.words import check_source
 from explearn.metrics.marks_curve import FIGURES, Curve, judge_draws
 from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.shapes import Agreement
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.train import WorkspaceTask
@@ -73,7 +75,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     if not tested:
         raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
-    k = rationale_k(read_json(workspace.agreement(name))["mean_length"])
+    k = rationale_k(read_document(workspace.agreement(name), Agreement, "rationalise")["mean_length"])
     available = len(marked_lessons(task))
     # A protocol may aim elsewhere than another; what their consensus learns from is read once for each aim.
     aims = {protocol: float(params.options_of(section)["aim"]) for protocol, section in SECTIONS.items()}

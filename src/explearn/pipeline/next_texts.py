@@ -13,11 +13,12 @@ from scipy.special import entr
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import Example
-from explearn.core.storage import read_json
+from explearn.core.shapes import read_document
 from explearn.introspection.representations import aggregate_states
 from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, read_sources
 from explearn.metrics.marks_curve import Curve
 from explearn.metrics.plausibility import select_expected_f1
+from explearn.metrics.shapes import MarksCurve
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.train import WorkspaceTask
@@ -102,7 +103,7 @@ def propose(
         len(candidates),
         len(usable & marked),
         sources.names,
-        read_json(path) if path.exists() else None,
+        read_document(path, MarksCurve, "marks-curve") if path.exists() else None,
     )
 
 

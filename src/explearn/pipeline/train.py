@@ -15,7 +15,7 @@ from explearn.core.method_names import get_info
 from explearn.core.records import Example
 from explearn.core.sections import members
 from explearn.core.seeds import seed_everything
-from explearn.core.storage import read_json
+from explearn.core.shapes import Number, Shape, read_document
 from explearn.introspection.features import ExampleFeatures, read_feature_metadata, read_features
 from explearn.introspection.refusal import check_refusal
 from explearn.introspection.removal_effects import read_removal_effects, with_effects
@@ -23,12 +23,23 @@ from explearn.introspection.word_signals import WordSignals, read_signals, read_
 from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.task_data import Lessons
+from explearn.pipeline.base.fitting import check_lessons, fitting_features, fitting_signals
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
     from explearn.models.classifier import Classifier
+
+
+class _Skill(Shape):
+    mcc: Number
+
+
+class _Judged(Shape):
+    """What the stage finetune found on validation texts, where there are any."""
+
+    validation: _Skill | None
 
 
 class WorkspaceTask:
@@ -72,7 +83,7 @@ class WorkspaceTask:
 
     @cached_property
     def skill(self) -> float | None:
-        judged = read_json(self.workspace.metrics("classifier", self.name)).get("validation")
+        judged = read_document(self.workspace.metrics("classifier", self.name), _Judged, "finetune").get("validation")
         return None if judged is None else float(judged["mcc"])
 
     @cached_property
@@ -95,22 +106,25 @@ class WorkspaceTask:
         folder = self.workspace.features(self.name)
         check_refusal(folder)
         path = folder / f"{split}.parquet"
-        return read_feature_metadata(path), read_features(path, hidden)
+        return read_feature_metadata(path), fitting_features(read_features(path, hidden), self.examples(split), path)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
         path = self.workspace.signals(self.name) / f"{split}.parquet"
         effects = self.workspace.removal_effects(self.name, split)
+        texts = fitting_signals(read_signals(path), self.examples(split), path)
         if not effects.exists():
-            return read_signals(path)
+            return texts
         classifier = str(read_signals_metadata(path)["classifier"])
-        return with_effects(read_signals(path), read_removal_effects(effects, classifier))
+        return with_effects(texts, read_removal_effects(effects, classifier))
 
     def lessons(self, teacher: str) -> Lessons:
         # What reads them imports scipy's statistics, which takes its time and few methods need.
         from explearn.methods.base.lessons import read_lessons
 
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
-        return read_lessons(folders, self.classifier.fingerprint)
+        found = read_lessons(folders, self.classifier.fingerprint)
+        check_lessons(found, self.examples(), " and ".join(map(str, folders)))
+        return found
 
     def scratch(self, name: str) -> Path:
         return self.workspace.study(self.name, name)

@@ -12,13 +12,14 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
 from explearn.core.sections import EvaluateParams
-from explearn.core.storage import read_json
+from explearn.core.shapes import read_document
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import get_explainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.shapes import TrainedModel
 from explearn.metrics.simulatability import simulatability
 from explearn.models.classifier import Classifier
 from explearn.models.finetune import evaluate_classifier
@@ -60,7 +61,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
             folder = workspace.explainer(trained, name)
             explainer = get_explainer(name, path=str(folder))
             classifier = Classifier.from_pretrained(folder / "classifier", compute)
-            criteria = list(read_json(folder / "config.json")["options"]["criteria"])
+            criteria = list(read_document(folder / "config.json", TrainedModel, "train")["options"]["criteria"])
             for task in group:
                 description = f"{name} of {trained} on {task}"
                 attributions = list(explainer.explain(classifier, chosen[task], description=description))

@@ -16,7 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from explearn.core.documents import is_folder, kind_of
 from explearn.core.errors import DataError
+from explearn.core.shapes import read_document
 from explearn.core.storage import read_json
+from explearn.metrics import shapes
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.content.versions import versions
@@ -118,9 +120,9 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
     skipped: list[str] = []
     labels = True
     for task in params.tasks:
-        figures = read_json(workspace.metrics("explanations", task))
+        figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
         judged.append(min((int(row["texts"]) for row in figures.values()), default=0))
-        sanity = read_json(workspace.metrics("sanity", task))["methods"]
+        sanity = read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity")["methods"]
         checked |= {name for name, result in sanity.items() if not result["skipped"]}
         skipped += [f"{name} on {task}" for name, result in sanity.items() if result["skipped"]]
         labels = labels and any(result["random_labels"] for result in sanity.values())

@@ -17,6 +17,7 @@ from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.settings import Section
+from explearn.core.shapes import problem_in
 from explearn.metrics.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
@@ -77,8 +78,8 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
     try:
         return Gate.model_validate(read_yaml(path))
     except ValidationError as error:
-        problems = ("{}: {}".format(".".join(map(str, p["loc"]))[:80] or "rules", p["msg"]) for p in error.errors()[:5])
-        raise ParamsError(f"{path}, {'; '.join(problems)}") from error
+        field, what = problem_in(error)
+        raise ParamsError(f"{path}, field {field or 'rules'!r}: {what}") from error
 
 
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:

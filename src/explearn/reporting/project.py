@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from explearn.core.errors import DataError, first_line
-from explearn.core.storage import put_files, read_json, scratch_folder
+from explearn.core.errors import DataError, problem_of
+from explearn.core.shapes import read_document
+from explearn.core.storage import put_files, scratch_folder
+from explearn.metrics import shapes
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
@@ -30,7 +32,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     with scratch_folder(workspace.reports / "report") as drawn:
         with _told(f"{workspace.reports / 'metrics'}: the files"):
             students = [_students(workspace, task, name) for task in params.tasks for name in params.distil.teachers]
-            transfers = [read_json(workspace.transfer(name)) for name in params.transfer]
+            transfers = [read_document(workspace.transfer(n), shapes.Transfer, "transfer") for n in params.transfer]
             write_report(drawn, params, tasks, students, transfers)
             write_metrics(drawn, params, tasks)
         put_files(drawn, workspace.reports)
@@ -42,14 +44,14 @@ def _told(what: str) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        reason = f"{type(error).__name__}: {first_line(error)}"
         raise DataError(
-            f"{what} are not as the stages write them ({reason}); run rationalise, finetune, evaluate, sanity, distil "
-            "and transfer again"
+            f"{what} are not as the stages write them ({problem_of(error)}); run rationalise, finetune, evaluate, "
+            "sanity, distil and transfer again"
         ) from error
 
 
 def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:
     """What the stage distil found, with what it cost where it ran on this machine."""
+    found: dict[str, Any] = read_document(workspace.distillation(task, teacher), shapes.Distillation, "distil")
     costs = workspace.costs(task, f"l2e-{teacher}")
-    return {**read_json(workspace.distillation(task, teacher)), **(read_json(costs) if costs.exists() else {})}
+    return {**found, **(read_document(costs, shapes.DistillationCosts, "distil") if costs.exists() else {})}

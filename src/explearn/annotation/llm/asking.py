@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from explearn.annotation.llm.answers import InvalidAnswerError, parse_answer
 from explearn.annotation.llm.budget import BudgetError, Meter, Price, Spent
 from explearn.annotation.llm.cache import AnswerCache, CachedAnswer
-from explearn.annotation.llm.client import ChatClient, NoAnswerError, RefusedError, worst_input_tokens
+from explearn.annotation.llm.client import (
+    PATIENCE,
+    ChatClient,
+    NoAnswerError,
+    RefusedError,
+    UnreachableError,
+    worst_input_tokens,
+)
 from explearn.annotation.llm.endpoint import Endpoint, EndpointError
 from explearn.annotation.llm.prompts import BoundPrompt
 from explearn.core.errors import ExplearnError
@@ -49,11 +56,13 @@ class Options:
         concurrency: requests under way at once.
         timeout: seconds for one request.
         attempts: most requests for one answer, where the server fails for the moment.
+        patience: seconds without any answer after which the run ends.
     """
 
     concurrency: int = 8
     timeout: float = 60.0
     attempts: int = 6
+    patience: float = PATIENCE
 
 
 @dataclass(slots=True)
@@ -129,7 +138,12 @@ async def _ask_all(
             if question.model not in clients:
                 meter.price(question.model)
                 clients[question.model] = ChatClient(
-                    endpoint, question.model, meter, timeout=options.timeout, attempts=options.attempts
+                    endpoint,
+                    question.model,
+                    meter,
+                    timeout=options.timeout,
+                    attempts=options.attempts,
+                    patience=options.patience,
                 )
         run = _Run(iter(questions), cache, clients, Outcome(), progress)
         # Workers draw from one iterator: no more tasks, and no more memory, than requests under way.
@@ -159,7 +173,7 @@ async def _work(run: _Run) -> None:
             run.outcome.last_failure = str(error)
             run.failures_in_row += 1
             never = isinstance(error, NoAnswerError) and not run.clients[question.model].settled
-            if never or run.failures_in_row >= MOST_FAILURES:
+            if never or isinstance(error, UnreachableError) or run.failures_in_row >= MOST_FAILURES:
                 run.stop = run.stop or error
         except ExplearnError as error:
             run.stop = run.stop or error

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal
 
+import httpx2
 import openai
 import tenacity
 from openai.types.chat import ChatCompletion
@@ -39,8 +40,8 @@ OVERHEAD_TOKENS = 64
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first repeat, doubled for each further one up to the second figure."""
 
-LONGEST_RETRY_AFTER = 600.0
-"""A server that asks for a longer pause than this, in seconds, ends the run."""
+PATIENCE = 120.0
+"""Seconds without any answer after which a run ends."""
 
 SHOWN_CHARS = 200
 """Most characters of a server's words repeated in an error."""
@@ -67,10 +68,16 @@ class NoAnswerError(ExplearnError):
     """No answer after all repeats: time-outs, errors of the server, a broken connection."""
 
 
+class UnreachableError(NoAnswerError):
+    """The server does not answer at all: nobody listens, or it has been silent for too long. It ends the run."""
+
+
 class _TransientError(Exception):
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    """A failure that may pass. `refused`: no connection came about at all."""
+
+    def __init__(self, reason: str, retry_after: float | None = None, *, refused: bool = False) -> None:
         super().__init__(reason)
-        self.retry_after = retry_after
+        self.retry_after, self.refused = retry_after, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +127,32 @@ class ChatClient:
         meter: counts and bounds what is spent; shared by the clients of a run.
         timeout: seconds for one request.
         attempts: most requests for one answer.
+        patience: seconds in which no request at all is answered, repeats and pauses included, after which all give up;
+            at least `timeout`.
 
     Repeats wait 0.5 s, 1 s, 2 s, ... with up to as much again at random, or as long as Retry-After says; that pause
     holds for every request to the model.
     """
 
     def __init__(
-        self, endpoint: Endpoint, model: str, meter: Meter, *, timeout: float = 60.0, attempts: int = 6
+        self,
+        endpoint: Endpoint,
+        model: str,
+        meter: Meter,
+        *,
+        timeout: float = 60.0,
+        attempts: int = 6,
+        patience: float = PATIENCE,
     ) -> None:
         self.endpoint, self.model, self.meter = endpoint, model, meter
-        self.timeout, self.attempts = timeout, attempts
+        self.timeout, self.attempts, self.patience = timeout, attempts, max(patience, timeout)
         self.form = Form()
         self._settled = False
         self._negotiation = asyncio.Lock()
         self._resume_at = 0.0
+        self._under_way = 0
+        self._silent_since: float | None = None  # monotonic; None where nothing is asked for and nothing failed
+        self._reached = False
         # The library's own retries know neither the budget nor the other requests; "-" where no key is needed.
         self._client = openai.AsyncOpenAI(
             base_url=endpoint.base_url,
@@ -162,9 +181,20 @@ class ChatClient:
             EndpointError: address, key or model are wrong.
             RefusedError: the server refuses this request in every form.
             NoAnswerError: nothing usable after `attempts` requests.
+            UnreachableError: nobody listens at the address, or no request was answered for `patience` seconds.
             BudgetError: the budget does not cover the next request.
         No error shows the key, nor has the library's exception, which carries it, as its cause.
         """
+        self._under_way += 1
+        self._silent_since = self._silent_since or time.monotonic()
+        try:
+            return await self._negotiated(messages, schema, max_tokens, temperature)
+        finally:
+            self._under_way -= 1
+
+    async def _negotiated(
+        self, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int, temperature: float
+    ) -> Completion:
         if self._settled:
             return await self._complete(self.form, messages, schema, max_tokens, temperature)
         async with self._negotiation:
@@ -194,19 +224,58 @@ class ChatClient:
         spent = Spent()
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self.attempts),
-            wait=_wait,
-            retry=tenacity.retry_if_exception_type(_TransientError),
+            wait=self._wait,
+            retry=tenacity.retry_if_exception(self._may_pass),
             reraise=True,
         )
         try:
             async for attempt in retrying:
                 with attempt:
                     await self._pause()
+                    if self._left() <= 0:
+                        raise _TransientError("timed out")
                     return await self._request(messages, options, worst_input, max_tokens, spent)
         except _TransientError as error:
-            times = "once" if self.attempts == 1 else f"{self.attempts} times"
-            raise NoAnswerError(f"model {self.model!r}: no answer, asked {times} ({error})") from None
+            raise self._no_answer(error) from None
         raise AssertionError("tenacity ends with a result or an exception")
+
+    def _may_pass(self, error: BaseException) -> bool:
+        """Whether to ask again: not where nobody has ever listened, nor when patience is at its end."""
+        if not isinstance(error, _TransientError):
+            return False
+        return self._left() > 0 and (self._reached or not error.refused)
+
+    def _no_answer(self, error: _TransientError) -> NoAnswerError:
+        if error.refused:
+            where = self._shown(self.endpoint.base_url)
+            return UnreachableError(
+                f"model {self.model!r}: nobody answers at {where} ({error}); start the server or check {BASE_URL} and "
+                "run again: what was answered is kept"
+            )
+        if self._left() <= 0:
+            return UnreachableError(
+                f"model {self.model!r}: the server has answered nothing for {self.patience:,.0f} s ({error}); check "
+                f"the server, or raise --patience, and run again: what was answered is kept"
+            )
+        times = "once" if self.attempts == 1 else f"{self.attempts} times"
+        return NoAnswerError(f"model {self.model!r}: no answer, asked {times} ({error})")
+
+    def _left(self) -> float:
+        """Seconds for which a request may still wait."""
+        silent = 0.0 if self._silent_since is None else time.monotonic() - self._silent_since
+        return self.patience - silent
+
+    def _heard(self) -> None:
+        """The server has answered: its silence begins anew, if it is still being waited for."""
+        self._reached = True
+        self._silent_since = time.monotonic() if self._under_way > 1 else None
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, _TransientError) and error.retry_after is not None:
+            return 0.0  # the pause for all requests to the model covers it
+        base = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
+        return max(0.0, min(base + random.uniform(0.0, base), self._left()))
 
     async def _pause(self) -> None:
         while (left := self._resume_at - time.monotonic()) > 0:
@@ -223,9 +292,10 @@ class ChatClient:
             # sending them.
             body = {"model": self.model, "messages": messages, **options}
             # The library's own bound starts anew with every piece that a slow server sends.
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(min(self.timeout, self._left())):
                 reply = await self._client.post("/chat/completions", cast_to=ChatCompletion, body=body)
             content, finish, used = _read_reply(reply)
+            self._heard()
             if used is not None:
                 actual = Spent(1, *used, self.meter.cost(self.model, *used))
         except (openai.APITimeoutError, TimeoutError):
@@ -238,7 +308,8 @@ class ChatClient:
             actual, failure = Spent(1), self._failure(error)
         except openai.OpenAIError as error:
             # What stands behind a broken connection says more than "Connection error."
-            failure = _TransientError(self._shown(str(error.__cause__ or error)))
+            refused = isinstance(error.__cause__, httpx2.ConnectError)
+            failure = _TransientError(self._shown(str(error.__cause__ or error)), refused=refused)
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             failure = _TransientError(f"not the protocol's reply: {self._shown(str(error))}")
         finally:
@@ -250,18 +321,20 @@ class ChatClient:
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
         status = error.status_code
+        self._reached = True
         said = self.endpoint.redact(_server_words(error))
         words = self._shown(said)
         if status in _REFUSALS:
+            self._heard()
             return RefusedError(f"model {self.model!r}: HTTP {status}, {words}", said)
         if status == 429 and error.code == "insufficient_quota":
             return EndpointError(f"model {self.model!r}: the account has no quota left ({words})")
         if status in _TRANSIENT or status >= 500:
             retry_after = _retry_after(error.response.headers)
-            if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
+            if retry_after is not None and retry_after > self._left():
                 return EndpointError(
                     f"model {self.model!r}: the server asks for a pause of {retry_after:,.0f} s; "
-                    "run again after it: what was answered is kept"
+                    "run again after it, or raise --patience: what was answered is kept"
                 )
             if retry_after is not None:
                 self._resume_at = max(self._resume_at, time.monotonic() + retry_after)
@@ -278,14 +351,6 @@ def worst_input_tokens(messages: Sequence[Message], schema: Mapping[str, Any]) -
     """Bound on the tokens of a request: its bytes, the schema's (a server may show it to the model), a template's."""
     sent = sum(len(message["content"].encode("utf-8", "replace")) + OVERHEAD_TOKENS for message in messages)
     return sent + len(json.dumps(schema))
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, _TransientError) and error.retry_after is not None:
-        return 0.0  # the pause for all requests to the model covers it
-    base = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
-    return base + random.uniform(0.0, base)
 
 
 def _read_reply(reply: Any) -> tuple[str, str, tuple[int, int] | None]:

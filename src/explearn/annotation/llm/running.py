@@ -40,6 +40,7 @@ class Bounds:
         concurrency: int,
         timeout: float,
         attempts: int,
+        patience: float,
         budget_requests: int | None,
         budget_tokens: int | None,
         budget_money: float | None,
@@ -47,7 +48,7 @@ class Bounds:
     ) -> Bounds:
         """From the options of `explearn.annotation.options`; raises ParamsError for a price that cannot be read."""
         budget = Budget(budget_requests, budget_tokens, budget_money)
-        return cls(Options(concurrency, timeout, attempts), Meter(budget, parse_prices(price or ())))
+        return cls(Options(concurrency, timeout, attempts, patience), Meter(budget, parse_prices(price or ())))
 
 
 def task_prompt(marks: TaskMarks, settings: LLMParams, name: str | None = None) -> BoundPrompt:

@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch import nn
 
-from explearn.core.errors import ModelError, ParamsError, first_line
+from explearn.core.errors import SAVED, ModelError, ParamsError, problem_of
 from explearn.models.architectures import architecture, keep_lowest, position_offset, tells_segments_apart
 from explearn.models.encoder import resolve_encoder
 from explearn.models.encoding import Batch
@@ -128,7 +128,7 @@ class AttributionModel(nn.Module):
         except Exception as error:  # whatever an architecture that was not made for this raises
             raise ModelError(
                 f"backbone {name!r}: a {kind!r} model cannot be called with embeddings and positions "
-                f"({first_line(error)}); {expected}"
+                f"({problem_of(error)}); {expected}"
             ) from error
         finally:
             backbone.train(training)
@@ -175,7 +175,7 @@ def load_backbone(name: str, layers: int | None, revision: str | None = None) ->
     except ModelError:
         raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"backbone {name!r} cannot be loaded ({first_line(error)})") from error
+        raise ModelError(f"backbone {name!r} cannot be loaded ({problem_of(error)}); {SAVED}") from error
     lost = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     if lost:
         raise ModelError(f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a whole encoder")
@@ -194,7 +194,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> transformers.PreTr
     except ModelError:
         raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, ... here
-        raise ModelError(f"backbone {name!r}: its tokenizer cannot be loaded ({first_line(error)})") from error
+        raise ModelError(f"backbone {name!r}: its tokenizer cannot be loaded ({problem_of(error)}); {SAVED}") from error
     if holds_no_words(tokenizer):
         raise ModelError(f"backbone {name!r}: holds no tokenizer; expected one saved beside the model")
     if not tokenizer.is_fast or tokenizer.pad_token_id is None:

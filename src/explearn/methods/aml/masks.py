@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch import nn
 
-from explearn.core.errors import ModelError, UnsupportedError, first_line
+from explearn.core.errors import SAVED, ModelError, UnsupportedError, problem_of
 from explearn.introspection.gradients import content_mask
 from explearn.models.classifier import Classifier
 from explearn.models.encoder import resolve_encoder
@@ -118,7 +118,7 @@ class PredictedMasking(Masking):
         except ModelError:
             raise
         except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-            raise ModelError(f"masked_lm {self.name!r} cannot be loaded ({first_line(error)})") from error
+            raise ModelError(f"masked_lm {self.name!r} cannot be loaded ({problem_of(error)}); {SAVED}") from error
         if info["missing_keys"]:
             raise ModelError(
                 f"masked_lm {self.name!r}: weights are missing for {', '.join(sorted(info['missing_keys'])[:4])}; "

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from explearn.core.arguments import PATH, TEXT, arguments, or_none
 from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.finite import check_logits
@@ -154,6 +155,7 @@ class Explainer(ABC):
         """
         return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows))
 
+    @arguments(description=or_none(TEXT))
     def explain_each(
         self,
         classifier: Classifier,
@@ -357,6 +359,7 @@ class LearnedExplainer(WithOptions):
     def _save_beside(self, folder: Path) -> None:
         """Write what is neither configuration nor weights of its own."""
 
+    @arguments(folder=PATH)
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
@@ -367,6 +370,7 @@ class LearnedExplainer(WithOptions):
         )
 
     @classmethod
+    @arguments(folder=PATH)
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
         folder = Path(folder)

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from explearn.core.documents import read_json
-from explearn.core.errors import ExplearnError, ModelError, first_line
+from explearn.core.documents import check_regular, read_json
+from explearn.core.errors import ModelError, problem_of
 from explearn.core.finite import check_weights
+from explearn.core.shapes import Shape, check_shape
 from explearn.core.writing import atomic_folder, write_json
 
 CONFIG = "config.json"
 DIVERGED = "try a lower learning rate; what was there is as it was"
 """What to do about weights that are not finite after training."""
+
+
+class _Config(Shape):
+    explainer: str
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,15 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
     Raises ModelError for another explainer's folder or a tensor that is not finite; what is missing or damaged raises
     whatever it may, for `told_as_model_error`.
     """
-    config = read_json(folder / CONFIG)
+    config = check_shape(read_json(folder / CONFIG), _Config, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
         raise ModelError(f"holds a {config['explainer']}")
+    check_regular(folder / weights)
     tensors = load_file(folder / weights)
     for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ModelError(f"{weights}: {name} holds values of kind {kind}; expected floating-point numbers")
         if not tensor.isfinite().all():
             raise ModelError(f"{weights}: {name} holds a value that is not finite")
     options = dict(config["options"])
@@ -83,14 +92,9 @@ def told_as_model_error(folder: Path, title: str) -> Iterator[None]:
     """
     try:
         yield
-    except (
-        ExplearnError,
-        SafetensorError,
-        OSError,
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:
-        raise ModelError(f"{folder}: not a trained {title} ({first_line(error)})") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # safetensors, transformers and huggingface_hub have errors of their own
+        raise ModelError(
+            f"{folder}: not a trained {title} ({problem_of(error)}); expected the folder that its training wrote"
+        ) from error

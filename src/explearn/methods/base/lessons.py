@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.records import Attribution, Example
 from explearn.core.sections import members
+from explearn.core.shapes import Shape, check_shape
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     atomic_path,
@@ -286,15 +287,21 @@ def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float
     return np.asarray(np.sign(weights) * rankdata(np.abs(weights)) / len(weights))
 
 
+class _Manifest(Shape):
+    teacher: str
+    options: dict[str, Any]
+    classifier: str
+    shards: dict[str, list[str]]
+    signed: bool
+
+
 def _read_one(folder: Path, fingerprint: str) -> Lessons:
     manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else None
     if manifest is None:
-        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach")
-    try:
-        origin = {key: manifest[key] for key in ("teacher", "options", "classifier")}
-        shards, signed = manifest["shards"], bool(manifest["signed"])
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{folder / MANIFEST}: not of the stage teach ({error!r} is missing)") from error
+        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
+    check_shape(manifest, _Manifest, folder / MANIFEST, "run the stage teach again")
+    origin = {key: manifest[key] for key in ("teacher", "options", "classifier")}
+    shards, signed = manifest["shards"], bool(manifest["signed"])
     if origin["classifier"] != fingerprint:
         raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
     by_split: dict[str, list[Lesson]] = {}

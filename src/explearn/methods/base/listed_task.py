@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from explearn.core.arguments import MAPPING, SEVERAL, TEXT, arguments, check_argument, or_none
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
@@ -86,6 +87,11 @@ class ListedTask:
             check_listed(what, texts, "texts with their labels")
         if gold is not None and not isinstance(gold, Mapping):
             raise ParamsError(f"gold: got {kind_of(gold)}; expected the marked words of texts, by their ids")
+        check_argument("others", others, SEVERAL)
+        check_argument("name", name, TEXT)
+        check_argument("rationale_split", rationale_split, TEXT)
+        for what, given in (("lessons", lessons), ("teachers", teachers)):
+            check_argument(what, given, or_none(MAPPING))
         for other in others:
             check_task(other)
         self.classifier, self.name = classifier, name
@@ -132,6 +138,7 @@ class ListedTask:
 
         return load
 
+    @arguments(split=or_none(TEXT))
     def examples(self, split: str | None = None) -> list[Example]:
         if split is None:
             return [example for rows in self._splits.values() for example in rows]
@@ -150,6 +157,7 @@ class ListedTask:
         measured = texts_to_measure(self.examples(split), found, self.gold, len(found))
         return with_effects(found, removal_effects(self.classifier, measured, self.removal_samples, self._seed))
 
+    @arguments(teacher=TEXT)
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:
             options = {name: self._teachers.get(name, {}) for name in members(teacher)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explearn.core.arguments import shown
 from explearn.core.errors import ParamsError
 from explearn.core.settings import LARGEST_SEED, MOST_ROUNDS
 
@@ -37,4 +38,4 @@ def check_flag(name: str, value: bool) -> None:
 def check_seed(seed: int) -> None:
     """Raise ParamsError unless NumPy can be seeded with `seed`."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise ParamsError(f"seed: got {seed!r}; expected a whole number from 0 to {LARGEST_SEED}")
+        raise ParamsError(f"seed: got {shown(seed)}; expected a whole number from 0 to {LARGEST_SEED}")

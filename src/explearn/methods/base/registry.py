@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from explearn.core.arguments import shown
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_names import class_of, get_info
 
@@ -51,7 +52,7 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
             explainer.name = name
             return explainer
         if not issubclass(cls, LearnedExplainer):
-            raise ParamsError(f"method {name!r} is not trained; it has nothing to load from {path}")
+            raise ParamsError(f"method {name!r} is not trained; it has nothing to load from {shown(path)}")
         if options:
             raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
         explainer = cls.from_pretrained(path)

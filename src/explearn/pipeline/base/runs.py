@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError
-from explearn.core.storage import read_json, read_metadata
+from explearn.core.shapes import Count, Figure, Shape, check_shape, read_document
+from explearn.core.storage import read_metadata
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.workspace import Workspace
 
@@ -61,12 +62,28 @@ class Run:
     notes: dict[str, Any]
 
 
+class _RunFacts(Shape):
+    forward_passes: Figure
+    backward_passes: Figure
+    threshold: Figure
+    classifier: str
+    notes: dict[str, Any]
+
+
+class _CostFacts(Shape):
+    texts: Count
+    seconds: Figure
+    forward_seconds: Figure
+    peak_memory_mb: Figure
+
+
 def read_run(path: Path) -> Run:
     """Read an attribution file's metadata; raises DataError where the stage attribute did not write them."""
     metadata = read_metadata(path)
     keys = [field.name for field in fields(Run)]
     if missing := [key for key in keys if key not in metadata]:
         raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of the stage attribute")
+    check_shape(metadata, _RunFacts, path, "run the stage attribute again")
     return Run(**{key: metadata[key] for key in keys})
 
 
@@ -91,10 +108,8 @@ def _figures(workspace: Workspace, task: str, methods: Iterable[tuple[str, str]]
     for name, group in methods:
         path = workspace.costs(task, group)
         if group not in documents:
-            documents[group] = read_json(path) if path.exists() else {}
-        try:
-            known = documents[group].get(name)
-            found[name] = dict.fromkeys(COST_FIGURES) if known is None else Cost(**known).figures()
-        except (AttributeError, TypeError) as error:
-            raise DataError(f"{path}, {name}: {error}; expected what the stage attribute writes") from error
+            documents[group] = read_document(path, dict[str, _CostFacts], "attribute") if path.exists() else {}
+        known = documents[group].get(name)
+        figures = {} if known is None else {field.name: known[field.name] for field in fields(Cost)}
+        found[name] = Cost(**figures).figures() if figures else dict.fromkeys(COST_FIGURES)
     return found

@@ -9,9 +9,18 @@ from typing import Any
 from explearn.core.errors import UnknownNameError
 from explearn.core.method_names import is_variant, known_infos
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import read_examples, read_json, read_rationales, read_task_examples
+from explearn.core.shapes import Count, Shape, read_document
+from explearn.core.storage import read_examples, read_rationales, read_task_examples
 from explearn.data.rationales import merge_annotators
 from explearn.pipeline.base.params import ON_MODEL, Params
+
+
+class TaskFacts(Shape):
+    """What the stage prepare notes of a task beside its texts."""
+
+    labels: list[str]
+    dropped: dict[str, Count]
+    unused_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +128,7 @@ class Workspace:
 
     def read_task(self, task: str) -> dict[str, Any]:
         """labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
-        found: dict[str, Any] = read_json(self.examples(task) / "task.json")
+        found: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
         return found
 
     def read_labels(self, task: str) -> list[str]:

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Example, RationaleKind
-from explearn.core.storage import read_attributions, read_json
+from explearn.core.shapes import read_document
+from explearn.core.storage import read_attributions
+from explearn.metrics import shapes
 from explearn.metrics.costs import join_costs
 from explearn.metrics.files import read_by_text, read_comparisons
 from explearn.metrics.plausibility import rationale_k
@@ -26,8 +29,8 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
     Raises DataError where a file is missing or damaged.
     """
-    agreement = read_json(workspace.agreement(task))
-    classifier = read_json(workspace.metrics("classifier", task))
+    agreement = read_document(workspace.agreement(task), shapes.Agreement, "rationalise")
+    classifier = read_document(workspace.metrics("classifier", task), shapes.ClassifierFigures, "finetune")
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
     runs = {method: read_run(path) for method, path in files.items()}
@@ -54,22 +57,29 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         comparisons=comparisons,
         by_text=_by_text(workspace.metrics_table("texts", task)),
         method_agreement=method_agreement,
-        sanity=read_json(workspace.metrics("sanity", task)),
+        sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity"),
         heatmaps=shown[: params.report.heatmaps],
         own_models=_own_models(workspace, params, task),
-        curve=read_json(workspace.metrics("curve", task)) if task in params.curve.tasks else {},
+        curve=read_document(workspace.metrics("curve", task), shapes.MarksCurve, "marks-curve")
+        if task in params.curve.tasks
+        else {},
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
 
 
 def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
     """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
-    return join_costs(read_json(workspace.metrics("explanations", task)), read_costs(workspace, params, task))
+    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
+    return join_costs(figures, read_costs(workspace, params, task))
 
 
 def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
     """What evaluate wrote of explainers with a classifier of their own, costs joined."""
-    found: dict[str, dict[str, Any]] = read_json(workspace.metrics("own_model", task))
+    found: dict[str, dict[str, Any]] = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
+    if missing := sorted(set(params.own_model) - set(found)):
+        raise DataError(
+            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
+        )
     for name, of_name in found.items():
         of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
     return found
@@ -110,6 +120,9 @@ def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
     """What `TaskReport.by_text` holds, from its file; NaN for a text that a method lacks."""
     found = read_by_text(path)
     ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
+    for metric, methods in found.items():
+        if partly := sorted(name for name, values in methods.items() if len(values) < len(ids)):
+            raise DataError(f"{path}: {metric} of {partly[0]} lacks texts; expected {len(ids)}; run evaluate again")
     return {
         metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
         for metric, methods in found.items()
