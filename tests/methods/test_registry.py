@@ -19,6 +19,7 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.method_info import first_sentence
 from explearn.core.method_names import known_infos, set_variants
 from explearn.methods.base import explainer as module
+from explearn.methods.base.refining import RefiningExplainer
 from explearn.methods.base.registry import explainer_class
 
 
@@ -64,7 +65,7 @@ class TestOwnMethods:
         method, info = explearn.get_explainer(name), explearn.get_info(name)
         assert (method.name, info.name) == (name, name)
         assert isinstance(method, module.LearnedExplainer) == info.trained
-        assert isinstance(method, module.RefiningExplainer) == (info.base is not None)
+        assert isinstance(method, RefiningExplainer) == (info.base is not None)
         assert info.summary.endswith(".")
 
     def test_near_names(self) -> None:

@@ -34,7 +34,8 @@ from explearn.core.errors import DataError, ModelError, ParamsError, UnknownName
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info
 from explearn.core.storage import atomic_folder, json_text, write_json, write_text
-from explearn.methods.base.explainer import LearnedExplainer, RefiningExplainer, WithOptions
+from explearn.methods.base.explainer import LearnedExplainer, WithOptions
+from explearn.methods.base.refining import RefiningExplainer
 from explearn.methods.base.registry import explainer_class, get_explainer
 from explearn.models.classifier import Classifier
 from explearn.models.loading import load_trained

@@ -18,7 +18,8 @@ from explearn.core.method_info import MethodInfo
 from explearn.core.records import Attribution, Example
 from explearn.data.alignment import NO_WORD
 from explearn.methods.base import explainer as module
-from explearn.methods.base.explainer import Explainer, LearnedExplainer, RefiningExplainer
+from explearn.methods.base.explainer import Explainer, LearnedExplainer
+from explearn.methods.base.refining import RefiningExplainer
 from explearn.models.classifier import Classifier
 from explearn.models.reading import Text
 from explearn.testing import tiny

@@ -18,7 +18,8 @@ from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.base.asking import Target
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, RefiningExplainer, resolve_targets
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.refining import RefiningExplainer
 from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch

@@ -59,7 +59,6 @@ __all__ = [
     "BatchScores",
     "Explainer",
     "LearnedExplainer",
-    "RefiningExplainer",
     "TextScores",
     "WithOptions",
     "resolve_targets",
@@ -390,15 +389,3 @@ class LearnedExplainer(WithOptions):
     def _nothing_to_save(self) -> ModelError:
         """What `_state` is to raise where there was no training."""
         return ModelError(f"this {self.title} is not trained; there is nothing to save")
-
-
-class RefiningExplainer(WithOptions):
-    """A method that starts from another, trained one and goes on with it on every text it explains."""
-
-    @classmethod
-    @abstractmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
-        """Make the method, with constructor arguments `options`, from the folder of the trained one it starts from.
-
-        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
-        """

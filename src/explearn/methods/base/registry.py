@@ -45,7 +45,8 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
             raise UnknownNameError(f"option of {name}", option, accepted or ["(none)"])
     explainer: Explainer
     if path is not None:
-        from explearn.methods.base.explainer import LearnedExplainer, RefiningExplainer
+        from explearn.methods.base.explainer import LearnedExplainer
+        from explearn.methods.base.refining import RefiningExplainer
 
         if issubclass(cls, RefiningExplainer):
             explainer = cls.from_pretrained(path, **given)
