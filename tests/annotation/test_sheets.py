@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import html
-import json
 import os
-import re
-import shutil
-import subprocess
 import threading
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat_server import ChatServer, Reply, answer_json
-from explearn.annotation.people.imports import import_marks
 from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
-from explearn.annotation.store import Store, Verdict
-from explearn.core.errors import DataError, ParamsError
+from explearn.annotation.store import Store
+from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
 
-from .conftest import TEXTS, Project, example, mask
-
-HOSTILE = [
-    example(20, "<script>alert(1)</script> & \"quoted\" <img src=x onerror=alert(2)> 'x' {{ 7*7 }}", "positive"),
-    example(21, "=cmd|'/c calc'!A1 +1 @sum -2", "negative"),
-    example(22, "[[bracketed]] words ]] here", "negative"),
-    example(23, "\u202eright to left\u202c \u05e9\u05dc\u05d5\u05dd \U0001f600 \u0000nul", "positive"),
-    Example('p, "1"\n', ("it", "rains"), "positive", "train", "films", pair=("wet", "day")),
-]
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
+from .conftest import TEXTS, Project, mask
+from .sheet_cases import HOSTILE, rows
 
 
 def fill(path: Path, **changes: dict[str, str]) -> Path:
@@ -52,98 +31,6 @@ def fill(path: Path, **changes: dict[str, str]) -> Path:
         writer.writeheader()
         writer.writerows(found)
     return path
-
-
-class TestPage:
-    def written(self, path: Path, kind: Any, *sheet_rows: SheetRow) -> str:
-        write_sheet(path / "sheet.html", kind, "A <title>", sheet_rows)
-        return (path / "sheet.html").read_text(encoding="utf-8")
-
-    @pytest.mark.parametrize("kind", ["check", "mark", "adjudicate"])
-    def test_whatever_a_text_holds_is_shown_as_text(self, tmp_path: Path, kind: str) -> None:
-        full = [(True,) * len(item.all_words) for item in HOSTILE]
-        page = self.written(
-            tmp_path,
-            kind,
-            *[
-                SheetRow(e, m, "<script>reason()</script>", {"<b>ana</b>": m})
-                for e, m in zip(HOSTILE, full, strict=True)
-            ],
-        )
-        body = page.partition("<main>")[2].partition("</main>")[0]
-        assert "<script" not in body
-        assert "<img" not in body
-        assert "<b>" not in page
-        assert page.count("<script>") == 1
-        tags = set(re.findall(r"<([a-z]+)", body))
-        assert tags <= {"article", "div", "span", "button", "label", "input", "mark"}
-        for item in HOSTILE:
-            words = [html.unescape(word) for word in re.findall(r"<button[^>]*>([^<]*)</button>", body)]
-            assert all(word in words for word in item.all_words)
-        assert "&lt;script&gt;reason()&lt;/script&gt;" in body
-        assert "7*7" in body
-
-    def test_nothing_is_loaded_from_elsewhere(self, tmp_path: Path) -> None:
-        page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010")))
-        assert "default-src 'none'" in page
-        assert not re.search(
-            r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
-        )
-
-    def test_marks_are_shown_as_pressed(self, tmp_path: Path) -> None:
-        page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010"), "It praises."))
-        assert re.findall(r'aria-pressed="(\w+)">([^<]+)<', page) == [
-            ("false", "a"),
-            ("true", "warm"),
-            ("false", "and"),
-            ("true", "funny"),
-            ("false", "film"),
-        ]
-        assert 'data-shown="0 1 0 1 0"' in page
-
-    def test_another_ending_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
-            write_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
-
-
-FILL_IN = """<pre id="out"></pre><script>
-URL.createObjectURL = blob => {
-  blob.text().then(text => { document.getElementById("out").textContent = btoa(encodeURIComponent(text)); });
-  return "#";
-};
-const [first, second, third] = document.querySelectorAll("article");
-document.getElementById("annotator").value = "=ana";
-first.querySelector('input[value="accept"]').click();
-second.querySelectorAll(".words button")[1].click();
-third.querySelector('input[value="reject"]').click();
-third.querySelector(".comment").value = 'no, "really"';
-document.getElementById("save").click();
-</script></body>"""
-
-
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
-@pytest.mark.timeout(120)
-def test_what_the_page_saves_is_read_back(tmp_path: Path) -> None:
-    """In a real browser: the first accepted, a word of the second clicked, the third rejected, the fourth left."""
-    shown = [*HOSTILE[:3], HOSTILE[4]]
-    write_sheet(tmp_path / "s.html", "check", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in shown])
-    page = (tmp_path / "s.html").read_text(encoding="utf-8").replace("</body>", FILL_IN)
-    (tmp_path / "s.html").write_text(page, encoding="utf-8")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "s.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
-    encoded = re.search(r'<pre id="out">([^<]+)</pre>', done.stdout)
-    assert encoded is not None
-    saved = unquote(base64.b64decode(encoded[1]).decode())
-    (tmp_path / "saved.csv").write_text(saved, encoding="utf-8", newline="")
-    found = read_sheet(tmp_path / "saved.csv", HOSTILE, None)
-    nothing = [(False,) * len(e.all_words) for e in shown]
-    assert found.verdicts == [
-        Verdict("f-20", "=ana", "accept", nothing[0]),
-        Verdict("f-22", "=ana", "reject", nothing[2], 'no, "really"'),
-    ]
-    assert found.rationales == [Rationale("f-21", "=ana", "human", (False, True, *nothing[1][2:]))]
-    assert found.untouched == 1
 
 
 class TestTable:
@@ -381,160 +268,6 @@ class TestAgreement:
         assert [row["id"] for row in rows(out)] == ["f-11"]
         films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
         assert "all of them are decided" in films.complaint("adjudicate", "--out", out)
-
-
-def label_studio(text: str, *spans: tuple[int, int, str], **more: Any) -> dict[str, Any]:
-    def region(start: int, end: int, label: str) -> dict[str, Any]:
-        # Offsets of the browser, in units of UTF-16.
-        units = [len(text[:offset].encode("utf-16-le")) // 2 for offset in (start, end)]
-        value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": [label]}
-        return {"type": "labels", "from_name": "label", "to_name": "text", "value": value}
-
-    regions = [region(*span) for span in spans]
-    choice = {"type": "choices", "value": {"choices": ["positive"]}}
-    return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}], **more}
-
-
-def at(text: str, *words: str) -> list[tuple[int, int, str]]:
-    return [(text.index(word), text.index(word) + len(word), "EVIDENCE") for word in words]
-
-
-EMOJI = TEXTS[2].text  # the emoji and the words after it are where offsets differ
-
-
-class TestTools:
-    def write(self, path: Path, value: object, lines: bool = False) -> Path:
-        if lines:
-            assert isinstance(value, list)
-            path.write_text("".join(json.dumps(row) + "\n" for row in value), encoding="utf-8")
-        else:
-            path.write_text(json.dumps(value), encoding="utf-8")
-        return path
-
-    def marks(self, path: Path, tool: str, **more: Any) -> dict[tuple[str, str], str]:
-        found = import_marks(path, tool, TEXTS, **more).rationales
-        return {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in found}
-
-    def test_label_studio(self, tmp_path: Path) -> None:
-        tasks = [
-            label_studio(EMOJI, *at(EMOJI, "harming", "\u6620\u753b \U0001f600 !")),
-            label_studio(TEXTS[1].text),
-            {"id": 3, "data": {"text": TEXTS[4].text}, "annotations": []},
-            {
-                "data": {"text": "a  warm and\nfunny film", "id": "f-7"},
-                "annotations": [
-                    {"completed_by": {"id": 9, "email": "a@b.c"}, "result": []},
-                    {"completed_by": 4, "was_cancelled": True, "result": []},
-                ],
-            },
-        ]
-        assert self.marks(self.write(tmp_path / "e.json", tasks), "label-studio") == {
-            ("f-2", "annotator-3"): "00100111",
-            ("f-1", "annotator-3"): "0000000",
-            ("f-7", "a@b.c"): "00000",
-        }
-
-    def test_label_studio_s_short_form(self, tmp_path: Path) -> None:
-        text = TEXTS[1].text
-        spans = [
-            {"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")
-        ]
-        spans[1]["labels"] = ["TOPIC"]
-        rows = [{"id": 1, "text": text, "annotator": 2, "label": spans, "sentiment": "negative"}]
-        path = self.write(tmp_path / "min.json", rows)
-        assert self.marks(path, "label-studio") == {("f-1", "annotator-2"): "0000011"}
-        assert self.marks(path, "label-studio", evidence=["EVIDENCE"]) == {("f-1", "annotator-2"): "0000010"}
-
-    def test_doccano(self, tmp_path: Path) -> None:
-        span = {"id": 5, "start_offset": 2, "end_offset": 6, "label": "EVIDENCE"}
-        rows = [
-            {"id": 1, "text": EMOJI, "label": [list(item) for item in at(EMOJI, "!")], "Comments": []},
-            {"id": 2, "text": TEXTS[0].text, "entities": [span], "relations": [], "example_id": "f-0"},
-            {"id": 3, "text": TEXTS[1].text, "label": []},
-        ]
-        path = self.write(tmp_path / "ana.jsonl", rows, lines=True)
-        assert self.marks(path, "doccano") == {("f-2", "ana"): "00000001", ("f-0", "ana"): "01000"}
-        assert import_marks(path, "doccano", TEXTS).untouched == 1
-        assert self.marks(path, "doccano", with_empty=True, annotator="ben")["f-1", "ben"] == "0000000"
-
-    def test_brat(self, tmp_path: Path) -> None:
-        folder = tmp_path / "ben"
-        folder.mkdir()
-        (folder / "f-7.txt").write_text("a warm\nand funny film\n", encoding="utf-8")
-        lines = ["T1\tEvidence 2 6;11 16\twarm funny", "T2\tTopic 17 21\tfilm", "#1\tAnnotatorNotes T1\tsure", "R1\tx"]
-        (folder / "f-7.ann").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (folder / "f-1.txt").write_text(TEXTS[1].text, encoding="utf-8")
-        (folder / "f-1.ann").write_text("", encoding="utf-8")
-        assert self.marks(folder, "brat", evidence=["Evidence"]) == {("f-7", "ben"): "01010"}
-        assert self.marks(folder, "brat") == {("f-7", "ben"): "01011"}
-        assert self.marks(folder / "f-7.ann", "brat", annotator="x") == {("f-7", "x"): "01011"}
-
-    @pytest.mark.parametrize(
-        ("value", "words"),
-        [
-            ({"a": 1}, "got dict; expected the list of tasks"),
-            ([3], "task 1: got 3; expected a JSON object"),
-            ([{"data": {}}], "task 1, field 'text': got None; expected the text"),
-            ([label_studio("another text")], "expected the words of a text of this task"),
-            (
-                [label_studio(TEXTS[0].text)],
-                "2 texts of this task read 'a warm and funny film'; expected the id of one",
-            ),
-            ([label_studio(TEXTS[1].text)] * 2, "'annotator-3' has marked 'f-1' in"),
-        ],
-    )
-    def test_label_studio_exports_that_do_not_fit(self, tmp_path: Path, value: Any, words: str) -> None:
-        with pytest.raises(DataError) as caught:
-            self.marks(self.write(tmp_path / "e.json", value), "label-studio")
-        assert str(caught.value).startswith(str(tmp_path / "e.json"))
-        assert words in str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("label", "words"),
-        [
-            ([[0, 99, "E"]], "row 1: got the span [0, 99); expected one within the text's 25 characters"),
-            ([[3, 3, "E"]], "got the span [3, 3)"),
-            ([[1, 2, "E"]], "expected one with a word in it"),
-            ([["0", "1", "E"]], "expected [start, end, label]"),
-            (["E"], "got the span 'E'"),
-        ],
-    )
-    def test_doccano_spans_that_cannot_be(self, tmp_path: Path, label: Any, words: str) -> None:
-        path = self.write(tmp_path / "d.jsonl", [{"text": TEXTS[1].text, "label": label}], lines=True)
-        with pytest.raises(DataError) as caught:
-            self.marks(path, "doccano")
-        assert words in str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("line", "words"),
-        [
-            ("T1\tEvidence 0 1\twarm", "f-1.ann, line 1: got the words 'warm'; expected 'a', as in the text"),
-            ("T1\tEvidence x y\twarm", "expected ID<tab>TYPE START END<tab>WORDS"),
-            ("T1", "expected ID<tab>TYPE START END<tab>WORDS"),
-        ],
-    )
-    def test_brat_lines_that_cannot_be(self, tmp_path: Path, line: str, words: str) -> None:
-        (tmp_path / "f-1.txt").write_text(TEXTS[1].text, encoding="utf-8")
-        (tmp_path / "f-1.ann").write_text(line, encoding="utf-8")
-        with pytest.raises(DataError) as caught:
-            self.marks(tmp_path, "brat")
-        assert words in str(caught.value)
-
-    def test_files_that_are_not_there(self, tmp_path: Path, films: Project) -> None:
-        with pytest.raises(DataError, match=r"no \.ann file"):
-            self.marks(tmp_path, "brat")
-        (tmp_path / "f-1.ann").write_text("", encoding="utf-8")
-        with pytest.raises(DataError, match=r"f-1\.txt: no such file"):
-            self.marks(tmp_path / "f-1.ann", "brat")
-        assert "none.json: no such file" in films.complaint("import", "none.json", "--format", "label-studio")
-        assert "none.csv: no such file" in films.complaint("import", "none.csv")
-        assert "unknown format 'docano'; did you mean doccano?" in films.complaint("import", "x", "--format", "docano")
-
-    def test_the_command_files_them_as_human_marks(self, films: Project) -> None:
-        path = self.write(films.root / "e.json", [label_studio(EMOJI, *at(EMOJI, "charming"))])
-        assert "human.jsonl: 1 marks" in films.succeed("import", path, "--format", "label-studio")
-        (row,) = films.rows("human.jsonl")
-        assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
 
 
 def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import csv
 import io
 import json
 import math
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,70 +19,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import tiny
 from bad_inputs.saying import check_sentence
 from bad_inputs.test_parameters import BASE
-from explearn.annotation.llm.answers import InvalidAnswerError, parse_answer
 from explearn.annotation.llm.cache import read_answers
-from explearn.annotation.llm.templates import TemplateProblem, fill_template
 from explearn.annotation.people.imports import import_marks
 from explearn.annotation.people.sheets import COLUMNS as SHEET_COLUMNS
 from explearn.annotation.people.sheets import read_sheet
 from explearn.core.documents import MAX_DEPTH, parse_json, parse_yaml
-from explearn.core.errors import ExplearnError
 from explearn.core.records import Example
 from explearn.core.sections import RationaleFile, SourceParams
 from explearn.core.storage import read_attributions, read_examples, read_metadata, read_rationales, write_examples
 from explearn.core.visible import visible, visible_json
-from explearn.data.alignment import NO_WORD, align
 from explearn.data.rationales import COLUMNS as RATIONALE_COLUMNS
 from explearn.data.rationales import import_rationales
 from explearn.data.sources import load_task
 from explearn.pipeline.base.params import load_params
 from explearn.reporting.gate import check, load_gate
 
-EXAMPLES = int(os.environ.get("EXPLEARN_FUZZ_EXAMPLES", "15"))
-"""Drawn for each test."""
-
-fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+from .fuzz_cases import any_text, fuzz, json_values, one_sentence
 
 TEXTS = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t", ("four",))]
-
-any_text = st.text(max_size=12) | st.sampled_from(
-    ["one two", "[[one]] two", "0 1", "1 0", "\x1b[2J", "\ud800", "\u00b2", "a"]
-)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 12)
-    | st.integers()
-    | st.floats()
-    | any_text
-    | st.sampled_from([10**90, 2**32, "human", "train", "test", "yes", "no", "accept", "mark", "check"])
-)
-
-
-def json_values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    return st.recursive(
-        scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=12
-    )
 
 
 def rows(*columns: str) -> st.SearchStrategy[dict[str, Any]]:
     """Objects of the columns that a reader knows, some left out, with values of any kind."""
     keys = st.sampled_from(columns)
     return st.dictionaries(keys, json_values(keys), max_size=len(columns))
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    try:
-        yield
-    except ExplearnError as error:
-        check_sentence(str(error))
 
 
 @contextmanager
@@ -320,83 +284,3 @@ class TestImports:
         for made in (row, {"sheet": kind, "id": "a", "shown": "0 0", **row}):
             with a_file("e.jsonl", json.dumps(made)) as path, one_sentence():
                 read_sheet(path, TEXTS, "ana")
-
-
-class TestModelsWords:
-    @fuzz
-    @given(any_text | json_values(st.sampled_from(["label", "evidence", "quote", "reason"])).map(json.dumps))
-    def test_answers(self, content: str) -> None:
-        try:
-            found = parse_answer(content, "stop", ["yes", "no"])
-        except InvalidAnswerError as error:
-            check_sentence(visible(str(error)))
-        else:
-            assert found.label in ("yes", "no")
-
-    @fuzz
-    @given(
-        st.lists(
-            st.sampled_from(
-                TEMPLATE_PARTS := [
-                    *(
-                        "{{ ",
-                        " }}",
-                        "{% for x in ",
-                        " %}",
-                        "{% endfor %}",
-                        "{% if ",
-                        "{% endif %}",
-                        "about",
-                        "labels",
-                        "range(9)",
-                    ),
-                    *(
-                        "range(10**9)",
-                        " | join",
-                        " | replace('', about)",
-                        " ~ ",
-                        "[0]",
-                        ".items()",
-                        "(",
-                        ")",
-                        "'x'",
-                        " + ",
-                        "x",
-                        "loop",
-                    ),
-                ]
-            ),
-            max_size=14,
-        ).map("".join)
-    )
-    def test_templates(self, template: str) -> None:
-        try:
-            assert len(fill_template(template, {"about": "films", "labels": {"a": "b"}})) <= 100_000
-        except TemplateProblem as error:
-            check_sentence(str(error))
-
-
-class TestAligner:
-    @fuzz
-    @given(st.data())
-    def test_every_piece_is_of_one_word_or_none(self, data: st.DataObject) -> None:
-        cuts = sorted(data.draw(st.lists(st.integers(0, 60), max_size=12, unique=True)))
-        words = list(zip(cuts[::2], cuts[1::2], strict=False))
-        spans = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: (s[0], s[0] + s[1]))
-        pieces = sorted(data.draw(st.lists(spans, max_size=12)))
-        for (start, end), owner in zip(pieces, align(pieces, words), strict=True):
-            shared = [min(end, last) - max(start, first) for first, last in words]
-            if owner == NO_WORD:
-                assert all(size <= 0 for size in shared)
-            else:
-                assert shared[owner] == max(shared) > 0
-
-    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-    @fuzz
-    @given(text=st.text(max_size=40), pair=st.none() | st.text(max_size=20))
-    def test_any_text(self, kind: str, text: str, pair: str | None) -> None:
-        with one_sentence():
-            (found,) = tiny.classifier(kind).encode([text if pair is None else (text, pair)])
-            count = len(text.split()) + len((pair or "").split())
-            assert len(found.words) == count
-            assert all(owner == NO_WORD or 0 <= owner < count for owner in found.word_ids)

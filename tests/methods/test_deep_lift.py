@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from captum import attr
-from test_gradient import BASELINES, CASES, FEW, OUTPUTS, TEXTS, close, double_classifier, embedded, empty, explained
+from gradient_cases import BASELINES, CASES, FEW, OUTPUTS, TEXTS, close, double_classifier, embedded, empty, explained
 from torch import nn
 
 import explearn

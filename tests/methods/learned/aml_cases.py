@@ -11,7 +11,10 @@ import torch
 import tiny
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
+from explearn.methods.aml.training import Epoch
 from explearn.methods.base.listed_task import ListedTask
 from explearn.models.classifier import Classifier
 
@@ -77,3 +80,30 @@ def trained(kind: str = "bert") -> PAML:
     return paml.fit(
         ListedTask(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))
     )
+
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+
+
+QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
+
+
+def refiner(paml: PAML, **options: Any) -> FAML:
+    faml = FAML(**{"learning_rate": 2e-2, "steps": 8, "samples": 0, **options})
+    faml.start, faml.name = paml, "faml"
+    return faml
+
+
+def loss(epoch: Epoch, weights: Weights) -> float:
+    """Mean loss of an epoch's texts."""
+    assert epoch.prediction is not None and epoch.size is not None and epoch.inverse is not None
+    return weights.prediction * epoch.prediction + weights.size * epoch.size + weights.inverse * epoch.inverse
+
+
+def untrained(of: Classifier, **options: Any) -> PAML:
+    """G as it starts, without a step of training."""
+    paml = PAML(**{**QUICK, **options})
+    paml._start(of, None, None)
+    assert paml.model is not None
+    paml.model.eval().requires_grad_(False)
+    return paml

@@ -1,3 +1,5 @@
+"""test_expnet_paper"""
+
 from __future__ import annotations
 
 import json
@@ -8,27 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from expnet_paper_cases import CPU, planted, scores
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import roc_auc_score
 
 import explearn
 import tiny
-from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
-from explearn.core.records import Example, Rationale
-from explearn.core.storage import write_examples, write_json, write_rationales
-from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features, write_features
+from explearn.introspection.features import ExampleFeatures, batch_features
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples, focal_loss
 from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.train import WorkspaceTask
 
 ENCODER = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
+
+
 WIDTHS = {"full": 8, "task_to_token": 4, "token_to_task": 4, "hidden": 32, "hidden_and_attention": 40}
 """With four heads and hidden states of 32."""
-
-CPU = ComputeOptions(device="cpu")
 
 
 class TestFocalLoss:
@@ -60,19 +57,6 @@ class TestFocalLoss:
         focal_loss(logits, torch.ones(5), alpha=0.6, gamma=2).sum().backward()
         assert logits.grad is not None
         assert torch.isfinite(logits.grad).all()
-
-
-def planted(texts: int, seed: int, width: int = 8) -> TokenExamples:
-    """Twelve tokens a text; column 3 is large where there is evidence, the others are noise."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = (torch.rand(texts * 12, generator=generator) < 0.3).float()
-    features = torch.rand(len(labels), width, generator=generator)
-    features[:, 3] = 0.5 * labels + 0.4 * torch.rand(len(labels), generator=generator)
-    return TokenExamples(features, labels, np.arange(texts + 1) * 12)
-
-
-def scores(expnet: ExpNetPaper, features: torch.Tensor) -> torch.Tensor:
-    return expnet.score(TokenFeatures(features[None], None, torch.zeros(1, 2)))[0]
 
 
 class TestLearning:
@@ -345,77 +329,3 @@ class TestFiles:
         del tensors["2.bias"]
         save_file(tensors, weights)
         self.refused(tmp_path / "it")
-
-
-IN_DOMAIN = {"explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"]}
-"""For params of one task: those with `expnet` are refused."""
-
-
-def make_params(*tasks: str, **sections: Any) -> Params:
-    sources = {task: {"kind": "embedded", "adapter": "corpus"} for task in tasks}
-    return Params.of({"profile": "test", "tasks": list(tasks), "sources": sources, **sections})
-
-
-def fill(workspace: Workspace, task: str, of: Classifier, marked: bool = True) -> None:
-    """What the stages before `train` leave: the first word of each text is marked, every prediction is right."""
-    of.model.save_pretrained(workspace.classifier(task))
-    of.tokenizer.save_pretrained(workspace.classifier(task))
-    for split in ("train", "validation", "test"):
-        rows = [
-            Example(f"{task}-{split}-{i}", tuple(text.split()), of.predict([text])[0], split, task)
-            for i, text in enumerate(tiny.TEXTS)
-        ]
-        write_examples(workspace.examples(task) / f"{split}.parquet", rows)
-        if split == "train":
-            write_rationales(
-                workspace.rationales(task),
-                [Rationale(e.id, "one", "author", (marked, *[False] * (len(e.words) - 1))) for e in rows],
-            )
-        write_features(workspace.features(task) / f"{split}.parquet", of, rows)
-    write_json(workspace.examples(task) / "task.json", {"labels": of.labels, "dropped": {}, "unused_ids": []})
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Tasks a and b, each with a classifier of its own."""
-    workspace = Workspace(tmp_path_factory.mktemp("workspace"))
-    for seed, task in enumerate(("a", "b")):
-        fill(workspace, task, tiny.make_classifier("bert", seed=seed))
-    return workspace
-
-
-class TestProtocols:
-    def test_leaving_a_task_out_reads_none_of_its_files(self, workspace: Workspace) -> None:
-        """Nothing of task c exists."""
-        params = make_params("a", "b", "c")
-        expnet = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, params, "c", CPU))
-        assert expnet.trained_on == ["a", "b"]
-        assert expnet.encoder == {"layer": 2, "layers": 3, "heads": 4, "hidden_size": 32}
-
-    def test_the_held_out_task_changes_nothing(self, workspace: Workspace) -> None:
-        without = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "c"), "c", CPU))
-        held_out = ExpNetPaper(epochs=1).fit(WorkspaceTask(workspace, make_params("a", "b"), "b", CPU))
-        features = planted(1, seed=0).features
-        assert held_out.trained_on == without.trained_on == ["a"]
-        assert torch.equal(scores(held_out, features), scores(without, features))
-
-    def test_in_domain_reads_the_task_alone(self, workspace: Workspace) -> None:
-        expnet = ExpNetPaper(epochs=1, protocol="in_domain").fit(
-            WorkspaceTask(workspace, make_params("c", "b"), "b", CPU)
-        )
-        assert expnet.trained_on == ["b"]
-
-    def test_a_single_task_cannot_be_left_out(self, workspace: Workspace) -> None:
-        with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNetPaper().fit(WorkspaceTask(workspace, make_params("a", **IN_DOMAIN), "a", CPU))
-
-    def test_a_task_without_marked_words_is_named(self, tmp_path: Path) -> None:
-        workspace = Workspace(tmp_path)
-        fill(workspace, "bare", tiny.classifier("bert"), marked=False)
-        with pytest.raises(DataError, match="task 'bare', split 'train': no text has both a rationale"):
-            ExpNetPaper().fit(WorkspaceTask(workspace, make_params("a", "bare"), "a", CPU))
-
-    def test_the_split_with_the_rationales_is_a_parameter(self, workspace: Workspace) -> None:
-        params = make_params("a", "b", rationales={"a": {"train_split": "validation"}})
-        with pytest.raises(DataError, match="task 'a', split 'validation': no text has both"):
-            ExpNetPaper().fit(WorkspaceTask(workspace, params, "b", CPU))

@@ -18,7 +18,8 @@ from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_rationales
 from explearn.pipeline.base.params import Params, load_params
 from explearn.reporting.content.papers import PAPER_TABLES
-from test_stages import complaint, succeed, write_lines
+
+from .stage_cases import complaint, succeed, write_lines
 
 TASKS = ("sst2", "cola", "hatexplain")
 TEXTS = ("a dull and noisy film", "a warm and clever film")
