@@ -2,11 +2,13 @@
 
     python scripts/repro.py [--jobs N]
 
-The same as `dvc repro`, in less time: DVC runs one stage after another, and a stage on short texts keeps hardly more
-than one core busy. Here the stages of a task are one list, and N lists run side by side, each by a `dvc repro` of its
-own with one share of the cores (DVC's documentation proposes several `dvc repro` for stages that do not depend on each
-other). What needs another task's results comes in a next round. Outputs and dvc.lock are those of `dvc repro` with as
-many threads (OMP_NUM_THREADS).
+The same as `OMP_NUM_THREADS=1 dvc repro`, in less time: DVC runs one stage after another, and a stage on short texts
+keeps hardly more than one core busy. Here the stages of a task are one list, and N lists run side by side, each by a
+`dvc repro` of its own (DVC's documentation proposes several of them for stages that do not depend on each other). What
+needs another task's results comes in a next round.
+
+Each stage computes with one thread unless OMP_NUM_THREADS says otherwise, on every machine: with more, sums come in
+another order, and fine-tuning makes another classifier of last digits that differ.
 
 --jobs is the number of cores unless given, at most one for each task; one where there is a GPU, which stages share
 badly. Ends with the exit code of the first `dvc repro` that failed, once those that run beside it have ended.
@@ -31,6 +33,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTED = re.compile(r'^"(?P<name>[^"]+)"(?: -> "(?P<then>[^"]+)")?;$')
+ASIDE = ("Updating lock file", "Use `dvc push`", "To track the changes", "To enable auto", "\tgit add", "\tdvc config")
+"""How lines begin that DVC writes at the end of each list, and that say nothing of a stage."""
 RUNS = re.compile(r"^Running stage '(?P<name>[^']+)'")
 
 
@@ -80,11 +84,10 @@ def rounds_of(needs: Mapping[str, set[str]], stale: Iterable[str], tasks: Sequen
 class Runner:
     """Runs lists of stages, and shows how many are done."""
 
-    def __init__(self, jobs: int, threads: int, total: int) -> None:
+    def __init__(self, jobs: int, total: int) -> None:
         from tqdm import tqdm
 
         self.jobs = jobs
-        self.environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         self.failed = 0
         self.lock = threading.Lock()
         self.bar = tqdm(total=total, unit="stage", disable=None, dynamic_ncols=True)
@@ -95,7 +98,7 @@ class Runner:
             return
         command = ["dvc", "--wait-for-lock", "repro", "--single-item", *stages]
         with subprocess.Popen(
-            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -104,7 +107,7 @@ class Runner:
             self.failed = self.failed or process.returncode
 
     def _show(self, name: str, line: str) -> None:
-        if not line or line.startswith(("Updating lock file", "Use `dvc push`")):
+        if not line or line.startswith(ASIDE):
             return
         with self.lock:
             if match := RUNS.match(line):
@@ -125,6 +128,10 @@ def dvc(*arguments: str) -> str:
     if done.returncode:
         raise SystemExit(done.returncode)
     return done.stdout
+
+
+def environment() -> dict[str, str]:
+    return {"OMP_NUM_THREADS": "1", **os.environ}
 
 
 def default_jobs(tasks: int) -> int:
@@ -151,7 +158,7 @@ def main() -> int:
     tasks: list[str] = params["tasks"]
     jobs = options.jobs or default_jobs(len(tasks))
     if jobs == 1:
-        return subprocess.run(["dvc", "repro"], cwd=ROOT, check=False).returncode
+        return subprocess.run(["dvc", "repro"], cwd=ROOT, env=environment(), check=False).returncode
     stale = json.loads(dvc("status", "--json"))
     if not stale:
         print("Data and pipelines are up to date.")
@@ -159,7 +166,7 @@ def main() -> int:
     needs = needs_of(dvc("dag", "--dot"))
     rounds = rounds_of(needs, stale, tasks)
     total = sum(len(stages) for lists in rounds for stages in lists.values())
-    runner = Runner(jobs, max(1, (os.cpu_count() or 1) // jobs), total)
+    runner = Runner(jobs, total)
     for lists in rounds:
         runner.round(lists)
         if runner.failed:

@@ -144,6 +144,9 @@ class TestExplain:
             explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )
         assert all(0 < score < 1 for score in found["scores"])
+        # Its folder says which method it is of.
+        (again,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", "lazy dog"))
+        assert {**again, "seconds": None} == {**found, "seconds": None}
 
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
@@ -207,7 +210,7 @@ class TestBadInput:
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
             (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
-            (["--explainer", "nowhere", "a"], "method 'attcat' is not trained; it has nothing to load"),
+            (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
             (["--pair", "", "a"], "text 1: field 'text' is empty"),
             (["--device", "gpu", "a"], "device 'gpu' is not known; expected auto, cpu, cuda, cuda:N or mps"),

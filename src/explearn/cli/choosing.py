@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.bundle.making import Opened, open_bundle
+from explearn.bundle.making import Opened, method_of, open_bundle
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
@@ -56,13 +56,15 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Choic
     A folder may be a bundle. One bundle and no method stand for the bundle's method, which then need not be learned.
 
     Args:
-        methods: names; None or none: the bundle's, else DEFAULT.
+        methods: names; None or none: those that the folders hold, DEFAULT where there is no folder either.
 
     Raises UnknownNameError, ParamsError for a method that comes twice and for a folder too many or too few, and
-    ModelError for a bundle that cannot be used, or is another method's.
+    ModelError for a folder or bundle that cannot be used, or is another method's.
     """
     bundles = {folder: open_bundle(folder) for folder in folders if is_bundle(folder)}
-    if len(folders) == 1 and bundles and (not methods or list(methods) == [bundles[folders[0]].manifest.method]):
+    if not methods:
+        methods = [bundles[f].manifest.method if f in bundles else method_of(f) for f in folders]
+    if len(folders) == 1 and bundles and list(methods) == [bundles[folders[0]].manifest.method]:
         return [_bundled(bundles[folders[0]])]
     found = _choose(methods or [DEFAULT], folders)
     for place, choice in enumerate(found):

@@ -22,7 +22,7 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
-        show_default="attcat, or that of the bundle",
+        show_default="that of the trained explainer or bundle; attcat where there is none",
     ),
 ]
 Explainers = Annotated[
