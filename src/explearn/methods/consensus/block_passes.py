@@ -67,7 +67,7 @@ class Rules:
 
     def norm(self, norm: nn.LayerNorm, kept: Normalised, gradient: torch.Tensor) -> torch.Tensor:
         """Through a layer norm; changed, with its deviation held constant. Always a new tensor."""
-        exact, weight = gradient.to(kept.x.dtype), norm.weight.to(kept.x.dtype)
+        exact, weight = _as(kept.x, gradient), norm.weight.to(kept.x.dtype)
         if self.changed:
             scaled = exact * weight
             found = scaled.sub_(scaled.mean(-1, keepdim=True)).mul_(kept.inverse)
@@ -79,7 +79,7 @@ class Rules:
 
     def activation(self, kept: Activated, gradient: torch.Tensor) -> torch.Tensor:
         """Through an activation f; changed, by f(x) / x, and 0 at x = 0, where f(0) = 0."""
-        gradient = gradient.to(kept.value.dtype)
+        gradient = _as(kept.value, gradient)
         if not self.changed:
             (found,) = torch.autograd.grad(kept.value, kept.x, gradient, retain_graph=True)
             return found
@@ -226,7 +226,7 @@ def _before_attention(block: Block, kept: Kept, gradient: torch.Tensor, rules: R
 def _softmax_back(gradient: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
     """Gradient at the logits, (b, h, q, n)."""
     found: torch.Tensor = torch.ops.aten._softmax_backward_data(
-        gradient.to(attention.dtype), attention, -1, attention.dtype
+        _as(attention, gradient), attention, -1, attention.dtype
     )
     return found
 
@@ -238,9 +238,15 @@ def _add_product(found: torch.Tensor, vectors: torch.Tensor, linear: nn.Linear, 
 
 def _add(found: torch.Tensor, vectors: torch.Tensor, weight: torch.Tensor, factor: float) -> torch.Tensor:
     """found + factor * vectors weight, in the place of `found` where that is possible."""
-    if torch.is_autocast_enabled(found.device.type):
+    device = found.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         # Its products are of low precision; the sum is to stay in the precision of `found`.
         return found + factor * (vectors @ weight)
     # A view or an error: of a copy the sum would be lost.
     found.view(-1, found.shape[-1]).addmm_(vectors.flatten(0, 1), weight, alpha=factor)
     return found
+
+
+def _as(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """A gradient in the precision of what it goes back through, and where that lies: there may be several devices."""
+    return gradient.to(kept.device, kept.dtype)
