@@ -118,8 +118,9 @@ class Runner:
     def round(self, lists: Mapping[str, Sequence[str]]) -> None:
         """Run the lists of a round; the longest first, so that the cores end together."""
         with ThreadPoolExecutor(self.jobs) as pool:
-            for name, stages in sorted(lists.items(), key=lambda item: -len(item[1])):
-                pool.submit(self.run, name, stages)
+            longest_first = sorted(lists.items(), key=lambda item: -len(item[1]))
+            for begun in [pool.submit(self.run, name, stages) for name, stages in longest_first]:
+                begun.result()
 
 
 def dvc(*arguments: str) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tiny
-from explearn.comparison.methods_run import HeadPredictions, old_objects_aside
+from explearn.comparison.methods_run import HeadPredictions
+from explearn.core.garbage import without_what_is_there
 from explearn.core.records import Example
 from explearn.metrics.predictions import Predictions
 from explearn.pipeline import attribute
@@ -62,9 +63,9 @@ class Cycle:
 
 def test_garbage_that_is_made_within_is_collected_and_nothing_stays_set_aside() -> None:
     assert gc.get_freeze_count() == 0
-    with pytest.raises(ValueError, match="stop"), old_objects_aside():
+    with pytest.raises(ValueError, match="stop"), without_what_is_there():
         assert gc.get_freeze_count() > 0
-        with old_objects_aside():
+        with without_what_is_there():
             pass
         assert gc.get_freeze_count() > 0  # that of the outer one
         made = Cycle()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,6 +14,7 @@ from explearn.comparison.given import match_scores
 from explearn.comparison.texts import OwnTexts
 from explearn.comparison.work import Plan, add_cost, predictions_of, read_done, write_given
 from explearn.core.errors import UnsupportedError
+from explearn.core.garbage import without_what_is_there
 from explearn.core.method_names import get_info
 from explearn.core.records import Attribution
 from explearn.data.choice import texts_to_explain
@@ -59,24 +59,6 @@ class HeadPredictions(Predictions):
     def evaluate(self, description: str) -> None:
         with first_token_alone(self.classifier.model) if self.classifier.has_model else nullcontext():
             super().evaluate(description)
-
-
-@contextmanager
-def old_objects_aside() -> Iterator[None]:
-    """Within it, the garbage collector looks only at what was made since.
-
-    Before each method's memory is measured, garbage is collected. To look through all that torch and transformers have
-    loaded takes longer than some methods do. Nothing happens where somebody else has set objects aside.
-    """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def make_plan(
@@ -168,7 +150,7 @@ class MethodsRun:
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier run."""
-        with old_objects_aside():
+        with without_what_is_there():
             self._explain(methods)
 
     def _explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
