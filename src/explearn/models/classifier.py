@@ -83,6 +83,7 @@ class Classifier(Answers):
         compute=or_none(one_of(ComputeOptions, "ComputeOptions")),
         name=TEXT,
     )
+    @torch.inference_mode(False)
     def __init__(
         self,
         model: transformers.PreTrainedModel,
@@ -91,8 +92,10 @@ class Classifier(Answers):
         name: str = "",
         completion: Completion | None = None,
     ) -> None:
-        """Raises ModelError for a tokenizer without character offsets or padding, or classes that cannot be told
-        apart, and DeviceError."""
+        """Raises ModelError for a tokenizer without character offsets or padding, classes that cannot be told apart,
+        or weights that no gradient can pass, and DeviceError."""
+        if any(weight.is_inference() for weight in model.parameters()):
+            raise ModelError(f"{name or 'the model'}: made inside torch.inference_mode(); expected one made outside")
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
         check_config(model.config, name or "the classifier")
@@ -131,6 +134,7 @@ class Classifier(Answers):
 
     @classmethod
     @arguments(path=PATH, compute=or_none(one_of(ComputeOptions, "ComputeOptions")), revision=or_none(TEXT))
+    @torch.inference_mode(False)
     def from_pretrained(
         cls,
         path: str | os.PathLike[str],

@@ -210,7 +210,8 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
         label2id={name: index for index, name in enumerate(names)},
         **{"max_position_embeddings": POSITIONS, **sizes, **config},
     )
-    with torch.random.fork_rng():
+    # Shared models may be made first by a test in inference mode, and no gradient passes weights made there.
+    with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(seed)
         made: transformers.PreTrainedModel = model_class(settings).eval()
     return made
