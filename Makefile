@@ -69,7 +69,7 @@ index: install ## write what the methods' classes declare: their index, the docs
 	python scripts/make_index.py
 
 test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
-	pytest --numprocesses=auto --dist=loadfile $(ARGS)
+	pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 wheel: ## build the wheel, install it into an empty environment, explain with it (ARGS="--newest --folder DIR")
 	$(PYTHON) scripts/try_wheel.py $(ARGS)

@@ -24,6 +24,16 @@ settings.load_profile("explearn")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+LONGEST = "test_pipeline.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The file that takes minutes comes first: begun last, it would keep one core busy and let the others wait.
+
+    `make test` asks pytest-xdist to keep this order, which by itself would take files with many tests first.
+    """
+    items.sort(key=lambda item: item.path.name != LONGEST)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_variants_of_another_module() -> None:

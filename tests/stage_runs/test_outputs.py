@@ -17,6 +17,7 @@ from explearn.core.method_names import get_info
 from explearn.core.storage import read_examples, read_rationales
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.files import read_by_text, read_comparisons
+from explearn.pipeline.base.params import load_params
 from explearn.pipeline.base.runs import read_run
 from explearn.reporting.content.columns import marked
 
@@ -249,6 +250,8 @@ class TestOutputs:
             assert "throughput" not in (finished / "reports" / name).read_text(encoding="utf-8")
 
     def test_report_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
+        # The names of its variants are known where its parameters have been read.
+        load_params(finished / "params.yaml")
         found = json.loads((finished / "reports" / "metrics.json").read_text())
         assert set(found["tasks"]) == {"films", "meals"}
         methods = {*LEARNED, *VARIANTS, *BASELINES["quick"], *BASELINES["costly"]}
