@@ -248,6 +248,17 @@ class TestBadInput:
             explain(tiny_folder, stdin=b"lazy \xff dog\n")
         )
 
+    def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
+        text = b"lazy " * 1_000_000
+        said = "has 4,999,999 characters; expected at most 1,000,000"
+        page, table, job = tmp_path / "a.html", tmp_path / "a.parquet", tmp_path / "job"
+        assert f"text 2: field 'text' {said}" in complaint(
+            explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text)
+        )
+        (tmp_path / "big.txt").write_bytes(text)
+        assert said in complaint(explain(tiny_folder, "--input", tmp_path / "big.txt", "--output", job))
+        assert not page.exists() and not table.exists() and not list(job.glob("part*"))
+
     @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
     def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:
         result = explain(tiny_folder, option, value, "a")
