@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ class TestMethods:
 
     def test_needs_no_torch(self, run_python: Any) -> None:
         run_python("import sys, explearn.cli.app; assert 'torch' not in sys.modules")
+
+
+def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants() -> None:
+    assert (
+        run("--version").stdout == f"explearn {explearn.__version__}\n" == f"explearn {metadata.version('explearn')}\n"
+    )
+    shown = run("--help").stdout
+    places = [shown.index(f"\u2502 {name} ") for name in ("demo", "explain", "methods", "compare", "annotate")]
+    assert places == sorted(places)
 
 
 class TestExplain:

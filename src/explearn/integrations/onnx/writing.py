@@ -17,12 +17,13 @@ import torch
 
 from explearn.bundle.loading import find_explainer
 from explearn.bundle.making import check_trained_for
-from explearn.bundle.manifest import explearn_version, is_bundle
+from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.storage import atomic_path, json_text
+from explearn.core.version import explearn_version
 from explearn.integrations.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, WORDS
 from explearn.integrations.onnx.graphs import Graph, graph_of
 from explearn.integrations.onnx.runtime import OnnxExplainer, Text
