@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ class TestMethods:
 
     def test_needs_no_torch(self, run_python: Any) -> None:
         run_python("import sys, explearn.cli.app; assert 'torch' not in sys.modules")
+
+
+def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants() -> None:
+    assert (
+        run("--version").stdout == f"explearn {explearn.__version__}\n" == f"explearn {metadata.version('explearn')}\n"
+    )
+    shown = run("--help").stdout
+    places = [shown.index(f"\u2502 {name} ") for name in ("demo", "explain", "methods", "compare", "annotate")]
+    assert places == sorted(places)
 
 
 class TestExplain:
@@ -247,6 +257,17 @@ class TestBadInput:
         assert "standard input, line 1: byte 5 is not valid UTF-8" in complaint(
             explain(tiny_folder, stdin=b"lazy \xff dog\n")
         )
+
+    def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
+        text = b"lazy " * 1_000_000
+        said = "has 4,999,999 characters; expected at most 1,000,000"
+        page, table, job = tmp_path / "a.html", tmp_path / "a.parquet", tmp_path / "job"
+        assert f"text 2: field 'text' {said}" in complaint(
+            explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text)
+        )
+        (tmp_path / "big.txt").write_bytes(text)
+        assert said in complaint(explain(tiny_folder, "--input", tmp_path / "big.txt", "--output", job))
+        assert not page.exists() and not table.exists() and not list(job.glob("part*"))
 
     @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
     def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:

@@ -92,4 +92,8 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "__version__":
+        from explearn.core.version import explearn_version
+
+        return explearn_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

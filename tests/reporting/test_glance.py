@@ -39,6 +39,7 @@ def judged(f1: dict, aopc: dict, **changes):
         "random": 0.9,
         "cam": 0.8,
         "expnet": 0.95,
+        "expnet_in_domain": 0.95,
         "gae": 0.5,
         "ivra": 0.9,
         "faml": 0.02,
@@ -76,6 +77,19 @@ def test_the_verdict_names_a_method_for_each_question_with_figures_random_scores
     assert "at 1.1× the time of classifying; and" in found.timed and "at 50.0× the time" in found.timed
     assert "×" not in found.verdict
     assert found.methods == ["expnet", "lime"]
+
+
+def test_beside_a_method_trained_on_the_task_s_marks_stands_the_best_that_needs_none():
+    f1 = {"expnet_in_domain": 0.6, "expnet": 0.5, "lime": 0.3, "random": 0.1}
+    found = first(judged(f1, {"expnet_in_domain": 0.1, "expnet": 0.1, "lime": 0.4, "random": 0.02}))
+    assert found.verdict.startswith(
+        "Use **expnet_in_domain**, trained on marked words of the task, for the words that people would mark (F1 "
+        "0.600, without such words **expnet** 0.500, words at random 0.100); and **lime** for "
+    )
+    assert [shown.method for shown in found.leaders] == ["expnet_in_domain", "expnet", "lime"]
+    assert found.leaders[1].role == "best at people's words without marked words of the task"
+    alone = first(judged({"expnet_in_domain": 0.6, "random": 0.1}, {"expnet_in_domain": 0.4, "random": 0.02}))
+    assert "F1 0.600, words at random" in alone.verdict and [s.method for s in alone.leaders] == ["expnet_in_domain"]
 
 
 def test_one_method_may_be_the_best_for_both():

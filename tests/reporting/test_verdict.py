@@ -79,6 +79,7 @@ def test_random_scores_are_no_alternative_to_the_best():
     assert (found.method, found.rivals, found.fastest) == ("rollout", 0, "rollout")
     (row,) = leader_rows([found])
     assert row[5] == "0, and random"
+    assert row[1] == "none clearly (first: rollout)" and row[6] == "–"
     assert len(row) == len(LEADER_HEADINGS)
     assert without_times(LEADER_HEADINGS) == [
         "Question",

@@ -56,7 +56,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| methods, labels a request | {limits.methods} |",
         f"| body; counted while it arrives | {limits.body_bytes // 2**20} MiB, or room for the largest request at "
         f"{CHAR_BYTES} bytes a character, up to {MOST_BODY_BYTES // 2**20} MiB |",
-        f"| headers | {limits.head_bytes // 1024} KiB |",
+        f"| headers; address | {limits.head_bytes // 1024} KiB each |",
         f"| time for the headers; for the body | {limits.body_seconds:g} s each |",
         f"each counted once a method | {limits.rate:g}, at once {limits.burst} |",
         f"| requests in work | {limits.requests} |",

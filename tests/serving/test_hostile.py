@@ -88,6 +88,7 @@ RAW: dict[str, tuple[bytes, int]] = {
     "a verb of one's own": (b"BREW /explain" + LINE + b"\r\n", 405),
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 40, 400),
     "a line that never ends": (b"GET /" + b"a" * 200_000, 400),
+    "an address too long": (b"GET /health?" + b"a" * 20_000 + LINE + b"\r\n", 414),
     "a header too large": (b"GET /health" + LINE + b"x-a: " + b"a" * 200_000 + b"\r\n\r\n", 400),
     "thousands of headers": (b"GET /health" + LINE + b"name: b\r\n" * 4_000 + b"\r\n", 431),
     "a header of control characters": (b"GET /health" + LINE + b"x-a: \x00\x1b\r\n\r\n", 400),

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explearn.bundle.manifest import ClassifierFacts, explearn_version
+from explearn.bundle.manifest import ClassifierFacts
 from explearn.core.method_info import MethodInfo
+from explearn.core.version import explearn_version
 from explearn.core.visible import visible_json
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.reporting.content.markdown import Markdown, escape_markdown, table

@@ -23,7 +23,6 @@ from explearn.bundle.manifest import (
     ClassifierFacts,
     Manifest,
     config_of,
-    explearn_version,
     facts_of,
     files_in,
     is_bundle,
@@ -34,6 +33,7 @@ from explearn.core.errors import DataError, ModelError, ParamsError, UnknownName
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info
 from explearn.core.storage import atomic_folder, json_text, write_json, write_text
+from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import LearnedExplainer, WithOptions
 from explearn.methods.base.refining import RefiningExplainer
 from explearn.methods.base.registry import explainer_class, get_explainer

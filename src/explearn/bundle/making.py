@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.bundle.manifest import EXPLAINER, Manifest, check_files, config_of, explearn_version, read_manifest
+from explearn.bundle.manifest import EXPLAINER, Manifest, check_files, config_of, read_manifest
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.method_names import get_info, known_infos
+from explearn.core.version import explearn_version
 from explearn.methods.base.registry import get_explainer
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from explearn.core.documents import is_folder, kind_of, read_json
 from explearn.core.errors import DataError, ModelError
+from explearn.core.version import explearn_version
 
 FORMAT = 1
 """Of bundles; this version reads no newer one."""
@@ -95,14 +95,6 @@ class Manifest(_Part):
             if not _FILE.fullmatch(name) or name == MANIFEST:
                 raise ValueError(f"got the file {name[:80]!r}; expected .json, .safetensors and .md below the bundle")
         return files
-
-
-def explearn_version() -> str:
-    """The installed version; "unknown" where the package is not installed."""
-    try:
-        return metadata.version("explearn")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def is_bundle(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `demo`, `methods`, `export`, `serve`, `report`, `gate` and `annotate`."""
+"""The command line: `explearn explain`, `demo`, `compare` and the others that `explearn --help` lists."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence
 from explearn.core.garbage import start_up
 from explearn.core.method_info import Family, MethodInfo
 from explearn.core.method_names import get_info, list_explainers
+from explearn.core.version import explearn_version
 from explearn.core.visible import visible, visible_json
 from explearn.methods.base.registry import explainer_class
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
@@ -68,21 +69,28 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Say why a text classifier gave a text its label.",
 )
-app.add_typer(annotate, name="annotate")
-app.command()(demo)
-app.command()(compare)
-app.command()(export)
-app.command()(serve)
-app.command()(verify)
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
     annotation for annotation, _ in COMPUTE_OPTIONS.values()
 )
 
 
-@app.command()
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"explearn {explearn_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Say why a text classifier gave a text its label."""
+
+
 def methods(
     name: Annotated[
         str | None, typer.Argument(help="A method, for its definition, sources and options.", show_default=False)
@@ -141,7 +149,6 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-@app.command()
 def explain(
     texts: Texts = None,
     classifier: ClassifierOption = "",
@@ -237,7 +244,6 @@ def _show(classifier: Classifier, text: Any, found: Sequence[Attribution], as_js
             console.print(attribution)
 
 
-@app.command()
 def report(
     names: Annotated[
         list[str] | None,
@@ -290,7 +296,6 @@ def _faults_are_no_regression() -> Iterator[None]:
         raise SystemExit(2) from error
 
 
-@app.command()
 def gate(
     rules: Annotated[Path, typer.Argument(help="YAML file of rules, as conf/gate.yaml.", show_default=False)],
     base: Annotated[str, typer.Option(help="Git revision to compare with.")] = "HEAD",
@@ -332,6 +337,12 @@ def gate(
         print(f"\n{summary(changes)}")
     if worse:
         raise typer.Exit(1)
+
+
+# As --help lists them: what a newcomer wants first.
+for _command in (demo, explain, methods, compare, export, serve, report, gate, verify):
+    app.command()(_command)
+app.add_typer(annotate, name="annotate")
 
 
 def _speaks_unicode() -> bool:

@@ -45,6 +45,10 @@ MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
 
+MAX_TEXT_CHARS = 1_000_000
+"""Longest text accepted, in characters, a space between words counted: a long novel. More is a whole file that was
+taken for one text (lines lost, a wrong column); a classifier reads a few hundred words of it."""
+
 
 def label_problem(labels: Sequence[str]) -> str | None:
     """What is wrong with the names of classes: one is empty, no valid Unicode, or cannot be told from another.
@@ -75,9 +79,11 @@ _RANGE = Kind(
 
 
 def check_words(words: tuple[str, ...], field: str = "words") -> None:
-    """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long)."""
+    """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long), of
+    MAX_TEXT_CHARS characters at most."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
+    total = len(words) - 1
     for position, word in enumerate(words):
         if not isinstance(word, str) or not word:
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a non-empty string")
@@ -85,10 +91,13 @@ def check_words(words: tuple[str, ...], field: str = "words") -> None:
             raise DataError(
                 f"field {field!r}, word {position} has {len(word):,} characters; expected at most {MAX_WORD_CHARS:,}"
             )
+        total += len(word)
         if len(word.split()) != 1 or word != word.strip():
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a word without white space")
         if not is_unicode(word):
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
+    if total > MAX_TEXT_CHARS:
+        raise DataError(f"field {field!r} has {total:,} characters; expected at most {MAX_TEXT_CHARS:,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,9 @@ class Guard:
                 raise busy(f"more than {self._limits.rate:g} texts or requests a second; try again later", "rate", wait)
             if self.in_work > self._limits.requests:
                 raise busy(f"{self._limits.requests} requests are in work already; try again in a moment")
+        address = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
+        if address > self._limits.head_bytes:
+            raise RefusedError(414, "size", f"address: expected at most {self._limits.head_bytes:,} bytes")
         if sum(len(name) + len(value) for name, value in headers.raw) > self._limits.head_bytes:
             raise RefusedError(431, "size", f"headers: expected at most {self._limits.head_bytes:,} bytes")
         self._check_host(headers)

@@ -132,7 +132,9 @@ def run_job(
     job = Job(input, folder, part_texts, classifier, choices, parsed, targets, windows, seed, compute)
     done = run(job, _engine(engine, workers, devices, compute))
     rows = sum(part.rows for part in done.parts.values())
-    print(f"{done.texts:,} texts, {rows:,} rows, {len(done.parts):,} parts: {folder}")
+    counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
+    said = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]
+    print(f"{', '.join(said)}: {folder}")
 
 
 def _engine(name: EngineName, workers: int | None, devices: str | None, compute: ComputeOptions) -> Engine:

@@ -17,12 +17,13 @@ import torch
 
 from explearn.bundle.loading import find_explainer
 from explearn.bundle.making import check_trained_for
-from explearn.bundle.manifest import explearn_version, is_bundle
+from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.storage import atomic_path, json_text
+from explearn.core.version import explearn_version
 from explearn.integrations.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, WORDS
 from explearn.integrations.onnx.graphs import Graph, graph_of
 from explearn.integrations.onnx.runtime import OnnxExplainer, Text
@@ -75,7 +76,9 @@ def export_onnx(
     if size > LARGEST:
         raise UnsupportedError(f"{of.name}: has {size:,} bytes of weights; expected at most {LARGEST:,}, for ONNX")
     texts = _texts(of)
-    expected = list(found.explain(of, texts))
+    # That the longest of them is cut is no news: nobody gave it.
+    with _quiet(Explainer.__module__):
+        expected = list(found.explain(of, texts))
     encoded = of.batch(of.encode([text for text in texts if isinstance(text, str)][:2]))
     model = _model_proto(graph, of, encoded.model_inputs())
     for key, value in ((FACTS, json_text(_facts(found, of, graph))), (TOKENIZER, _tokenizer(of))):
@@ -136,7 +139,7 @@ def _model_proto(graph: Graph, classifier: Classifier, inputs: dict[str, torch.T
     axes = {name: {0: "batch", 1: "tokens"} if value.ndim == 2 else {0: "batch"} for name, value in inputs.items()}
     config: Any = classifier.model.config
     try:
-        with _written_out(classifier.model), _quiet():
+        with _written_out(classifier.model), _quiet("torch.onnx"):
             program: Any = torch.onnx.export(
                 graph.eval(),
                 (),
@@ -178,9 +181,9 @@ def _written_out(model: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what the exporter prints, warns and logs of its own steps."""
-    logger = logging.getLogger("torch.onnx")
+def _quiet(name: str) -> Iterator[None]:
+    """Without what is printed, warned of, and logged under this name."""
+    logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -212,6 +212,7 @@ def _noise(tasks: Sequence[TaskReport], level: float) -> list[str]:
             f"**Small differences:** with {counted} texts, an F1 top-K is known to about ±{np.median(halves):.2f}. "
             "Compare methods by the tests below, not by the third decimal."
         )
+    told_apart = []
     for metric, name in (("f1_topk", "F1 top-K"), ("aopc_comprehensiveness", "AOPC comprehensiveness")):
         told = total = 0
         for task in tasks:
@@ -220,7 +221,9 @@ def _noise(tasks: Sequence[TaskReport], level: float) -> list[str]:
                 upper = comparison.outcomes(level)[np.triu_indices(len(comparison.methods), 1)]
                 told, total = told + int((upper != 0).sum()), total + len(upper)
         if total:
-            found.append(f"Of all pairs of methods, {told:,} of {total:,} differ significantly in {name}.")
+            told_apart.append(f"{told:,} of {total:,} in {name}")
+    if told_apart:
+        found.append(f"Pairs of methods on a task that differ significantly: {', '.join(told_apart)}.")
     return [" ".join(found)] if found else []
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from explearn.core.method_names import get_info
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.caveats import caveats
+from explearn.reporting.content.columns import comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import ExampleReport, TaskReport
 from explearn.reporting.content.verdict import TIME, Leader, aside, counted_tasks, counting_sentence, means, near_chance
@@ -19,6 +20,9 @@ PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
 _ASKED = {PEOPLE: "the words that people would mark", MODEL: "the words that the classifier depends on"}
 
 _BEST = {PEOPLE: "best at people's words", MODEL: "best at the classifier's words"}
+
+_ON_MARKS = ("in_domain", "few_shot")
+"""The protocols by which a learned method needs marked words of the very task that it explains."""
 
 SHORT_TEXT = 30
 """Longest text of the first screen, in words, where there is one as short."""
@@ -56,7 +60,8 @@ class Glance:
     Attributes:
         verdict: one sentence, without what depends on the machine. timed: the same with times.
         scope: the tasks that the means are over.
-        leaders: the best methods by PEOPLE and MODEL, those of the two for which there are figures.
+        leaders: the best methods by PEOPLE and MODEL, those of the two for which there are figures. Where the best by
+            PEOPLE learned from marked words of the task, which others may not have, the best without them as well.
         fastest: the fastest methods not significantly worse than these, where they are others.
         example, task: the text to show and its task; None where no text was explained.
         open, folded: caveats, those that may change the verdict and the others.
@@ -84,8 +89,11 @@ def glance(params: Params, tasks: Sequence[TaskReport], found: Sequence[Leader])
     best = {leader.column.metric: leader for leader in found}
     asked = [best[metric] for metric in (PEOPLE, MODEL) if metric in best]
     roles: dict[str, list[str]] = {}
+    without = _without_marks(params, counted, asked)
     for leader in (leader for leader in asked if not _by_chance(leader)):
         roles.setdefault(leader.method, []).append(f"{_BEST[leader.column.metric]}{_level(leader)}")
+        if without is not None and leader.column.metric == PEOPLE:
+            roles.setdefault(without[0], []).append("best at people's words without marked words of the task")
     ahead = tuple(Shown(method, "; ".join(what)) for method, what in roles.items())
     times = means(TIME.metric, counted)
     faster = {
@@ -102,8 +110,8 @@ def glance(params: Params, tasks: Sequence[TaskReport], found: Sequence[Leader])
     example, task = _text(counted, list(roles))
     opened, folded = _caveats(caveats(params, tasks), list(roles))
     return Glance(
-        verdict=sentence or _verdict(asked, None),
-        timed=sentence or _verdict(asked, times),
+        verdict=sentence or _verdict(asked, without, None),
+        timed=sentence or _verdict(asked, without, times),
         scope=_scope(tasks, counted),
         leaders=ahead,
         fastest=tuple(faster.values()),
@@ -128,8 +136,28 @@ def _level(leader: Leader) -> str:
     return ""
 
 
-def _verdict(asked: Sequence[Leader], times: dict[str, float] | None) -> Markdown:
-    """Which method to use for what; `times` by method, None where the page names no times."""
+def _without_marks(params: Params, tasks: Sequence[TaskReport], asked: Sequence[Leader]) -> tuple[str, str] | None:
+    """The best method by PEOPLE that needs no marked words of the task, and its figure; None where the best of all
+    needs none either, or where none is better than random scores."""
+    leader = next((leader for leader in asked if leader.column.metric == PEOPLE and not _by_chance(leader)), None)
+    if leader is None or not _on_marks(params, leader.method):
+        return None
+    table = {m: v for m, v in means(PEOPLE, tasks).items() if comparable(m, PEOPLE) and not _on_marks(params, m)}
+    best = max(table, key=table.__getitem__, default=None)
+    if best is None or get_info(best).family == "chance":
+        return None
+    return best, leader.column.text(table[best])
+
+
+def _on_marks(params: Params, method: str) -> bool:
+    """Whether a method learned from marked words of the task that it is judged on."""
+    info = get_info(method)
+    return info.trained and params.options_of(method).get("protocol") in _ON_MARKS
+
+
+def _verdict(asked: Sequence[Leader], without: tuple[str, str] | None, times: dict[str, float] | None) -> Markdown:
+    """Which method to use for what; `without` as from `_without_marks`, `times` by method, None where the page names no
+    times."""
     if not asked:
         return Markdown("No method has figures on all tasks, so none is ahead.")
     clear = [leader for leader in asked if not _by_chance(leader)]
@@ -138,19 +166,22 @@ def _verdict(asked: Sequence[Leader], times: dict[str, float] | None) -> Markdow
     parts = []
     for method in dict.fromkeys(leader.method for leader in clear):
         of = [leader for leader in clear if leader.method == method]
-        what = ", and ".join(f"{_ASKED[x.column.metric]} ({_figure(x)})" for x in of)
+        what = ", and ".join(f"{_ASKED[x.column.metric]} ({_figure(x, without)})" for x in of)
         time = f", at {TIME.text(times[method])} the time of classifying" if times and method in times else ""
-        parts.append(f"**{escape_markdown(method)}**{aside(method)} for {what}{time}")
+        on_marks = without is not None and any(leader.column.metric == PEOPLE for leader in of)
+        learned = ", trained on marked words of the task," if on_marks else ""
+        parts.append(f"**{escape_markdown(method)}**{aside(method)}{learned} for {what}{time}")
     unclear = [_ASKED[leader.column.metric] for leader in asked if _by_chance(leader)]
     rest = f"; for {unclear[0]}, no method is shown to be better than random scores" if unclear else ""
     return Markdown(f"Use {'; and '.join(parts)}{rest}.")
 
 
-def _figure(leader: Leader) -> str:
-    """The leader's figure beside that of random scores."""
+def _figure(leader: Leader, without: tuple[str, str] | None) -> str:
+    """The leader's figure beside those of the best without marks, where that is another, and of random scores."""
     value, chance = leader.column.text(leader.value), leader.column.text(leader.chance)
     if leader.column.metric == PEOPLE:
-        return f"F1 {value}" + ("" if leader.chance is None else f", words at random {chance}")
+        unmarked = "" if without is None else f", without such words **{escape_markdown(without[0])}** {without[1]}"
+        return f"F1 {value}{unmarked}" + ("" if leader.chance is None else f", words at random {chance}")
     beside = "" if leader.chance is None else f", random words by {chance}"
     return f"without them its probability falls by {value}{beside}"
 

@@ -186,7 +186,8 @@ _TIME_COLUMNS = (4, 6)
 
 LEADER_EXPLANATION = Markdown(
     "Not beaten: no method is significantly better on the task. Not significantly worse: tested over the texts of all "
-    "these tasks together. Neither means equal: with few texts, large differences can go unnoticed."
+    "these tasks together. Neither means equal: with few texts, large differences can go unnoticed. None clearly: "
+    "random scores are not significantly worse than the first, or are themselves the first."
 )
 TIME_EXPLANATION = Markdown("Time: to classify and explain, relative to classifying alone.")
 
@@ -209,13 +210,18 @@ def leader_rows(found: Sequence[Leader]) -> list[list[Markdown]]:
         if leader.chance is not None:
             figure += f" (random: {leader.column.text(leader.chance)})"
         fastest = "not tested"
-        if leader.fastest is not None:
+        name = f"{escape_markdown(leader.method)}{aside(leader.method)}"
+        best = f"**{escape_markdown(leader.method)}**{aside(leader.method)}"
+        if leader.random_too or get_info(leader.method).family == "chance":
+            # No method is to be chosen by a figure in which random scores do as well.
+            best, fastest = f"none clearly (first: {name})", "–"
+        elif leader.fastest is not None:
             fastest = f"{escape_markdown(leader.fastest)}, {TIME.text(leader.fastest_time)}{aside(leader.fastest)}"
         rivals = "not tested" if leader.rivals is None else str(leader.rivals)
         rows.append(
             [
                 Markdown(leader.question),
-                Markdown(f"**{escape_markdown(leader.method)}**{aside(leader.method)}"),
+                Markdown(best),
                 Markdown(figure),
                 Markdown(f"{leader.unbeaten} of {_tasks(leader.tasks)}" if leader.tasks else "not tested"),
                 Markdown(TIME.text(leader.time)),

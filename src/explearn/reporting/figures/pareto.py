@@ -111,7 +111,7 @@ def _write(
             _draw(axes, panel, found, families, styles, named)
         costs = "time to classify and explain, relative to classifying alone (logarithmic)"
         if small:
-            costs = "time relative to classifying alone; best is up and to the left"
+            costs = "time relative to classifying alone; on the line: none is better in less time"
         figure.supxlabel(costs, fontsize=9)
         draw_legend(figure, list(families.values()), styles, 4 if small else None)
         # Labels are placed once the axes have their final size.
