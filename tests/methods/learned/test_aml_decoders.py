@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from aml_cases import CPU, LEARNING, TEXTS, examples, one_word_classifier, refiner, untrained
+from aml_cases import LEARNING, TEXTS, examples, one_word_classifier, refiner, untrained
 
 import tiny
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.methods.aml import fitted_stand_in
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, UnknownMasking, first_stand_in
 from explearn.methods.aml.paml import PAML
@@ -22,6 +24,12 @@ from explearn.methods.base.listed_task import ListedTask
 from explearn.models.classifier import Classifier
 
 SHORT: dict[str, Any] = {"epochs": 1, "batch_size": 4}
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it does not matter how good a stand-in is."""
+    monkeypatch.setattr(fitted_stand_in, "STEPS", 10)
 
 
 def task_of(of: Classifier) -> ListedTask:
@@ -32,8 +40,8 @@ def task_of(of: Classifier) -> ListedTask:
 def trained_decoder() -> tuple[Classifier, PAML]:
     """A GPT-2 that goes by one word, and its pAML; tests leave both as they are."""
     of = one_word_classifier("gpt2")
-    paml = PAML(**LEARNING, epochs=15)
-    return of, paml.fit(ListedTask(of, examples(64, seed=1), examples(16, seed=2, split="validation")))
+    paml = PAML(**LEARNING, epochs=20)
+    return of, paml.fit(ListedTask(of, examples(128, seed=1), examples(16, seed=2, split="validation")))
 
 
 class TestReading:
@@ -97,10 +105,12 @@ class TestLearning:
         for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
 
+    @pytest.mark.usefixtures("few_steps")
     @pytest.mark.parametrize("kind", ["bert", "llama"])
     def test_a_classifier_kept_in_half_precision(self, kind: str, tmp_path: Path) -> None:
-        compute = type(CPU)(device="cpu", precision="saved")
-        of = Classifier(tiny.model(kind).to(torch.bfloat16), tiny.tokenizer(kind), compute, kind)
+        tiny.make_classifier(kind).model.to(torch.bfloat16).save_pretrained(tmp_path / "half")
+        tiny.tokenizer(kind).save_pretrained(tmp_path / "half")
+        of = Classifier.from_pretrained(tmp_path / "half", ComputeOptions(device="cpu", precision="saved"))
         paml = PAML(**SHORT).fit(task_of(of))
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
@@ -117,7 +127,7 @@ class TestStandIn:
         of.model.load_state_dict(one_word_classifier("gpt2").model.state_dict())
         table = of.model.get_input_embeddings().weight
         with torch.no_grad():
-            table[of.tokenizer.unk_token_id] = table[of.encode(["warm"])[0].input_ids].mean(0)
+            table[of.tokenizer.unk_token_id] = table[list(of.encode(["warm"])[0].input_ids)].mean(0)
         texts = of.encode(examples(48, seed=1))
         found, history = fit_stand_in(of, texts, of.encode(examples(16, seed=2)), seed=0)
         assert min(history) < 0.5 * history[0]
@@ -134,6 +144,7 @@ class TestStandIn:
             table[of.tokenizer.unk_token_id] = found
         assert np.abs(of.predict_proba(masked) - expected).mean() < 0.5 * before
 
+    @pytest.mark.usefixtures("few_steps")
     def test_the_classifier_and_the_global_generator_are_left_as_they_were(self) -> None:
         of = tiny.classifier("gpt2")
         before, state = of.fingerprint, torch.get_rng_state()
@@ -148,6 +159,7 @@ class TestStandIn:
         found, history = fit_stand_in(of, texts, texts, seed=0)
         assert history == [] and torch.equal(found, first_stand_in(of))
 
+    @pytest.mark.usefixtures("few_steps")
     def test_without_an_unknown_token_it_starts_at_the_mean_of_all(self) -> None:
         of = tiny.make_classifier("qwen2")
         of.tokenizer = copy.deepcopy(of.tokenizer)
@@ -163,6 +175,7 @@ class TestStandIn:
             assert masking.fits(decoder) and not masking.fits(encoder)
         assert not UnknownMasking().fits(decoder)
 
+    @pytest.mark.usefixtures("few_steps")
     @pytest.mark.parametrize("masking", ["unknown", "fitted", "hard", "learned", "random"])
     def test_every_masking_trains(self, masking: str) -> None:
         of = tiny.classifier("gpt2")
