@@ -105,7 +105,6 @@ class TestOtherBackbones:
         ("name", "layers", "words"),
         [
             ("MPNet", None, "a 'mpnet' model comes to other states"),
-            ("GPT2", 1, "in a 'gpt2' model no token sees what stands behind it"),
             ("T5", None, "a 't5' model cannot be called with embeddings and positions"),
             ("GPTNeoX", 1, "layers: got 1, but a 'gpt_neox' backbone cannot be cut"),
         ],

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tiny
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.introspection.capture import capture_attention
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
@@ -75,12 +75,6 @@ class TestTraining:
         explained(paml, task.classifier)
         paml.save_pretrained(tmp_path / "paml")
         explained(FAML.from_pretrained(tmp_path / "paml", steps=1, samples=2), task.classifier)
-
-
-@pytest.mark.parametrize("kind", tiny.DECODERS)
-def test_a_decoder_cannot_be_paml_s_backbone(kind: str) -> None:
-    with pytest.raises(ModelError, match=r"backbone 'classifier': .* no token sees what stands behind it"):
-        PAML(backbone="classifier", epochs=1).fit(task_of(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,7 @@
-"""The attribution model G: an encoder that reads the text and the classifier's prediction and scores sub-tokens."""
+"""The attribution model G: a model that reads the text and the classifier's prediction and scores sub-tokens.
+
+G's backbone is an encoder, or a decoder whose tokens see the whole text.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ SAME_STATES = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What G's encoder is called with: b texts of n positions, with the prediction's place behind each last separator.
+    """What G's backbone is called with: b texts of n positions, with the prediction's place behind each last token.
 
-    embeddings: (b, n + 1, e). The others are int64, (b, n + 1).
+    embeddings: (b, n + 1, e). The others are int64, (b, n + 1); a decoder's attention_mask is float32, (b, 1, n + 1,
+    n + 1), what is added to attention's logits: row i is what token i sees.
     """
 
     embeddings: torch.Tensor
@@ -46,17 +50,25 @@ class AttributionModel(nn.Module):
     """G of AML, section 3.3: backbone, Linear(d, d) - tanh - Linear(d, 1) on each token's last state, sigmoid outside.
 
     The prediction enters as one more embedding, z = z_0 + sum_j y_j z_j, behind the last separator. Where the text
-    fills all of the encoder's positions, z shares the last one.
+    fills all of the backbone's positions, z shares the last one.
+
+    A decoder's causal mask is opened: every token sees the whole text and the prediction, as in an encoder. Otherwise a
+    token's score would come from what stands before it alone, and no token would see the prediction. The paper has no
+    such backbone: its G is an encoder, RoBERTa for the decoders, too. LLM2Vec (BehnamGhader et al., 2024) makes text
+    encoders of decoders in this way.
 
     Args:
-        backbone: an encoder without a head (transformers' AutoModel).
+        backbone: an encoder or decoder without a head (transformers' AutoModel).
         classes: C.
 
     Attributes:
         prediction: z_0 .. z_C, (C + 1, e), e the width of the backbone's word embeddings.
         mask_embedding: the learned stand-in for masked tokens, in the classifier's embedding space; None where the
             masking strategy learns none.
+        stand_in: one that was fitted before training and stays as it is (`fitted_stand_in`), or None.
     """
+
+    stand_in: torch.Tensor | None
 
     def __init__(self, backbone: transformers.PreTrainedModel, classes: int) -> None:
         super().__init__()
@@ -68,10 +80,16 @@ class AttributionModel(nn.Module):
         table: Any = backbone.get_input_embeddings()
         self.prediction = nn.Parameter(torch.randn(classes + 1, table.weight.shape[1]) * PREDICTION_STD)
         self.mask_embedding: nn.Parameter | None = None
+        self.register_buffer("stand_in", None)
 
     @property
     def config(self) -> Any:
         return self.backbone.config
+
+    @property
+    def causal(self) -> bool:
+        """Whether the backbone is a decoder."""
+        return architecture(self.config).causal
 
     def inputs(self, batch: Batch, predictions: torch.Tensor) -> Inputs:
         """Put the prediction behind each text.
@@ -97,6 +115,8 @@ class AttributionModel(nn.Module):
             types = torch.cat([batch.token_type_ids, batch.token_type_ids.gather(1, place - 1)], dim=1)
             types = torch.where(here, types[:, -1:], torch.cat([batch.token_type_ids, column], dim=1))
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
+        if self.causal:
+            mask = _added_to_logits(mask[:, None].expand(-1, ids.shape[1], -1), embeddings.dtype)
         return Inputs(embeddings, mask, positions.expand_as(ids), types)
 
     @torch.no_grad()
@@ -105,26 +125,31 @@ class AttributionModel(nn.Module):
 
         Args:
             name: of the backbone, for the error.
-            batch: some texts of one segment in the backbone's own sub-tokens.
+            batch: some texts of one segment in the backbone's own sub-tokens, of two tokens or more.
 
         Raises ModelError where it cannot, or where, with the prediction left out, it then sees other texts than it does
-        when it is called with token ids.
+        when it is called with token ids. Of a decoder this is tried on the first two tokens, while each sees those
+        before it alone; one whose first token does not see the others when it may is refused as well.
         """
         backbone: Any = self.backbone
-        if architecture(backbone.config).causal:
-            raise ModelError(
-                f"backbone {name!r}: in a {self.config.model_type!r} model no token sees what stands behind it, and "
-                "the prediction stands behind the text; expected an encoder, named as backbone"
-            )
         mask, kind = batch.attention_mask, self.config.model_type
-        expected = "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT"
+        expected = (
+            "expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT, DeBERTa or ModernBERT, "
+            "or a decoder such as GPT-2, Llama, Mistral, Qwen2 or Gemma"
+        )
         training = backbone.training
         backbone.eval()
         try:
             inputs = self.inputs(batch, torch.zeros(len(mask), len(self.prediction) - 1, device=mask.device))
             alone = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
+            if self.causal:
+                whole = alone[:, None].expand(-1, alone.shape[1], -1)
+                alone = _added_to_logits(whole.tril(), inputs.embeddings.dtype)
             seen = backbone(**{**inputs.keywords(), "attention_mask": alone}).last_hidden_state[:, :-1]
             plain = backbone(input_ids=batch.input_ids, attention_mask=mask).last_hidden_state
+            if self.causal:
+                opened = _added_to_logits(whole, inputs.embeddings.dtype)
+                ahead = backbone(**{**inputs.keywords(), "attention_mask": opened}).last_hidden_state[:, :-1]
         except Exception as error:  # whatever an architecture that was not made for this raises
             raise ModelError(
                 f"backbone {name!r}: a {kind!r} model cannot be called with embeddings and positions "
@@ -132,11 +157,18 @@ class AttributionModel(nn.Module):
             ) from error
         finally:
             backbone.train(training)
-        difference = float((seen - plain)[mask.bool()].abs().max())
+        # A decoder's window, of which a prepared mask knows nothing, is wider than two tokens.
+        compared = 2 if self.causal else len(mask[0])
+        difference = float((seen - plain)[:, :compared][mask[:, :compared].bool()].abs().max())
         if not difference < SAME_STATES:
             raise ModelError(
                 f"backbone {name!r}: called with embeddings and positions, a {kind!r} model comes to other states "
                 f"(by {difference:.2g}) than with token ids; {expected}"
+            )
+        if self.causal and torch.equal(ahead[:, 0], seen[:, 0]):
+            raise ModelError(
+                f"backbone {name!r}: the first token of a {kind!r} model does not see what stands behind it when it "
+                f"may; {expected}"
             )
 
     def new_parameters(self) -> list[nn.Parameter]:
@@ -152,6 +184,15 @@ class AttributionModel(nn.Module):
         """Logits of the attributions of a batch in the backbone's sub-tokens, (b, n); meaningless at padding."""
         states = self.backbone(**self.inputs(batch, predictions).keywords()).last_hidden_state
         return self.score(states)
+
+
+def _added_to_logits(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to attention's logits, (b, 1, n, n), so that row i sees where `seen`, (b, n, n), is above 0.
+
+    A finite number stands for minus infinity: a row that sees nothing has a softmax, too.
+    """
+    lowest = torch.finfo(dtype).min
+    return torch.where(seen > 0, 0.0, lowest).to(dtype)[:, None]
 
 
 def load_backbone(name: str, layers: int | None, revision: str | None = None) -> transformers.PreTrainedModel:

@@ -103,6 +103,8 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     """
     copies = len(embeddings) // len(batch)
     inputs = {name: value.repeat(copies, 1) for name, value in batch.model_inputs().items()}
-    with replaced_output(classifier.model.get_input_embeddings(), embeddings), classifier.autocast():
+    table: Any = classifier.model.get_input_embeddings()
+    # A model that is kept in half precision reads no other.
+    with replaced_output(table, embeddings.to(table.weight.dtype)), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
     return logits if logits.dtype == torch.float64 else logits.float()

@@ -21,7 +21,14 @@ from explearn.models.loading import quiet_transformers
 
 
 class Masking:
-    """`soft`: a convex combination with the embedding of the mask token, or the unknown token where there is none."""
+    """`soft`: a convex combination with the embedding of the mask token, or with a fitted one where there is none."""
+
+    embedding: torch.Tensor | None = None
+    """The stand-in, (e,), where it is not a token's embedding: a fitted or a learned one."""
+
+    def fits(self, classifier: Classifier) -> bool:
+        """Whether a stand-in has to be fitted before the first mask is made (`fitted_stand_in`)."""
+        return not has_mask_token(classifier)
 
     def gate(self, attributions: torch.Tensor) -> torch.Tensor:
         """g(a), (b, n), from attributions in [0, 1]."""
@@ -33,7 +40,23 @@ class Masking:
         Args:
             draw: number that a random choice starts from, with the text.
         """
+        if self.embedding is not None:
+            return self.embedding.to(classifier.device)
         return _embed(classifier, torch.tensor(classifier.mask_token_id))
+
+
+class UnknownMasking(Masking):
+    """`unknown`: as `soft`, with the unknown token's embedding where there is no mask token, as in the paper."""
+
+    def fits(self, classifier: Classifier) -> bool:
+        return False
+
+
+class FittedMasking(Masking):
+    """`fitted`: as `soft`, with a fitted stand-in for every classifier."""
+
+    def fits(self, classifier: Classifier) -> bool:
+        return True
 
 
 class HardMasking(Masking):
@@ -45,6 +68,9 @@ class HardMasking(Masking):
 
 class RandomMasking(Masking):
     """`random`: each position's stand-in is a token of the vocabulary, drawn anew for each epoch."""
+
+    def fits(self, classifier: Classifier) -> bool:
+        return False
 
     def stand_in(self, classifier: Classifier, batch: Batch, draw: int) -> torch.Tensor:
         special = set(classifier.tokenizer.all_special_ids)
@@ -70,6 +96,9 @@ class PredictedMasking(Masking):
         self.name, self.revision = name, revision
         self._model: transformers.PreTrainedModel | None = None
         self._found: dict[object, torch.Tensor] = {}
+
+    def fits(self, classifier: Classifier) -> bool:
+        return False
 
     def stand_in(self, classifier: Classifier, batch: Batch, draw: int) -> torch.Tensor:
         model = self._load(classifier)
@@ -133,18 +162,11 @@ class PredictedMasking(Masking):
 
 
 class LearnedMasking(Masking):
-    """`learned`: one stand-in for all, trained with G, starting from the mask token's embedding."""
-
-    def __init__(self) -> None:
-        self.embedding: nn.Parameter | None = None
+    """`learned`: one stand-in for all, trained with G. It starts as the one of `soft`."""
 
     def begin(self, classifier: Classifier) -> nn.Parameter:
-        """The parameter to train."""
-        self.embedding = nn.Parameter(_embed(classifier, torch.tensor(classifier.mask_token_id)))
-        return self.embedding
-
-    def stand_in(self, classifier: Classifier, batch: Batch, draw: int) -> torch.Tensor:
-        assert self.embedding is not None
+        """The parameter to train; where there is no mask token a fitted value has to be put in."""
+        self.embedding = nn.Parameter(first_stand_in(classifier).clone())
         return self.embedding
 
 
@@ -153,7 +175,30 @@ def make_masking(name: str, masked_lm: str | None, revision: str | None = None) 
     if name == "mlm":
         assert masked_lm is not None
         return PredictedMasking(masked_lm, revision)
-    return {"soft": Masking, "hard": HardMasking, "random": RandomMasking, "learned": LearnedMasking}[name]()
+    kinds: dict[str, type[Masking]] = {
+        "soft": Masking,
+        "unknown": UnknownMasking,
+        "fitted": FittedMasking,
+        "hard": HardMasking,
+        "random": RandomMasking,
+        "learned": LearnedMasking,
+    }
+    return kinds[name]()
+
+
+def has_mask_token(classifier: Classifier) -> bool:
+    """Whether a token stands for masked words because it was trained, or named, for that."""
+    named = classifier.completion is not None and classifier.completion.mask_token_id is not None
+    return named or classifier.tokenizer.mask_token_id is not None
+
+
+def first_stand_in(classifier: Classifier) -> torch.Tensor:
+    """Embedding of the mask token or the unknown token, (e,), or the mean of all where there is neither."""
+    if has_mask_token(classifier) or classifier.tokenizer.unk_token_id is not None:
+        return _embed(classifier, torch.tensor(classifier.mask_token_id))
+    table: Any = classifier.model.get_input_embeddings()
+    mean: torch.Tensor = table.weight.detach().mean(0)
+    return mean
 
 
 def gates(batch: Batch, gate: torch.Tensor) -> torch.Tensor:

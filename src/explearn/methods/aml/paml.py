@@ -17,6 +17,7 @@ from explearn.core.method_info import About
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
 from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
+from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.masks import LearnedMasking, Masking, make_masking
 from explearn.methods.aml.params import PAMLParams
@@ -80,6 +81,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.weights = self.given_weights
         self.history: list[Epoch] = []
         self.study: list[Trial] = []
+        self.stand_in_history: list[float] = []
 
     @property
     def given_weights(self) -> Weights:
@@ -120,7 +122,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"trials: got {self.options.trials} without a file for the search; expected a task that has one, "
                 "or trials=0"
             )
-        self.history, self.study = [], []
+        self.history, self.study, self.stand_in_history = [], [], []
         try:
             self._start(classifier, task.encoder, task.encoder_revision)
             self._learn(classifier, texts, validation, [task.encoder, task.encoder_revision], search_file, description)
@@ -145,6 +147,8 @@ class PAML(LearnedExplainer, BatchExplainer):
         )
         split_texts = [TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen]
         train_texts, watched = split_texts
+        if self.strategy.fits(classifier):
+            self._fit_stand_in(classifier, train_texts.encodings, watched.encodings)
 
         def run(weights: Weights, model: AttributionModel, after: Callable[[Epoch], None] | None) -> list[Epoch]:
             if isinstance(self.strategy, LearnedMasking):
@@ -197,6 +201,14 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.history = run(self.weights, self.model, None)
         self.model.requires_grad_(False).eval()
 
+    def _fit_stand_in(self, classifier: Classifier, texts: Sequence[Encoding], watched: Sequence[Encoding]) -> None:
+        assert self.model is not None
+        found, self.stand_in_history = fit_stand_in(classifier, texts, watched, self.seed)
+        if self.model.mask_embedding is not None:
+            self.model.mask_embedding.data.copy_(found)
+        else:
+            self.model.stand_in = self.strategy.embedding = found
+
     def _start(self, classifier: Classifier, encoder: str | None, revision: str | None) -> None:
         """A G with new head and prediction embeddings around the backbone, and the masking strategy."""
         if self.options.backbone == "encoder" and encoder is None:
@@ -208,6 +220,10 @@ class PAML(LearnedExplainer, BatchExplainer):
             classifier.check_one_device("paml with backbone 'classifier'")
             own: Any = classifier.model
             backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.options.layers)
+            if backbone.dtype in (torch.bfloat16, torch.float16):
+                # AdamW's steps are too small for half precision.
+                backbone = backbone.float()
+                backbone.config.dtype = torch.float32
         elif self.options.backbone == "encoder":
             assert encoder is not None
             backbone, name = load_backbone(encoder, self.options.layers, revision), encoder
@@ -278,13 +294,20 @@ class PAML(LearnedExplainer, BatchExplainer):
         return attribution_logits(self.model, classifier, read(classifier, self.bridge, encodings), predictions)
 
     def notes(self) -> dict[str, Any]:
-        """metric: watched in training. weights: of the loss. epochs, trials: see Epoch and Trial."""
-        return {
+        """metric: watched in training. weights: of the loss. epochs, trials: see Epoch and Trial.
+
+        stand_in, where one was fitted: its divergences (`fit_stand_in`), the kept one's being the smallest.
+        """
+        found = {
             "metric": self.options.metric,
             "weights": asdict(self.weights),
             "epochs": [asdict(epoch) for epoch in self.history],
             "trials": [asdict(trial) for trial in self.study],
         }
+        return {**found, **self._stand_in_record()}
+
+    def _stand_in_record(self) -> dict[str, Any]:
+        return {"stand_in": self.stand_in_history} if self.stand_in_history else {}
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -300,6 +323,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             "weights": asdict(self.weights),
             "history": [asdict(epoch) for epoch in self.history],
             "study": [asdict(trial) for trial in self.study],
+            **self._stand_in_record(),
         }
         return State(self.model.state_dict(), record)
 
@@ -320,6 +344,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.weights = Weights(**record["weights"])
         self.history = [Epoch(**epoch) for epoch in record["history"]]
         self.study = [Trial(**{**trial, "by_epoch": tuple(trial["by_epoch"])}) for trial in record["study"]]
+        self.stand_in_history = [float(value) for value in record.get("stand_in", [])]
         config = transformers.AutoConfig.from_pretrained(folder / BACKBONE_FOLDER, trust_remote_code=False)
         untrained = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
         backbone = trimmed(untrained, None)
@@ -328,6 +353,8 @@ class PAML(LearnedExplainer, BatchExplainer):
         if isinstance(self.strategy, LearnedMasking):
             model.mask_embedding = nn.Parameter(state.tensors["mask_embedding"])
             self.strategy.embedding = model.mask_embedding
+        if "stand_in" in state.tensors:
+            model.stand_in = self.strategy.embedding = state.tensors["stand_in"].clone()
         model.load_state_dict(dict(state.tensors))
         if record["own_tokenizer"]:
             tokenizer = load_tokenizer(str(folder / BACKBONE_FOLDER))

@@ -40,15 +40,16 @@ class PAMLParams(MetricOfInterest):
     """pAML: an attribution model, G, trained once on many texts."""
 
     backbone: str = "classifier"
-    """Encoder that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
+    """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
     layers: Units | None = None
     """Lowest blocks of the backbone that are kept (null: all)."""
     merge: Literal["max", "mean"] = "max"
     """How the scores of several sub-tokens of the backbone become that of one of the classifier's."""
-    masking: Literal["soft", "hard", "random", "mlm", "learned"] = "soft"
-    """What stands in for masked tokens: the mask token (soft, hard), a random one, the one that a masked language
-    model expects, or a learned embedding."""
+    masking: Literal["soft", "hard", "unknown", "fitted", "random", "mlm", "learned"] = "soft"
+    """What stands in for masked tokens: the mask token (soft, hard), or where there is none an embedding fitted to act
+    as if the words were left out; the unknown token where there is no mask token, as in the paper; always a fitted
+    embedding; a random token; the one that a masked language model expects; or an embedding learned with G."""
     masked_lm: str | None = None
     """Masked language model of masking `mlm`, with the classifier's vocabulary (null: `encoder`)."""
     prediction_weight: Fraction = 0.5
