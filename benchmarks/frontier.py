@@ -1,7 +1,9 @@
 """Between agreement with people and faithfulness to the model: consensus and ExpNet at several values of `aim`.
 
     python benchmarks/frontier.py [--root .] [--tasks reviews,sst2] [--texts 60] [--lime 100]
-        [--aims 0,0.25,0.5,0.75,1] [--folder reports/experiments/frontier] [--plot docs/img/frontier.png]
+        [--aims 0,0.25,0.5,0.75,1] [--learned consensus,expnet]
+        [--baselines gae,attcat,attn_lrp,integrated_gradients,lime] [--folder reports/experiments/frontier]
+        [--plot docs/img/frontier.png]
 
 `--root` is a workspace whose parameters name several tasks (profile `universal` has those of `embedded` and `local`),
 after the stages prepare, rationalise, finetune, attend and signals, the last with signals.removal_samples above 0.
@@ -10,6 +12,9 @@ expnet from unmarked texts of the task besides.
 
 Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
 F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
+Then how much the learned methods differ from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
+and of each, with 95 % intervals over the texts, paired (drawn anew within each task, 10,000 draws).
+
 `--folder` keeps one JSON file a task; a task with a file there is not run again.
 """
 
@@ -19,10 +24,12 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from explearn.core.compute import ComputeOptions
@@ -41,10 +48,21 @@ from explearn.pipeline.train import WorkspaceTask
 
 AIMS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PERCENTS = [10, 20, 50]
-MEASURES = ("comprehensiveness", "sufficiency", "f1_top_k", "auroc")
+FAITHFUL = ("comprehensiveness", "sufficiency")
+MEASURES = (*FAITHFUL, "f1_top_k", "auroc")
+BASELINES: dict[str, dict[str, Any]] = {
+    "gae": {},
+    "attcat": {},
+    "attn_lrp": {},
+    "integrated_gradients": {"steps": 12},
+    "lime": {},
+}
+LEARNED = {"consensus": partial(Consensus, bootstrap=0), "expnet": ExpNet}
+COMPARED = ("gae", "attn_lrp")
+DRAWS = 10_000
 
-Found = dict[str, dict[str, float]]
-"""Method -> measure -> value."""
+Found = dict[str, dict[str, Any]]
+"""Method -> measure -> value; under `by_text`, each of FAITHFUL for each text."""
 
 
 def people(texts: Sequence[Attribution], gold: Mapping[str, Sequence[bool]]) -> list[Attribution]:
@@ -52,41 +70,31 @@ def people(texts: Sequence[Attribution], gold: Mapping[str, Sequence[bool]]) -> 
 
 
 def explained(
-    task: WorkspaceTask, texts: Sequence[Example], seed: int, lime: int, aims: Sequence[float]
+    task: WorkspaceTask, texts: Sequence[Example], options: argparse.Namespace
 ) -> dict[str, list[Attribution]]:
-    untrained: dict[str, dict[str, Any]] = {
-        "gae": {},
-        "attcat": {},
-        "attn_lrp": {},
-        "integrated_gradients": {"steps": 12},
-        "lime": {"samples": lime},
-    }
+    given = {**BASELINES, "lime": {"samples": options.lime}}
     found = {
-        name: list(get_explainer(name, **options).explain(task.classifier, texts))
-        for name, options in untrained.items()
+        name: list(get_explainer(name, **given[name]).explain(task.classifier, texts)) for name in options.baselines
     }
-    for aim in aims:
-        for name, explainer in (
-            ("consensus", Consensus(seed=seed, bootstrap=0, aim=aim)),
-            ("expnet", ExpNet(seed=seed, aim=aim)),
-        ):
+    for aim in options.aims:
+        for name in options.learned:
+            explainer = LEARNED[name](seed=task.params.seed, aim=aim)
             found[f"{name} {aim:g}"] = list(explainer.fit(task).explain(task.classifier, texts))
     return found
 
 
-def run_task(
-    workspace: Workspace, params: Params, name: str, most: int, lime: int, aims: Sequence[float] = AIMS
-) -> Found:
+def run_task(workspace: Workspace, params: Params, name: str, options: argparse.Namespace) -> Found:
     task = WorkspaceTask(workspace, params, name, ComputeOptions())
     gold = task.gold
-    chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold][:most]
+    chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold]
+    chosen = chosen[: options.texts]
     predicted = task.classifier.predict(chosen)
     texts = [e for e, label in zip(chosen, predicted, strict=True) if label == e.label]
     masks = [gold[e.id] for e in task.examples(task.rationale_split) if e.id in gold]
     k = rationale_k(float(np.mean([sum(mask) for mask in masks])))
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
-    methods = explained(task, texts, params.seed, lime, aims)
-    methods["people"] = people(methods["gae"], gold)
+    methods = explained(task, texts, options)
+    methods["people"] = people(next(iter(methods.values())), gold)
     encodings = {str(encoding.example_id): encoding for encoding in task.classifier.encode(texts)}
     judged = faithfulness(task.classifier, encodings, methods, EvaluateParams(percents=PERCENTS))
     found: Found = {}
@@ -94,9 +102,10 @@ def run_task(
         scores = [np.asarray(one.scores, dtype=np.float64) for one in attributions]
         marks = [np.asarray(gold[str(one.example_id)], dtype=bool) for one in attributions]
         hit, false, missed = rationale_counts([select_top_k(s, k) for s in scores], marks).sum(0)
+        by_text = {what: getattr(judged[method], f"aopc_{what}") for what in FAITHFUL}
         found[method] = {
-            "comprehensiveness": float(judged[method].aopc_comprehensiveness.mean()),
-            "sufficiency": float(judged[method].aopc_sufficiency.mean()),
+            **{what: float(values.mean()) for what, values in by_text.items()},
+            "by_text": {what: values.tolist() for what, values in by_text.items()},
             "f1_top_k": float(2 * hit / max(1, 2 * hit + false + missed)),
             "auroc": float(roc_auc_score(np.concatenate(marks), np.concatenate(scores))),
         }
@@ -117,6 +126,35 @@ def show(found: Found) -> None:
         print(f"{method:22}" + "".join(f"{values[what]:20.3f}" for what in MEASURES))
 
 
+def show_differences(results: Mapping[str, Found]) -> None:
+    methods = next(iter(results.values()))
+    for other in (name for name in COMPARED if name in methods):
+        for method in (name for name in methods if name.split()[0] in LEARNED):
+            said = []
+            for what in FAITHFUL:
+                samples = {name: differences(found, method, other, what) for name, found in results.items()}
+                samples = {"mean": np.mean(list(samples.values()), 0), **samples}
+                cells = []
+                for name, one in samples.items():
+                    low, high = interval(one)
+                    cells.append(f"{name} {one[0]:+.3f} ({low:+.3f} to {high:+.3f})")
+                said.append(f"{what} " + ", ".join(cells))
+            print(f"{method} - {other}: " + "; ".join(said))
+
+
+def differences(found: Found, method: str, other: str, what: str) -> NDArray[np.float64]:
+    """Of the means over the texts as they are, and drawn anew, (1 + DRAWS,)."""
+    by_text = np.subtract(found[method]["by_text"][what], found[other]["by_text"][what])
+    count = len(by_text)
+    weights = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), DRAWS)
+    return np.concatenate([[by_text.mean()], weights @ by_text / count])
+
+
+def interval(samples: NDArray[np.float64]) -> list[float]:
+    found: list[float] = np.percentile(samples[1:], (2.5, 97.5)).tolist()
+    return found
+
+
 def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib
 
@@ -124,13 +162,15 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), dpi=100)
-    for name, colour in (("consensus", "tab:blue"), ("expnet", "tab:orange")):
+    colours = {"consensus": "tab:blue", "expnet": "tab:orange"}
+    for name in (name for name in colours if f"{name} {aims[0]:g}" in found):
+        colour = colours[name]
         rows = [found[f"{name} {aim:g}"] for aim in aims]
         x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
         axes.plot(x, y, "o-", color=colour, label=f"{name}, aim {aims[0]:g} to {aims[-1]:g}")
         for aim, *at in zip(aims, x, y, strict=True):
             axes.annotate(f"{aim:g}", at, textcoords="offset points", xytext=(4, 5), fontsize=8, color=colour)
-    for name in ("gae", "attcat", "attn_lrp", "integrated_gradients", "lime"):
+    for name in (name for name in BASELINES if name in found):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
         axes.annotate(name, at, textcoords="offset points", xytext=(5, -10), fontsize=8, color="dimgrey")
@@ -160,25 +200,29 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=60, help="most test texts of a task")
     parser.add_argument("--lime", type=int, default=100, help="samples of the baseline LIME")
     parser.add_argument("--aims", default=",".join(f"{aim:g}" for aim in AIMS), help="comma-separated")
+    parser.add_argument("--learned", default=",".join(LEARNED), help="comma-separated")
+    parser.add_argument("--baselines", default=",".join(BASELINES), help="comma-separated")
     parser.add_argument("--folder", type=Path, default=Path("reports/experiments/frontier"))
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
-    aims = [float(part) for part in options.aims.split(",")]
+    options.aims = [float(part) for part in options.aims.split(",")]
+    options.learned, options.baselines = options.learned.split(","), options.baselines.split(",")
     params = load_params(options.root / "params.yaml")
     names = options.tasks.split(",") if options.tasks else params.tasks
     results: dict[str, Found] = {}
     for name in names:
         path = options.folder / f"{name}.json"
         if not path.exists():
-            write_json(path, run_task(Workspace(options.root), params, name, options.texts, options.lime, aims))
+            write_json(path, run_task(Workspace(options.root), params, name, options))
         results[name] = read_json(path)
         print(f"\n{name}")
         show(results[name])
     print(f"\nmean of {len(results)} tasks")
     found = means(results)
     show(found)
+    show_differences(results)
     if options.plot is not None:
-        plot(found, options.plot, aims)
+        plot(found, options.plot, options.aims)
 
 
 if __name__ == "__main__":

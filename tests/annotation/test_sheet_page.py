@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
+from explearn.annotation.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import Verdict
 from explearn.core.errors import ParamsError
 from explearn.core.records import Rationale
@@ -24,7 +24,7 @@ from .sheet_cases import HOSTILE
 
 class TestPage:
     def written(self, path: Path, kind: Any, *sheet_rows: SheetRow) -> str:
-        write_sheet(path / "sheet.html", kind, "A <title>", sheet_rows)
+        write_new_sheet(path / "sheet.html", kind, "A <title>", sheet_rows)
         return (path / "sheet.html").read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("kind", ["check", "mark", "adjudicate"])
@@ -71,7 +71,7 @@ class TestPage:
 
     def test_another_ending_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
-            write_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
+            write_new_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
 
 
 FILL_IN = """<pre id="out"></pre><script>
@@ -94,7 +94,7 @@ document.getElementById("save").click();
 def test_what_the_page_saves_is_read_back(tmp_path: Path) -> None:
     """In a real browser: the first accepted, a word of the second clicked, the third rejected, the fourth left."""
     shown = [*HOSTILE[:3], HOSTILE[4]]
-    write_sheet(tmp_path / "s.html", "check", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in shown])
+    write_new_sheet(tmp_path / "s.html", "check", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in shown])
     page = (tmp_path / "s.html").read_text(encoding="utf-8").replace("</body>", FILL_IN)
     (tmp_path / "s.html").write_text(page, encoding="utf-8")
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat_server import ChatServer, Reply, answer_json
-from explearn.annotation.people.sheets import SheetRow, read_sheet, write_sheet
+from explearn.annotation.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn.annotation.store import Store
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
@@ -35,14 +35,14 @@ def fill(path: Path, **changes: dict[str, str]) -> Path:
 
 class TestTable:
     def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
-        write_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in HOSTILE])
+        write_new_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in HOSTILE])
         for row in rows(tmp_path / "s.csv"):
             assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
 
     @pytest.mark.parametrize("item", [*HOSTILE, *TEXTS], ids=lambda item: repr(item.id))
     def test_marks_come_back_whatever_the_words_hold(self, tmp_path: Path, item: Example) -> None:
         marks = tuple(n % 2 == 0 for n in range(len(item.all_words)))
-        write_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
+        write_new_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
         found = rows(tmp_path / "s.csv")
         found[0] |= {"verdict": "accept", "annotator": "ana"}
         with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
@@ -59,7 +59,8 @@ class TestTable:
     def test_any_words_and_marks_come_back(self, tmp_path: Path, words: list[str], data: st.DataObject) -> None:
         marks = tuple(data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words))))
         item = Example("x", tuple(words), "positive", "train", "films")
-        write_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(item, marks)])
+        (tmp_path / "s.csv").unlink(missing_ok=True)
+        write_new_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(item, marks)])
         fill(tmp_path / "s.csv", x={"verdict": "accept"})
         assert read_sheet(tmp_path / "s.csv", [item], "ana").rationales == [Rationale("x", "ana", "human", marks)]
 
@@ -78,7 +79,7 @@ class TestTable:
         ],
     )
     def test_what_cannot_be_read_is_named(self, tmp_path: Path, change: dict[str, str], words: str) -> None:
-        write_sheet(tmp_path / "s.csv", "check", "t", [SheetRow(TEXTS[0], mask("01010"))])
+        write_new_sheet(tmp_path / "s.csv", "check", "t", [SheetRow(TEXTS[0], mask("01010"))])
         fill(tmp_path / "s.csv", f_0={"annotator": "ana", **change})
         with pytest.raises(DataError) as caught:
             read_sheet(tmp_path / "s.csv", TEXTS, None)
@@ -220,7 +221,7 @@ class TestMarking:
 
     def test_one_annotator_marks_a_text_once(self, films: Project) -> None:
         out = films.root / "s.csv"
-        write_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
+        write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
         fill(out, f_10={"verdict": "accept"})
         message = films.complaint("import", out, "--annotator", "ana")
         assert "annotator 'ana' has marked 'f-10' in another source too" in message
@@ -243,7 +244,7 @@ class TestAgreement:
 
     def test_imported_marks_count(self, films: Project) -> None:
         out = films.root / "s.csv"
-        write_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000")), SheetRow(TEXTS[11], mask("00000"))])
+        write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000")), SheetRow(TEXTS[11], mask("00000"))])
         films.succeed(
             "import", fill(out, f_10={"rationale": "1 0 1 0 1"}, f_11={"rationale": "1 0 0 0 1"}), "--annotator", "cy"
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explearn.metrics.marks_curve import FIGURES, expected, gain, judge_draws, next_marks
+from explearn.metrics.marks_curve import FIGURES, expected, gain, judge_draws, next_marks, spread_of_gain
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
 RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]
@@ -18,7 +18,7 @@ def judged(draws: list[Any], samples: int = 200, seed: int = 1) -> dict[str, Any
     return judge_draws(draws, MARKED, 1, "expected_f1", samples, 0.95, seed)
 
 
-def curve(**figures: list[float | None]) -> dict[str, Any]:
+def curve(**figures: list[Any]) -> dict[str, Any]:
     marks = [0, 9, 99]
     return {"points": [{"marks": n, **{k: v[i] for k, v in figures.items()}} for i, n in enumerate(marks)]}
 
@@ -80,3 +80,18 @@ class TestNextMarks:
 
     def test_without_a_figure_there_is_nothing_to_say(self) -> None:
         assert next_marks(curve(f1_topk=[None] * 3)) == ""
+
+    def test_a_gain_that_differs_between_the_draws_says_so(self) -> None:
+        draws = [{"f1_topk": row} for row in ([0.4, 0.4], [0.4, 0.6], [0.7, 0.7])]
+        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
+        # The draws gain 0.0 and 0.2: their standard deviation is 0.2 / sqrt(2), over sqrt(2).
+        assert spread_of_gain(found, "f1_topk", 0, 9) == pytest.approx(0.1)
+        assert next_marks(found, 0, 9) == (
+            "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100 ± 0.100, "
+            "all 99 that there are by +0.300 ± 0.000."
+        )
+
+    @pytest.mark.parametrize("row", [[0.4], [0.4, None]])
+    def test_of_one_draw_or_one_without_a_figure_there_is_no_spread(self, row: list[float | None]) -> None:
+        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=[{"f1_topk": row}] * 3)
+        assert spread_of_gain(found, "f1_topk", 0, 9) is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -39,6 +41,15 @@ class TestBadInput:
         path = project / "mine" / "films" / "test.jsonl"
         path.write_bytes(path.read_bytes().replace(b"fox", b"f\xffx"))
         assert "row 1: byte" in complaint(project, "prepare", "--task", "films")
+
+    @pytest.mark.parametrize("explainer", ["expnet", "expnet_paper"])
+    def test_another_task_whose_rationales_mark_no_word(self, project: Path, explainer: str) -> None:
+        path = project / "data" / "rationales" / "meals.parquet"
+        rows = pq.read_table(path)
+        empty = [{**row, "mask": [False] * len(row["mask"])} for row in rows.to_pylist()]
+        pq.write_table(pa.Table.from_pylist(empty, schema=rows.schema), path)
+        said = complaint(project, "train", "--task", "films", "--explainer", explainer)
+        assert f"task 'meals': no word is marked in any of its {len(empty)} rationales" in said
 
     def test_an_adapter_that_is_not_known(self, project: Path) -> None:
         source = {"kind": "files", "adapter": "hatexplian"}

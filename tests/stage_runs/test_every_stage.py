@@ -131,6 +131,21 @@ class TestNextTexts:
         assert "by the consensus of meals and " in result.stdout
         assert "F1 top-K is" in result.stdout
 
+    def test_a_sheet_that_somebody_has_filled_in_stays(self, project: Path) -> None:
+        self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
+        sheet = project / "next.csv"
+        assert self.next(project, "--count", "3", "--out", "next.csv").exit_code == 0
+        filled = sheet.read_text(encoding="utf-8-sig").rstrip("\n") + "\nmark,x,,y,,,ana,1,0,\n"
+        sheet.write_text(filled, encoding="utf-8-sig")
+        result = self.next(project, "--count", "3", "--out", "next.csv")
+        assert result.exit_code == 2 and "people may have filled it in" in result.stderr
+        assert sheet.read_text(encoding="utf-8-sig") == filled
+
+    def test_a_sheet_of_another_kind_is_refused_before_anything_is_computed(self, project: Path) -> None:
+        result = self.next(project, "--out", "next.xlsx")
+        assert result.exit_code == 2 and result.stdout == ""
+        assert "expected a file ending in .html or .csv" in result.stderr
+
     def test_without_a_curve_it_says_how_to_get_one(self, project: Path) -> None:
         self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
         (project / "reports" / "metrics" / "curve" / "films.json").unlink()

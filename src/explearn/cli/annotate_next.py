@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from explearn.annotation.people.sheets import SheetRow, write_sheet
+from explearn.annotation.people.sheets import SheetRow, check_ending, write_new_sheet
 from explearn.core.compute import ComputeOptions
 from explearn.metrics.marks_curve import next_marks
 from explearn.pipeline.base.params import load_params
@@ -20,13 +20,16 @@ SHOWN_WORDS = 14
 
 
 def next_texts(task: str, count: int, out: Path | None, split: str | None, params_file: Path) -> None:
+    if out is not None:
+        check_ending(out)
     params, workspace = load_params(params_file), Workspace()
     marks = read_task_marks(params.check_task(task), params, workspace)
     found = propose(workspace, params, task, count, split, marks.marked, ComputeOptions(), params.seed)
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"{len(found.texts):,} of {found.candidates:,} unmarked texts, by the consensus of "
-        f"{escape(', '.join(found.trained_on))} and {found.marked:,} marked texts of {escape(task)}"
+        f"{escape(', '.join(found.trained_on))} and {found.marked:,} marked texts of {escape(task)}; "
+        "before each its doubt, in bits"
     )
     for text in found.texts:
         words = text.example.all_words
@@ -34,7 +37,7 @@ def next_texts(task: str, count: int, out: Path | None, split: str | None, param
         console.print(f"{text.doubt:.2f}  [bold]{escape(text.example.id)}[/bold]  {escape(shown)}")
     if out is not None:
         rows = [SheetRow(text.example, (False,) * len(text.example.all_words)) for text in found.texts]
-        write_sheet(out, "mark", f"Mark {task}", rows)
+        write_new_sheet(out, "mark", f"Mark {task}", rows)
         console.print(
             f"{escape(str(out))}: {len(rows):,} texts to mark; `explearn annotate import` brings the marks back"
         )
@@ -44,4 +47,5 @@ def next_texts(task: str, count: int, out: Path | None, split: str | None, param
 def _outlook(found: Proposal, task: str, more: int) -> str:
     if found.curve is None:
         return f"What more marks bring is not measured for {task}: `python stages/marks_curve.py --task {task}` does."
-    return next_marks(found.curve, min(found.marked, int(found.curve["points"][-1]["marks"])), more)
+    told = next_marks(found.curve, min(found.marked, int(found.curve["points"][-1]["marks"])), more)
+    return f"{told} (±: standard error over {found.curve['draws']} draws of texts at random)" if "±" in told else told

@@ -97,21 +97,44 @@ def gain(curve: Curve, figure: str, marks: int, more: int) -> float | None:
     return None if now is None or then is None else then - now
 
 
+def spread_of_gain(curve: Curve, figure: str, marks: int, more: int) -> float | None:
+    """Standard error of `gain` over the draws, each with its own gain.
+
+    None with fewer than two draws, or where one has no value. Test texts are the same for all draws: how much the gain
+    differs between texts is no part of it.
+    """
+    points = curve["points"]
+    rows = [point.get("by_draw", {}).get(figure, []) for point in points]
+    draws = list(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else []
+    if len(draws) < 2 or any(value is None for draw in draws for value in draw):
+        return None
+    places = np.log1p([point["marks"] for point in points])
+    ends = np.log1p([marks, marks + more])
+    gains = [float(np.diff(np.interp(ends, places, draw))[0]) for draw in draws]
+    return float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+
+
 def next_marks(curve: Curve, marks: int = 0, more: int = MORE) -> str:
-    """One sentence: F1 top-K with so many marked texts, and what more of them would bring; empty without a figure."""
+    """F1 top-K with so many marked texts, and what more of them would bring; empty without a figure.
+
+    Behind ± stands `spread_of_gain`, where there are draws to tell it from.
+    """
     last = int(curve["points"][-1]["marks"])
-    now, rise, rest = (
-        expected(curve, "f1_topk", marks),
-        gain(curve, "f1_topk", marks, more),
-        gain(curve, "f1_topk", marks, max(0, last - marks)),
-    )
-    if now is None or rise is None or rest is None:
+    now, rest = expected(curve, "f1_topk", marks), max(0, last - marks)
+    if now is None:
         return ""
     held = "Without a marked text" if not marks else f"With {marks} marked text{'s' if marks > 1 else ''}"
-    if marks >= last:
+    if not rest:
         return f"{held} F1 top-K is {now:.3f}; all {last} that there are count in it."
-    if marks + more >= last:
-        return f"{held} F1 top-K is {now:.3f}; with all {last} that there are it changes by {rest:+.3f}."
+    to_all = _change(curve, marks, rest)
+    if more >= rest:
+        return f"{held} F1 top-K is {now:.3f}; with all {last} that there are it changes by {to_all}."
     return (
-        f"{held} F1 top-K is {now:.3f}; {more} more change it by {rise:+.3f}, all {last} that there are by {rest:+.3f}."
+        f"{held} F1 top-K is {now:.3f}; {more} more change it by {_change(curve, marks, more)}, "
+        f"all {last} that there are by {to_all}."
     )
+
+
+def _change(curve: Curve, marks: int, more: int) -> str:
+    rise, spread = gain(curve, "f1_topk", marks, more), spread_of_gain(curve, "f1_topk", marks, more)
+    return f"{rise:+.3f}" if spread is None else f"{rise:+.3f} ± {spread:.3f}"

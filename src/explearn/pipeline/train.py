@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.method_names import get_info
 from explearn.core.records import Example
 from explearn.core.sections import members
@@ -97,7 +97,7 @@ class WorkspaceTask:
     @property
     def others(self) -> list[WorkspaceTask]:
         names = [name for name in self.params.tasks if name != self.name]
-        return [WorkspaceTask(self.workspace, self.params, name, self.compute) for name in names]
+        return [SourceTask(self.workspace, self.params, name, self.compute) for name in names]
 
     def examples(self, split: str | None = None) -> list[Example]:
         return self.workspace.read_examples(self.name, split)
@@ -128,6 +128,21 @@ class WorkspaceTask:
 
     def scratch(self, name: str) -> Path:
         return self.workspace.study(self.name, name)
+
+
+class SourceTask(WorkspaceTask):
+    """A task whose marks another one's explainer learns from."""
+
+    @cached_property
+    def gold(self) -> dict[str, tuple[bool, ...]]:
+        """Raises DataError where there are rationales, and no word is marked in any: left out, nobody would notice."""
+        found = self.workspace.read_gold(self.name, self.params)
+        if not found and (count := len(self.workspace.read_rationales(self.name))):
+            raise DataError(
+                f"task {self.name!r}: no word is marked in any of its {count} rationales; expected marked words and "
+                "others"
+            )
+        return found
 
 
 def train_explainer(

@@ -22,6 +22,7 @@ from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.removal import removal_effects, texts_to_measure
+from explearn.methods.consensus.word_features import WORD_COLUMNS
 
 MARKS, EFFECTS = SIGNALS.index("gae"), SIGNALS.index("attn_lrp")
 
@@ -63,6 +64,17 @@ class TestMixture:
         found = removal_targets(np.full(3, 0.25, dtype=np.float32))
         np.testing.assert_allclose(found, 1 / (1 + np.exp(1.6)))
 
+    def test_the_mean_with_attn_lrp_by_hand(self) -> None:
+        effects, relevance = np.array([0.0, 2.0, 1.0], np.float32), np.array([0.0, 0.0, 3.0], np.float32)
+        # z: -1.2247, 1.2247, 0 and -0.7071, -0.7071, 1.4142; the mean has standard deviation 0.7071.
+        z = np.array([-0.9659, 0.2588, 0.7071]) / 0.7071
+        np.testing.assert_allclose(removal_targets(effects, relevance), 1 / (1 + np.exp(-2 * (z - 0.8))), atol=1e-4)
+
+    def test_without_attn_lrp_the_effects_alone_are_learned_from(self) -> None:
+        effects = np.array([0.0, 2.0, 1.0], np.float32)
+        missing = np.full(3, np.nan, np.float32)
+        assert removal_targets(effects, missing).tolist() == removal_targets(effects).tolist()
+
     def test_weights_by_hand(self) -> None:
         marks, targets = np.array([True, False, False]), np.array([0.2, 0.6, np.nan])
         found = mixture(marks, targets, 0.25)
@@ -94,6 +106,16 @@ class TestLearning:
         one, two = fit_model({"one": texts_of(1)}, options, 0), fit_model(blind, options, 0)
         assert one.weights.tolist() == two.weights.tolist()
         assert one.calibration == two.calibration
+
+    def test_at_one_the_word_itself_plays_no_part(self) -> None:
+        found = fit_model({"one": texts_of(1)}, ConsensusParams(bootstrap=2, aim=1), 0)
+        assert {found.coefficients()[name] for name in WORD_COLUMNS} == {0.0}
+        assert found.coefficients()["attn_lrp_z"] > 0
+        assert found.coefficient_intervals()["position"] == (0.0, 0.0)
+
+    def test_at_one_without_a_signal_the_words_are_all_there_is(self) -> None:
+        found = fit_model({"one": texts_of(1)}, ConsensusParams(bootstrap=0, aim=1, signals=[]), 0)
+        assert any(found.coefficients()[name] for name in WORD_COLUMNS)
 
     def test_at_one_marks_change_nothing(self) -> None:
         options = ConsensusParams(bootstrap=0, aim=1)

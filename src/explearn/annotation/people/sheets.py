@@ -64,15 +64,10 @@ class FilledSheet:
     untouched: int
 
 
-def write_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
-    """Write a page (.html) or a table (.csv), whatever stands there. Raises ParamsError for another ending."""
-    write_text(path, _sheet(path, kind, title, rows))
-
-
 def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
-    """As `write_sheet`, but only a table that nobody has touched is replaced.
+    """Write a page (.html) or a table (.csv). Of what is there, only a table that nobody has touched is replaced.
 
-    Raises ParamsError where anything else stands at `path`: it may be what people filled in.
+    Raises ParamsError for another ending, and where anything else stands at `path`: it may be what people filled in.
     """
     text = _sheet(path, kind, title, rows)
     check_output(path)
@@ -84,9 +79,14 @@ def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[Shee
         write_text(path, text)
 
 
-def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+def check_ending(path: Path) -> None:
+    """Raise ParamsError unless it is that of a sheet."""
     if path.suffix not in (".html", ".csv"):
         raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
+
+
+def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    check_ending(path)
     return _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
 
 

@@ -21,15 +21,27 @@ MIDDLE = 0.8
 which is the share of words that people mark."""
 
 
-def removal_targets(effects: NDArray[np.float32]) -> Array:
+def removal_targets(effects: NDArray[np.float32], relevance: NDArray[np.float32] | None = None) -> Array:
     """q = sigmoid(2 (z - 0.8)), z the removal effects standardised within the text, (words,) of the words read.
 
-    A text whose effects are all the same has z = 0.
+    Where `relevance` is given, z is their mean with it, each standardised, standardised again. LIME draws which words
+    it leaves out, so that its scores carry noise. AttnLRP finds much the same words without any. The mean draws what is
+    learned towards AttnLRP's own order. What is all the same in a text has z = 0.
+
+    Args:
+        effects: (words,). relevance: AttnLRP's scores of the same words, (words,); with a NaN it plays no part.
     """
-    values = effects.astype(np.float64)
-    spread = values.std()
-    z = (values - values.mean()) / (spread if spread > 0 else 1.0)
+    z = _standardised(effects)
+    if relevance is not None and not np.isnan(relevance).any():
+        z = _standardised((z + _standardised(relevance)) / 2)
     return np.asarray(1 / (1 + np.exp(-SLOPE * (z - MIDDLE))))
+
+
+def _standardised(values: NDArray[Any]) -> Array:
+    exact = values.astype(np.float64)
+    spread = exact.std()
+    found: Array = (exact - exact.mean()) / (spread if spread > 0 else 1.0)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

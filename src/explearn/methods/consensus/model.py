@@ -15,7 +15,7 @@ from explearn.core.errors import DataError
 from explearn.introspection.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.aim import mixture, removal_targets
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.consensus.word_features import feature_names, word_matrix
+from explearn.methods.consensus.word_features import WORD_COLUMNS, feature_names, word_matrix
 
 Array = NDArray[np.float64]
 
@@ -206,7 +206,8 @@ def task_rows(
             x.append(word_matrix(seen, options.signals, options.word_features)[read])
             y.append(np.asarray(mask, dtype=bool)[read])
             effects = signals.removal
-            q.append(np.full(int(read.sum()), np.nan) if effects is None else removal_targets(effects[read]))
+            relevance = signals.scores[read, SIGNALS.index("attn_lrp")]
+            q.append(np.full(int(read.sum()), np.nan) if effects is None else removal_targets(effects[read], relevance))
             text.append(np.full(int(read.sum()), number))
             copied.append(np.full(int(read.sum()), copy > 0))
     marks, copies = np.concatenate(y), np.concatenate(copied)
@@ -249,12 +250,26 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     mean = np.average(plain, axis=0, weights=weight)
     scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
-    regression = _regression(options)
-    regression.fit(*_pooled(rows, mean, scale), np.concatenate([row.weight for row in rows]))
-    weights = regression.coef_[0].astype(np.float64)
+    regression, reach = _regression(options), _reach(options)
+    x, y = _pooled(rows, mean, scale)
+    regression.fit(x * reach, y, np.concatenate([row.weight for row in rows]))
+    weights = regression.coef_[0].astype(np.float64) * reach
     return WordModel(
         tuple(options.signals), options.word_features, mean, scale, weights, float(regression.intercept_[0])
     )
+
+
+def _reach(options: ConsensusParams) -> Array:
+    """What each column is multiplied by in training, (F,): 1 - aim for what is known of the word itself, else 1.
+
+    The smaller it is, the harder the penalty holds the column's weight down. Of what the model takes for evidence the
+    word itself knows nothing, and at an aim of 1 it plays no part; unless there is nothing else.
+    """
+    count = len(feature_names(options.signals, options.word_features))
+    found = np.ones(count)
+    if options.signals and options.word_features:
+        found[count - len(WORD_COLUMNS) :] = 1 - options.aim
+    return found
 
 
 def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -317,13 +332,14 @@ def _bootstrap(
     if not options.bootstrap:
         return None
     x, y = _pooled(rows, model.mean, model.scale)
-    regression = _regression(options)
+    regression, reach = _regression(options), _reach(options)
+    x *= reach
     draws = []
     for _ in tqdm(range(options.bootstrap), desc=description, unit="draw", disable=None if description else True):
         counts = [np.bincount(generator.integers(row.texts, size=row.texts), minlength=row.texts) for row in rows]
         weight = np.concatenate([row.weight * count[row.text] for row, count in zip(rows, counts, strict=True)])
         # Each draw starts from the one before, which is close.
         regression.fit(x, y, weight)
-        draws.append(regression.coef_[0].astype(np.float64))
+        draws.append(regression.coef_[0].astype(np.float64) * reach)
     found: Array = np.percentile(np.stack(draws), INTERVAL, axis=0)
     return found
