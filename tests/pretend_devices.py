@@ -71,6 +71,8 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
             return Elsewhere(value, device)
 
     result = func(*tree_map(inside, args), **tree_map(inside, kwargs))
+    if not func._schema.returns:  # optimisers change lists of tensors in place
+        return None
     in_place = name.split(".")[0].endswith("_") and not name.split(".")[0].endswith("__")
     return args[0] if in_place else tree_map(outside, result)
 

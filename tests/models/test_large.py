@@ -29,6 +29,8 @@ FEW: dict[str, dict[str, Any]] = {
 
 
 class Owner:
+    same_length = False
+
     def __init__(self, max_tokens: int) -> None:
         self.max_tokens = max_tokens
 

@@ -124,6 +124,8 @@ class TestCut:
             "characters; they have no score"
         ]
 
-    def test_a_text_of_200_000_words(self) -> None:
-        (found,) = explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog " * 200_000])
-        assert len(found.scores) == 200_000 and found.unaligned == 200_000 - 44
+    def test_a_text_of_100_000_words_is_cut_and_one_of_200_000_refused(self) -> None:
+        (found,) = explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog " * 100_000])
+        assert len(found.scores) == 100_000 and found.unaligned == 100_000 - 44
+        with pytest.raises(DataError, match=r"^text 2: field 'text' has 200,000 words; expected at most 100,000$"):
+            list(explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog", "dog " * 200_000]))

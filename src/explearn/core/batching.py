@@ -12,24 +12,33 @@ import torch
 logger = logging.getLogger(__name__)
 
 
-def budget_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:
     """Indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
 
     The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
-    makes a batch of its own.
+    makes a batch of its own. With `same_length` a batch has texts of one length: none is padded.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
-        size = max(1, max_tokens // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
+        longest = lengths[order[start]]
+        batch = order[start : start + max(1, max_tokens // max(1, longest))]
+        if same_length:
+            batch = [i for i in batch if lengths[i] == longest]
+        yield batch
+        start += len(batch)
 
 
 class Budgeted(Protocol):
-    """What holds the budget: `max_tokens`, most padded sub-tokens in a batch."""
+    """What holds the budget.
+
+    max_tokens: most padded sub-tokens in a batch. same_length: whether the texts of a batch are to be of one length.
+    """
 
     max_tokens: int
+
+    @property
+    def same_length(self) -> bool: ...
 
 
 def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], object], share: int = 1) -> None:
@@ -47,7 +56,8 @@ def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int
     while left:
         failed: list[int] = []
         done: set[int] = set()
-        for places in budget_batches([lengths[i] for i in left], max(1, owner.max_tokens // share)):
+        of_left = [lengths[i] for i in left]
+        for places in budget_batches(of_left, max(1, owner.max_tokens // share), owner.same_length):
             indices = [left[place] for place in places]
             try:
                 run(indices)

@@ -41,6 +41,10 @@ ANSWER_LABELS = ("answer", "another span")
 ANSWER_WORDS = 15
 """Longest span that counts as an answer, in words."""
 
+MAX_WORDS = 100_000
+"""Most words of a text. Longer ones are damaged input (a whole corpus in one cell), of which a classifier would read
+the first few hundred words."""
+
 MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
@@ -79,10 +83,12 @@ _RANGE = Kind(
 
 
 def check_words(words: tuple[str, ...], field: str = "words") -> None:
-    """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long), of
-    MAX_TEXT_CHARS characters at most."""
+    """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long), at
+    most MAX_WORDS, of MAX_TEXT_CHARS characters together."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
+    if len(words) > MAX_WORDS:
+        raise DataError(f"field {field!r} has {len(words):,} words; expected at most {MAX_WORDS:,}")
     total = len(words) - 1
     for position, word in enumerate(words):
         if not isinstance(word, str) or not word:

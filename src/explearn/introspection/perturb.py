@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from explearn.core.errors import UnknownNameError, UnsupportedError
+from explearn.introspection.words import table_weight
 from explearn.models.architectures import UNKNOWN, architecture
 from explearn.models.classifier import Classifier
 
@@ -83,7 +84,7 @@ def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classi
     """
     _check_weights_here(classifier)
     changed = copy.deepcopy(classifier.model)
-    weight: Any = changed.get_input_embeddings().weight
+    weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.rand(weight.shape, generator=generator, dtype=torch.float64) * (2 * radius) - radius
     with torch.no_grad():

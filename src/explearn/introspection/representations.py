@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from explearn.core.batching import budget_batches
 from explearn.core.errors import UnsupportedError
 from explearn.data.alignment import NO_WORD
+from explearn.introspection.words import table_weight
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
 
@@ -28,16 +29,16 @@ def aggregate_states(
     """
     found: list[NDArray[np.float64] | None] = [None] * len(encodings)
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
-        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
             batch = classifier.batch([encodings[i] for i in indices])
             with classifier.autocast():
                 output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
-            if getattr(output, "hidden_states", None) is None:
+            layers = [states.to(classifier.device) for states in _states(output)]
+            if not layers or any(states.shape[:2] != batch.attention_mask.shape for states in layers):
                 raise UnsupportedError(
-                    f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states; "
-                    "stability by meaning and consistency need them"
+                    f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
+                    "sub-token and layer; stability by meaning and consistency need them"
                 )
-            layers = [states.to(classifier.device) for states in output.hidden_states[1:]]
             real = batch.attention_mask[..., None].double()
             states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
             means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
@@ -48,12 +49,20 @@ def aggregate_states(
     return np.array(found) if found else np.zeros((0, width))
 
 
+def _states(output: Any) -> list[torch.Tensor]:
+    """What each layer puts out, (batch, tokens, d) each; of an encoder-decoder, both its parts'."""
+    names = ("encoder_hidden_states", "decoder_hidden_states", "hidden_states")
+    parts = [getattr(output, name, None) or () for name in names]
+    return [states for part in parts for states in part[1:]]
+
+
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
     """Mean of the input embeddings of each word's sub-tokens, one array (words, d) per text.
 
-    The rows of words without a sub-token are NaN.
+    The rows of words without a sub-token are NaN. Raises UnsupportedError for a model that has no table of them, or
+    whose table is offloaded.
     """
-    weight: Any = classifier.model.get_input_embeddings().weight
+    weight = table_weight(classifier.model)
     if weight.is_meta:
         raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
     table: Any = weight.detach().float().cpu().numpy()

@@ -17,10 +17,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError, ExplearnError
+from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.records import Attribution, Example
 from explearn.core.sections import SanityParams
 from explearn.introspection.perturb import noisy_embeddings, parts, randomised
+from explearn.introspection.words import table_weight
 from explearn.metrics.arrays import ranks, ratio
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count
@@ -133,6 +134,16 @@ class Explains(Protocol):
     ) -> Iterator[Attribution]: ...
 
 
+def _noises(classifier: Classifier, params: SanityParams) -> int:
+    """Draws of noise on the word embeddings; none, with a warning, for a model that has no table of them."""
+    try:
+        table_weight(classifier.model)
+    except UnsupportedError as error:
+        logger.warning("%s: %s", classifier.name, error)
+        return 0
+    return params.noise_samples
+
+
 def check_methods(
     explainers: Sequence[Explains],
     classifier: Classifier,
@@ -169,7 +180,7 @@ def check_methods(
     copies: dict[tuple[str, str], Callable[[], Classifier]] = {("as it is", ""): lambda: classifier}
     for depth in depths:
         copies["random down to", names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
-    for draw in range(params.noise_samples):
+    for draw in range(_noises(classifier, params)):
         copies["noise", str(draw)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + draw)
     if other_labels is not None:
         copies["other labels", ""] = lambda: other_labels

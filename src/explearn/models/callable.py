@@ -72,6 +72,7 @@ class CallableClassifier(Classifier):
     """
 
     has_model = False
+    same_length = False  # type: ignore[assignment]
 
     def __init__(
         self,

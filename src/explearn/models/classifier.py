@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,14 +36,16 @@ from explearn.core.errors import DataError, ModelError, ParamsError, UnknownName
 from explearn.core.extras import check_installed
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
+from explearn.models.architectures import architecture
 from explearn.models.completion import Completion, Given
 from explearn.models.encoding import Batch, Encoding, collate
+from explearn.models.fingerprint import fingerprint
 from explearn.models.heads import QUESTION_ANSWERING
 from explearn.models.loading import check_config, load_trained
-from explearn.models.padding import with_padding
+from explearn.models.padding import check_ends, padding_shows, with_padding
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
-from explearn.models.reading import Text, as_segments, encode_segments, max_length
+from explearn.models.reading import Text, encode_texts, max_length
 from explearn.models.spread import OnOneDevice, Spread, spread, spread_of
 
 if TYPE_CHECKING:
@@ -229,14 +230,9 @@ class Classifier(Answers):
         limit = None if whole else self.max_length
         if self.completion is not None:
             return self.completion.encode(texts, limit, first)
-        segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
-        encodings: dict[int, Encoding] = {}
-        for has_pair in (False, True):
-            chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
-            if chosen:
-                found = encode_segments(self.tokenizer, [segments[i] for i in chosen], limit)
-                encodings.update(zip(chosen, found, strict=True))
-        return [encodings[i] for i in range(len(segments))]
+        encodings = encode_texts(self.tokenizer, texts, limit, first)
+        check_ends(self, encodings, first)
+        return encodings
 
     @arguments(examples=list_of(Example, "a list of explearn.Example"))
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
@@ -253,6 +249,15 @@ class Classifier(Answers):
         return tuple(self.tokenizer.convert_ids_to_tokens(ids))
 
     # ---- prediction ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def same_length(self) -> bool:
+        """Whether a batch must hold texts of one length, for padding changes what the model says of a text.
+
+        It changes nothing where `models.architectures` knows the attention. Others are tried with two texts:
+        convolutions and landmarks see padding (ConvBERT, MobileBERT, Nystromformer), and heads may read it (XLNet).
+        """
+        return architecture(self.model.config).attention is None and padding_shows(self)
 
     @arguments(encodings=_ENCODINGS)
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
@@ -337,6 +342,9 @@ class QuestionAnswerer(Classifier):
         scorer: Any = SpanScorer(model.config, model)
         return cls(scorer, tokenizer, compute, name)
 
+    same_length = False  # type: ignore[assignment]
+    """A question's batch is made as any; its model's padding is not tried."""
+
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         if whole:
             raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
@@ -385,12 +393,3 @@ class QuestionAnswerer(Classifier):
                 raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
             found.append(mark_words(encoding))
         return found
-
-
-def fingerprint(model: torch.nn.Module, start: str = "") -> str:
-    """SHA-256 over `start`, and the names and values of all parameters and buffers of a model."""
-    digest = hashlib.sha256(start.encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

@@ -143,15 +143,23 @@ def load_trained(
     check_weights(model.named_parameters(), f"{name}: damaged, or training diverged", "train or download it again")
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    table: Any = model.get_input_embeddings()
-    known = table.weight.shape[0]
-    if len(tokenizer) > known:
+    known = _vocabulary(model)
+    if known is not None and len(tokenizer) > known:
         raise ModelError(
             f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
         )
     if prompt is None:
         return Trained(model, tokenizer, head, None)
     return _prompted(model, tokenizer, head, prompt, name)
+
+
+def _vocabulary(model: Any) -> int | None:
+    """How many tokens a model knows; None where it has no table of them (CANINE hashes characters)."""
+    try:
+        weight = getattr(model.get_input_embeddings(), "weight", None)
+    except NotImplementedError:
+        return None
+    return None if weight is None else int(weight.shape[0])
 
 
 def _prompted(model: Any, tokenizer: Any, head: Head, prompt: CompletionParams, name: str) -> Trained:

@@ -6,10 +6,15 @@ import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import ModelError
+import torch
+
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.models.architectures import UNKNOWN, architecture
+from explearn.models.encoding import Encoding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import transformers
 
 logger = logging.getLogger(__name__)
@@ -22,6 +27,50 @@ def reads_last(model: Any) -> bool:
     """
     entry = architecture(model.config)
     return entry.reads == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
+
+
+_CLOSE = {torch.float32: 1e-4, torch.float64: 1e-4}
+"""By how much of the largest logit one may differ by rounding; of lower precisions 0.05."""
+
+
+@torch.inference_mode()
+def padding_shows(classifier: Any) -> bool:
+    """Whether a classifier says something else of a text where a longer one is in its batch.
+
+    A model that answers the same text in two ways is logged as a warning: it draws at random. Raises ModelError for
+    one that gives no answer.
+    """
+    short, long = classifier.encode(["a b", "a b c d e f g h"])
+    try:
+        alone, again = (classifier.logits(classifier.batch([short]))[0] for _ in range(2))
+        padded = classifier.logits(classifier.batch([long, short]))[1]
+    except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise ModelError(f"{classifier.name}: its model cannot read a text ({first_line(error)[:200]})") from error
+    close = _CLOSE.get(classifier.dtype, 0.05) * max(1.0, float(alone.abs().max()))
+    if float((alone - again).abs().max()) > close:
+        logger.warning("%s: answers the same text in two ways; its explanations are no surer", classifier.name)
+    return float((alone - padded).abs().max()) > close
+
+
+def check_ends(classifier: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
+    """Raise DataError for a text that holds the token by which the head of an encoder-decoder finds its end (BART, T5).
+
+    The head reads the last such token, and transformers refuses batches whose texts have not all as many.
+    """
+    config = classifier.model.config
+    end = getattr(config, "eos_token_id", None)
+    if not getattr(config, "is_encoder_decoder", False) or end is None:
+        return
+    for number, encoding in enumerate(encodings, start=first):
+        for position in encoding.positions:
+            if encoding.input_ids[position] == end:
+                token = classifier.tokenizer.eos_token
+                raise DataError(
+                    f"text {number}: holds {token!r}, by which the head of a {config.model_type!r} model finds the end "
+                    "of a text; expected texts without it"
+                )
 
 
 def with_padding(

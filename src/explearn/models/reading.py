@@ -78,6 +78,20 @@ def encode_segments(
     return result
 
 
+def encode_texts(
+    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[Text], limit: int | None, first: int
+) -> list[Encoding]:
+    """As `encode_segments`, of single texts and pairs in any order, the number of the first being `first`."""
+    segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
+    encodings: dict[int, Encoding] = {}
+    for has_pair in (False, True):
+        chosen = [i for i, (_, pair, _) in enumerate(segments) if (pair is not None) == has_pair]
+        if chosen:
+            found = encode_segments(tokenizer, [segments[i] for i in chosen], limit)
+            encodings.update(zip(chosen, found, strict=True))
+    return [encodings[i] for i in range(len(segments))]
+
+
 def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
     """Most sub-tokens that both the position embeddings and the tokenizer allow.
 
@@ -88,7 +102,10 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
         raise ModelError(f"the tokenizer's model_max_length is {tokenizer.model_max_length}; expected 1 or more")
     if tokenizer.model_max_length < _UNBOUNDED:
         limits.append(int(tokenizer.model_max_length))
-    positions = getattr(config, "max_position_embeddings", None)
+    try:
+        positions = getattr(config, "max_position_embeddings", None)
+    except NotImplementedError:  # XLNet says in this way that it has no limit
+        positions = None
     # Encoders with relative positions say -1: they read texts of any length.
     if positions is not None and positions > 0:
         limits.append(int(positions) - position_offset(config))

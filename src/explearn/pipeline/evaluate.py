@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.method_names import get_info, leaderboard_order
 from explearn.core.records import Example
 from explearn.core.shapes import read_document
@@ -26,6 +27,8 @@ from explearn.models.finetune import evaluate_classifier
 from explearn.pipeline.base.params import Params
 from explearn.pipeline.base.runs import read_run
 from explearn.pipeline.base.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness"}
 """Plot of DVC -> the metric that it shows."""
@@ -102,8 +105,16 @@ def _evaluate(
     encodings = classifier.encode([example for i, example in examples.items() if i in explained])
     ids = [encoding.example_id for encoding in encodings]
 
-    def states(model: Classifier) -> dict[str, Any]:
-        return dict(zip(ids, aggregate_states(model, encodings, f"{task}: states"), strict=True))
+    def of_texts(find: Callable[[], Iterable[Any]]) -> dict[str, Any] | None:
+        """By id; None, with a warning, for a model that has none: the metrics that need them stay empty."""
+        try:
+            return dict(zip(ids, find(), strict=True))
+        except UnsupportedError as error:
+            logger.warning("%s: %s, and stay empty", task, error)
+            return None
+
+    def states(model: Classifier) -> dict[str, Any] | None:
+        return of_texts(lambda: aggregate_states(model, encodings, f"{task}: states"))
 
     return evaluate_task(
         task=task,
@@ -122,7 +133,7 @@ def _evaluate(
         binarisation={method: get_info(method).binarisation for method in files},
         thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
         states=states(classifier),
-        embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
+        embeddings=of_texts(lambda: word_embeddings(classifier, encodings)),
         own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
         predictions=predictions,
     )

@@ -80,7 +80,7 @@ def _states(classifier: Classifier, encodings: Sequence[Encoding]) -> torch.Tens
     """The encoder's last state of [CLS] in each text, (texts, width)."""
     bert = _bert(classifier).bert
     found = torch.empty(len(encodings), bert.config.hidden_size, device=classifier.device)
-    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
         batch = classifier.batch([encodings[i] for i in indices])
         found[indices] = bert(**batch.model_inputs()).last_hidden_state[:, 0]
     return found

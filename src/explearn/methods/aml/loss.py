@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from explearn.introspection.gradients import content_mask
-from explearn.introspection.replace import replaced_output
+from explearn.introspection.words import replaced_words
 from explearn.methods.aml.masks import Masking, gates
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -105,6 +105,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     inputs = {name: value.repeat(copies, 1) for name, value in batch.model_inputs().items()}
     table: Any = classifier.model.get_input_embeddings()
     # A model that is kept in half precision reads no other.
-    with replaced_output(table, embeddings.to(table.weight.dtype)), classifier.autocast():
+    embeddings = embeddings.to(table.weight.dtype)
+    with replaced_words(classifier.model, inputs["input_ids"], embeddings), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
     return logits if logits.dtype == torch.float64 else logits.float()

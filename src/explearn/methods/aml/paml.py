@@ -16,6 +16,7 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.method_info import About
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
+from explearn.introspection.words import check_words
 from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.loss import Weights
@@ -29,8 +30,9 @@ from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData, check_task
-from explearn.models.classifier import Classifier, QuestionAnswerer, fingerprint
+from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoding import Batch, Encoding
+from explearn.models.fingerprint import fingerprint
 from explearn.models.problems import ONE_CLASS
 from explearn.models.reading import max_length
 
@@ -215,6 +217,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             raise ParamsError("backbone 'encoder' needs the name of the classifier's pretrained encoder; got none")
         if self.options.masking == "mlm" and (self.options.masked_lm or encoder) is None:
             raise ParamsError("masking 'mlm' needs a masked language model; name one as masked_lm")
+        check_words(classifier)
         self.bridge, name = None, self.options.backbone
         if self.options.backbone == "classifier":
             classifier.check_one_device("paml with backbone 'classifier'")

@@ -65,7 +65,7 @@ def validate(
     """
     scores: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(texts.encodings)
     with torch.inference_mode():
-        for indices in budget_batches([len(e) for e in texts.encodings], classifier.max_tokens):
+        for indices in budget_batches([len(e) for e in texts.encodings], classifier.max_tokens, classifier.same_length):
             reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
             found = attribution_logits(model, classifier, reading, _rows(classifier, texts, indices))
             for index, row in zip(indices, found.sigmoid().cpu().numpy(), strict=True):

@@ -112,7 +112,7 @@ def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) ->
     if not found:
         raise UnsupportedError(
             f"a {classifier.model.config.model_type!r} model has none of the signals {', '.join(names)}; "
-            f"it has {', '.join(known)}"
+            f"it has {', '.join(known) or 'none at all'}"
         )
     return found
 
@@ -331,7 +331,8 @@ def compute_signals(
     indices = None if targets is None else [classifier.label_index(target) for target in targets]
     encodings = classifier.encode(examples)
     rows: dict[int, WordSignals] = {}
-    for chosen in budget_batches([len(e) for e in encodings], max(1, classifier.max_tokens // PASSES)):
+    budget = max(1, classifier.max_tokens // PASSES)
+    for chosen in budget_batches([len(e) for e in encodings], budget, classifier.same_length):
         batch = classifier.batch([encodings[i] for i in chosen])
         wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
         with classifier.gathered():

@@ -13,6 +13,7 @@ from torch import nn
 from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
 from explearn.introspection.threads import a_view, here_only
+from explearn.introspection.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
@@ -103,23 +104,39 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
 def check_rescale(classifier: Classifier) -> None:
     """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
 
-    Those are: an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block),
-    at which captum stops with an error, and softmax modules, for which captum's rule mixes the texts of a batch.
+    Those are: an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block), or
+    on what no word changes (MarkupLM's paths), at which captum stops with an error, and softmax modules, for which
+    captum's rule mixes the texts of a batch.
     """
+    check_words(classifier)
     modules = _rescaled_modules(classifier.model)
     if any(type(module) is nn.Softmax for module in modules):
         raise UnsupportedError(
             "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
         )
     calls: Counter[nn.Module] = Counter()
-    handles = [m.register_forward_hook(here_only(lambda module, *_: calls.update([module]))) for m in modules]
+    apart: list[nn.Module] = []
+
+    def on_pass(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: object) -> None:
+        calls.update([module])
+        if not inputs[0].requires_grad:
+            apart.append(module)
+
+    handles = [module.register_forward_hook(here_only(on_pass)) for module in modules]
     try:
         if handles:
-            with torch.inference_mode(), classifier.autocast():
-                classifier.model(**classifier.batch(classifier.encode(["a"])).model_inputs())
+            batch = classifier.batch(classifier.encode(["a"]))
+            function = EmbeddedClassifier(classifier, batch.model_inputs(), None, "logit")
+            with torch.inference_mode(False), torch.enable_grad():
+                function(function.embed().clone().requires_grad_())
     finally:
         for handle in handles:
             handle.remove()
+    for module in apart:
+        raise UnsupportedError(
+            f"DeepLIFT: a {type(module).__name__} of this {classifier.model.config.model_type!r} model runs on what no "
+            "word changes, and captum stops there; use integrated_gradients"
+        )
     for module, count in calls.items():
         if count > 1:
             raise UnsupportedError(

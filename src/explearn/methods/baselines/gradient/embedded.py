@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.introspection.replace import replaced_output
+from explearn.introspection.words import replaced_words
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, select_output
 from explearn.models.classifier import Classifier
@@ -64,7 +64,8 @@ class EmbeddedClassifier(nn.Module):
         copies = len(embeddings) // texts
         inputs = {name: values.repeat(copies, 1) for name, values in self.inputs.items()}
         table: Any = self.model.get_input_embeddings()
-        with replaced_output(table, embeddings.to(table.weight.dtype)), self.classifier.autocast():
+        vectors = embeddings.to(table.weight.dtype)
+        with replaced_words(self.model, inputs["input_ids"], vectors), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self._first:

@@ -14,6 +14,7 @@ from captum import attr
 from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
 from explearn.core.seeds import RANDOM_LOCK
+from explearn.introspection.words import check_words
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.options import check_count, check_seed
 from explearn.methods.base.outputs import Output, check_output
@@ -74,6 +75,9 @@ class GradientShap(Explainer):
         self.baseline = baseline
         self.output = output
         self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None

@@ -6,6 +6,7 @@ import torch
 from captum import attr
 
 from explearn.core.method_info import About
+from explearn.introspection.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output, check_output
 from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
@@ -36,6 +37,9 @@ class InputXGradient(BatchExplainer):
     def __init__(self, output: Output = "logit") -> None:
         check_output(output)
         self.output = output
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)

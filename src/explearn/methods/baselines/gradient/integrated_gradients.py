@@ -9,6 +9,7 @@ import torch
 from captum import attr
 
 from explearn.core.method_info import About
+from explearn.introspection.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_choice, check_count
 from explearn.methods.base.outputs import Output, check_output
@@ -68,6 +69,9 @@ class IntegratedGradients(BatchExplainer):
         self.baseline = baseline
         self.output = output
         self.quadrature = quadrature
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)

@@ -7,6 +7,7 @@ from captum import attr
 
 from explearn.core.method_info import About
 from explearn.data.alignment import NO_WORD
+from explearn.introspection.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.options import check_count
 from explearn.methods.base.outputs import Output, check_output
@@ -53,6 +54,9 @@ class SequentialIG(BatchExplainer):
         self.steps = steps
         self.baseline = baseline
         self.output = output
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
