@@ -19,7 +19,7 @@ from test_jobs import arguments, joined, random_texts
 
 ray = pytest.importorskip("ray")
 
-from explearn.cli.jobs.ray_engine import _share  # noqa: E402
+from explearn.cli.jobs.ray_engine import _asked_threads, _share  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +116,19 @@ class TestShares:
     ) -> None:
         share = _share(nodes, workers, threads)
         assert (share.workers, share.gpus, share.cpus, share.threads) == expected
+
+    @pytest.mark.parametrize(
+        ("asked", "threads"), [("1", 1), ("16", 16), (None, None), ("", None), ("0", None), ("2,2", None)]
+    )
+    def test_compute_with_the_threads_that_one_process_would(
+        self, asked: str | None, threads: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        if asked is not None:
+            monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert _asked_threads() == threads
+        # A worker that has two CPUs reserved computes with one thread where one is asked for.
+        assert _share([node(2)], None, _asked_threads()).threads == (threads or 2)
 
     def test_more_than_the_gpus_are_refused(self) -> None:
         with pytest.raises(ParamsError, match="got 5; the cluster has 4 GPUs"):

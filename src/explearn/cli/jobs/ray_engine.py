@@ -18,7 +18,7 @@ import numpy as np
 
 from explearn.cli.jobs.explaining import Worker
 from explearn.cli.jobs.job import Job
-from explearn.cli.jobs.manifest import Part
+from explearn.cli.jobs.manifest import MOST_THREADS, Part
 from explearn.cli.jobs.told import Row, raise_error, told
 from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
@@ -72,7 +72,7 @@ class RayEngine:
         import ray
 
         nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
-        self._share = _share(nodes, self._workers, begun.get("threads"))
+        self._share = _share(nodes, self._workers, begun.get("threads") or _asked_threads())
         self._job, self._stamp = _with_whole_paths(job), stamp
         self._max_tokens = begun.get("max_tokens")
         look = ray.remote(num_cpus=self._share.cpus, num_gpus=self._share.gpus)(_settings)
@@ -150,7 +150,7 @@ def _share(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: int
 
     Args:
         nodes: as `ray.nodes` gives them. workers: None: one a GPU, else one a node.
-        threads: that the job was begun with; None: as many as the CPUs that a worker has.
+        threads: that the job was begun with, or that were asked for; None: as many as the CPUs that a worker has.
 
     Raises ParamsError for more workers than there are devices.
     """
@@ -172,6 +172,15 @@ def _share(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: int
         fair = max(c for c in range(1, cpus + 1) if c == 1 or sum(int(node["CPU"]) // c for node in each) >= count)
     fair = max(1, fair)
     return _Share(count, int(gpus > 0), fair, fair if threads is None else threads)
+
+
+def _asked_threads() -> int | None:
+    """OMP_NUM_THREADS of the command, as one process follows it; None where it is not set to a number.
+
+    Ray sets the variable anew in its workers.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isascii() and asked.isdigit() and 0 < int(asked) <= MOST_THREADS else None
 
 
 def _with_whole_paths(job: Job) -> Job:
