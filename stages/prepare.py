@@ -14,14 +14,18 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 
     Writes data/examples/TASK/: train, validation, test (.parquet), native.parquet with the rationales the source
-    brings, and task.json. Runs no model: of the compute options only the seed plays a part.
+    brings, and task.json; and makes the folder data/explainers/TASK. Runs no model: of the compute options only the
+    seed plays a part.
     """
     source = params.sources[task]
     data = load_task(task, source, params.data_dir, seed)
     if source.neutral is not None:
         data = add_neutral(data, source.neutral)
     used = {example.id for example in data.examples}
-    with atomic_folder(Workspace().examples(task)) as folder:
+    workspace = Workspace()
+    # Later stages depend on this folder, also of a run without explainers, where no stage writes to it.
+    workspace.explainers(task).mkdir(parents=True, exist_ok=True)
+    with atomic_folder(workspace.examples(task)) as folder:
         for split in SPLITS:
             write_examples(folder / f"{split}.parquet", [e for e in data.examples if e.split == split])
         write_rationales(folder / "native.parquet", data.rationales)

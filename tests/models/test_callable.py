@@ -206,8 +206,12 @@ class TestBadInput:
         assert "\n" not in str(caught.value)
 
     def test_a_text_of_200_000_words(self) -> None:
-        with pytest.raises(DataError, match=r"^text 2 has 200,000 words; expected at most 2,000 \(max_words\)$"):
+        with pytest.raises(DataError, match=r"^text 2: field 'text' has 200,000 words; expected at most 100,000$"):
             explain("occlusion", of(), [TEXT, "word " * 200_000])
+
+    def test_a_text_of_more_words_than_the_function_takes(self) -> None:
+        with pytest.raises(DataError, match=r"^text 2 has 3,000 words; expected at most 2,000 \(max_words\)$"):
+            explain("occlusion", of(), [TEXT, "word " * 3_000])
 
     @pytest.mark.parametrize(
         ("options", "words"),

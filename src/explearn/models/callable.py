@@ -72,7 +72,7 @@ class CallableClassifier(Classifier):
     """
 
     has_model = False
-    same_length = False  # type: ignore[assignment]
+    same_length = False
 
     def __init__(
         self,

@@ -342,7 +342,7 @@ class QuestionAnswerer(Classifier):
         scorer: Any = SpanScorer(model.config, model)
         return cls(scorer, tokenizer, compute, name)
 
-    same_length = False  # type: ignore[assignment]
+    same_length = False
     """A question's batch is made as any; its model's padding is not tried."""
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:

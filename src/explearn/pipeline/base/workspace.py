@@ -64,11 +64,15 @@ class Workspace:
         """Folder of what a method says of training and validation texts; see `explearn.methods.base.lessons`."""
         return self.root / "data" / "teachers" / task / name
 
+    def explainers(self, task: str) -> Path:
+        """Folder of a task's trained explainers."""
+        return self.root / "data" / "explainers" / task
+
     def explainer(self, task: str, name: str) -> Path:
         """Folder of a trained explainer. What belongs to a variant of the run lies in a folder of its own."""
         if is_variant(name):
             return self.root / "data" / "variants" / task / name / "explainer"
-        return self.root / "data" / "explainers" / task / name
+        return self.explainers(task) / name
 
     def explained(self, task: str, group: str) -> Path:
         """The classifier that a group's methods explain: an explainer's own, where it trains one, or the task's.
