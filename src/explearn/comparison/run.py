@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,7 +88,8 @@ def compare(
     """Judge explanation methods on a classifier and write the report.
 
     Args:
-        classifier: hub name or folder of a sequence classifier, or a loaded one.
+        classifier: hub name or folder of a sequence classifier, or a loaded one; a function of texts as an
+            `explearn.CallableClassifier`.
         texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
         labels: the true labels of a list of texts; of a file, `columns.label` names their column.
         methods: a roster (quick, light, complete), or names of methods that need no training, separated by commas.
@@ -117,6 +120,7 @@ def compare(
     with clock.part("load"):
         model = _loaded(classifier, compute, completion)
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
+        model = _told_apart(model, own)
     with _folder(work) as folder, unread_words_known():
         workspace = Workspace(folder)
         with clock.part("choose"):
@@ -157,6 +161,19 @@ def _loaded(classifier: str | Path | Classifier, compute: ComputeOptions, comple
     return classifier
 
 
+def _told_apart(classifier: Classifier, own: OwnTexts) -> Classifier:
+    """The classifier; of a function of texts a copy whose fingerprint is that of its answers to these texts.
+
+    A function has no weights to tell it from another by, and what it was asked before is of use while it answers so.
+    """
+    if classifier.has_model:
+        return classifier
+    answers = classifier.predict_proba(classifier.encode(own.examples))
+    found = copy.copy(classifier)
+    found.__dict__["fingerprint"] = hashlib.sha256(repr(classifier.labels).encode() + answers.tobytes()).hexdigest()
+    return found
+
+
 def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int) -> dict[str, Any]:
     """Judge what a run has explained, write the page, and return every method's figures."""
     workspace, params, task, clock = run.workspace, run.params, run.task, run.clock
@@ -179,7 +196,10 @@ def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int)
 def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object) -> None:
     """Raise ParamsError for an argument of another kind than `compare` takes."""
     if not isinstance(classifier, str | Path | Classifier):
-        raise ParamsError(f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier")
+        hint = "; a function goes in an explearn.CallableClassifier" if callable(classifier) else ""
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier{hint}"
+        )
     whole = isinstance(max_texts, int) and not isinstance(max_texts, bool)
     if max_texts is not None and not (whole and 1 <= max_texts <= MOST):  # type: ignore[operator]
         raise ParamsError(f"max_texts: got {shown(max_texts)}; expected a whole number, 1 or more")

@@ -102,8 +102,14 @@ def _evaluate(
     encodings = classifier.encode([example for i, example in examples.items() if i in explained])
     ids = [encoding.example_id for encoding in encodings]
 
-    def states(model: Classifier) -> dict[str, Any]:
+    def states(model: Classifier) -> dict[str, Any] | None:
+        if not model.has_model:
+            return None
         return dict(zip(ids, aggregate_states(model, encodings, f"{task}: states"), strict=True))
+
+    embeddings = None
+    if classifier.has_model:
+        embeddings = dict(zip(ids, word_embeddings(classifier, encodings), strict=True))
 
     return evaluate_task(
         task=task,
@@ -122,7 +128,7 @@ def _evaluate(
         binarisation={method: get_info(method).binarisation for method in files},
         thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
         states=states(classifier),
-        embeddings=dict(zip(ids, word_embeddings(classifier, encodings), strict=True)),
+        embeddings=embeddings,
         own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
         predictions=predictions,
     )
