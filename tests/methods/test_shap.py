@@ -147,6 +147,16 @@ class TestWords:
 
 
 class TestLevels:
+    @pytest.mark.parametrize("algorithm", ["partition", "permutation"])
+    @pytest.mark.parametrize("level", ["auto", "token", "word"])
+    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, algorithm: str, level: str) -> None:
+        of = tiny.classifier("gpt2")
+        (encoding,) = of.encode(["a"])
+        assert len(encoding) == 1
+        (found,) = explearn.get_explainer("shap", algorithm=algorithm, level=level).explain(of, ["a"], [1])
+        p = of.predict_proba([encoding, encoding.mask([0], of.mask_token_id)])[:, 1]
+        assert found.scores == pytest.approx([p[0] - p[1]], abs=1e-6)
+
     UNSOUND = (
         ("bert", tiny.PAIRS[0]),
         ("roberta", "fox \U0001f600 dog"),

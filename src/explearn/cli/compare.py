@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from explearn.core.errors import ParamsError
+from explearn.core.settings import LARGEST_SEED
 from explearn.core.visible import visible
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
-    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY = (
+    annotation for name, (annotation, _) in COMPUTE_OPTIONS.items() if name != "seed"
 )
 
 
@@ -60,7 +61,9 @@ def compare(
     compile: _COMPILE = False,  # type: ignore[valid-type]
     device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
     max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
-    seed: _SEED = None,  # type: ignore[valid-type]
+    seed: Annotated[
+        int, typer.Option(help="Seed of everything random.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED)
+    ] = 13,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
     with user_errors():
@@ -87,7 +90,7 @@ def compare(
             work=work,
             scores=scores or (),
             columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
-            seed=13 if seed is None else seed,
+            seed=seed,
             completion=completion,
             compute=compute,
             tell=lambda line: print(visible(line), flush=True),

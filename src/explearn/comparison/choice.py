@@ -11,8 +11,8 @@ from typing import Any
 
 from explearn.core.arguments import shown
 from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError
-from explearn.core.method_names import get_info
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.method_names import get_info, known_infos
 from explearn.core.settings import MOST
 from explearn.methods import __file__ as METHODS
 
@@ -43,14 +43,23 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
         found = rosters[wanted]["quick"] | rosters[wanted]["costly"]
     else:
         names = [name.strip() for name in wanted.split(",")]
+        if not all(names):
+            raise ParamsError(
+                f"methods: got {shown(wanted)}; expected one of {', '.join(rosters)}, or names separated by commas"
+            )
         if len(set(names)) != len(names):
             raise ParamsError(f"methods: {wanted!r} repeats a name; expected each once")
         light = rosters["light"]["quick"] | rosters["light"]["costly"]
         for name in names:
-            if name not in rosters and get_info(name).learned:
-                raise ParamsError(f"methods: {name!r} is trained, which a comparison does not do; name it not")
             if name in rosters:
                 raise ParamsError(f"methods: got the roster {name!r} among names; expected a roster alone, or names")
+            try:
+                info = get_info(name)
+            except UnknownNameError:
+                untrained = (info.name for info in known_infos() if not info.learned)
+                raise UnknownNameError("method", name, (*rosters, *untrained)) from None
+            if info.learned:
+                raise ParamsError(f"methods: {name!r} has to be trained, and a comparison trains nothing; leave it out")
         found = {name: light.get(name, {}) for name in names}
     return {name: found[name] for name in sorted(found, key=lambda name: get_info(name).costly)}
 

@@ -17,6 +17,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.garbage import without_what_is_there
 from explearn.core.method_names import get_info
 from explearn.core.records import Attribution
+from explearn.data.alignment import NO_WORD
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.first_token import first_token_alone
 from explearn.metrics.faithfulness import faithfulness
@@ -31,6 +32,9 @@ TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 
 CLOCKED_TEXTS = 25
 """At least so many texts, if there are, are classified round about each method, to compare its time with."""
+
+MOST_NAMED = 3
+"""Methods that were not timed are named up to this many; the first line names all."""
 
 Tell = Callable[[str], None]
 
@@ -162,31 +166,59 @@ class MethodsRun:
             note = "of an earlier run"
             if found is None:
                 self.expected += self.plan.expected(name) or 0.0
-                with self.clock.part("time"):
+                begun, own = time.perf_counter(), 0.0
+                try:
+                    # What a process imports and compiles once is no part of what explaining a text costs.
+                    explainer.prepare()
+                    own = time.perf_counter() - begun
                     share = max(1, len(self.examples) // CLOCKED_TEXTS)
                     forward = forward or ForwardClock(self.classifier, self.examples, share)
-                try:
-                    with self.clock.part("explain and time"):
-                        cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                    cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                    own += cost.seconds
                 except UnsupportedError as error:
                     self.refused[name] = str(error)
                     self.tell(f"{name}: left out: {error}")
                     continue
-                self.clock.add("explain", cost.seconds)
+                finally:
+                    self.clock.add("explain", own)
+                    self.clock.add("time", time.perf_counter() - begun - own)
                 add_cost(self.workspace, self.task, self.params.group_of(name), name, cost)
                 found = read_done(path, self.classifier, self.examples, options) or []
-                note = f"{cost.seconds:.1f} s"
+                note = f"{own:.1f} s"
             self._judge(name, found, note)
 
-    def take(self, given: Mapping[str, Sequence[tuple[str, dict[str, Any]]]]) -> None:
-        """Take somebody else's scores in: method -> records with their places."""
+    def match(self, given: Mapping[str, Sequence[tuple[str, dict[str, Any]]]]) -> dict[str, list[Attribution]]:
+        """Somebody else's scores of the texts: method -> attributions; given: method -> records with their places.
+
+        Raises DataError as `match_scores` does.
+        """
         if not given:
-            return
+            return {}
         predicted = predictions_of(self.classifier, self.examples)
-        for name, records in given.items():
-            found = match_scores(name, records, self.examples, predicted, self.classifier.labels)
+        return {
+            name: match_scores(name, records, self.examples, predicted, self.classifier.labels)
+            for name, records in given.items()
+        }
+
+    def take(self, matched: Mapping[str, list[Attribution]]) -> None:
+        """Take in what `match` found."""
+        for name, found in matched.items():
             write_given(self._file(name), name, found, self.classifier)
             self._judge(name, found, "from a file")
+
+    def tell_unread(self) -> None:
+        """Say how many words of the texts the classifier does not read, if any."""
+        lost = [
+            # The words of an answer are read, and have no score.
+            len(e.words) - len(set(e.word_ids) - {NO_WORD}) - (e.answer[1] - e.answer[0] if e.answer else 0)
+            for e in self.encodings.values()
+        ]
+        cut = sum(count > 0 for count in lost)
+        if cut:
+            self.tell(
+                f"{counted(sum(lost), 'word')} of {counted(cut, 'text')} not read, being beyond "
+                f"{self.classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
+            )
 
     def _judge(self, name: str, found: list[Attribution], note: str) -> None:
         """Ask the classifier about this method's words, and say the main figures; the later judgement asks no more."""
@@ -200,19 +232,27 @@ class MethodsRun:
         # The speed so far, beside the one that a few texts promised, tells more than that alone.
         so_far = time.perf_counter() - self.begun
         pace = so_far / self.expected if self.expected else 1.0
-        left = time_left(self.left, pace) if self.left else "then all together"
+        left = time_left(self.left, pace) if self.left else "then the page"
         self.tell(f"{name:<22} {note:>17}  comprehensiveness {comp:+.3f}  sufficiency {suff:+.3f}  {left}")
 
     def _file(self, name: str) -> Path:
         return self.workspace.attributions(self.task, self.params.group_of(name)) / f"{name}.parquet"
 
 
-def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
-    """What is left to do: method -> seconds, or None for one that was not timed; those are named.
+def counted(count: int, thing: str) -> str:
+    """3 texts; 1 text."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def time_left(left: Mapping[str, float | None], pace: float = 1.0, most: int = MOST_NAMED) -> str:
+    """What is left to do: method -> seconds, or None for one that was not timed; those are named, `most` at most.
 
     pace: by how much the methods so far took longer than was expected.
     """
-    untimed = ", ".join(name for name, seconds in left.items() if seconds is None)
+    names = [name for name, seconds in left.items() if seconds is None]
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    untimed = ", ".join(names)
     seconds = pace * sum(found for found in left.values() if found is not None)
     if untimed and not seconds:
         return f"left: {untimed}"

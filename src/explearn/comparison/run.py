@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +14,7 @@ from typing import Any
 
 from explearn.comparison.choice import choose_methods, parse_budget
 from explearn.comparison.given import PREFIX, read_scores, register_given
-from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, make_plan, time_left
+from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
 from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
 from explearn.core.arguments import FUNCTION, PATH, SEVERAL, Kind, arguments, or_none, shown
@@ -24,6 +26,7 @@ from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
 from explearn.core.writing import check_place
+from explearn.methods.base.unread import unread_words_known
 from explearn.models.classifier import Classifier
 from explearn.models.completion import Given
 from explearn.pipeline.base.workspace import Workspace
@@ -45,7 +48,8 @@ class Comparison:
         texts: how many texts were compared on.
         methods: method -> metric -> value, as in the page; names of metrics: `explearn.metrics.catalogue`.
         left_out: method -> why it is not in the comparison.
-        seconds: what took how long; `explain` is the sum of the methods' own times, without those of an earlier run.
+        seconds: what took how long. `explain` is the sum of the methods' own times, what they import and compile
+            included, without those of an earlier run; `time`, what it takes to measure and keep them.
     """
 
     report: Path
@@ -84,7 +88,8 @@ def compare(
     """Judge explanation methods on a classifier and write the report.
 
     Args:
-        classifier: hub name or folder of a sequence classifier, or a loaded one.
+        classifier: hub name or folder of a sequence classifier, or a loaded one; a function of texts as an
+            `explearn.CallableClassifier`.
         texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
         labels: the true labels of a list of texts; of a file, `columns.label` names their column.
         methods: a roster (quick, light, complete), or names of methods that need no training, separated by commas.
@@ -107,17 +112,20 @@ def compare(
     _check_kinds(classifier, max_texts, columns, compute)
     # Before the work, which takes minutes.
     check_place(out)
+    if work is not None:
+        _check_folder(Path(work))
     own, given = _texts(texts, labels, columns), _given(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
         model = _loaded(classifier, compute, completion)
         check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
-    with _folder(work) as folder:
+        model = _told_apart(model, own)
+    with _folder(work) as folder, unread_words_known():
         workspace = Workspace(folder)
         with clock.part("choose"):
             left = None if limit is None else limit - (time.perf_counter() - start)
-            plan = _plan(workspace, model, own, chosen, max_texts, limit, left, seed)
+            plan = _plan(workspace, model, own, chosen, max_texts, limit, left, seed, tell)
         taken = {name: chosen[name] for name in plan.choice.methods}
         everything = {**taken, **{name: {} for name in given}}
         remarks = _remarks(own, plan, limit, given)
@@ -125,6 +133,9 @@ def compare(
         write_inputs(workspace, own, model, params)
         tell(_opening(own, plan, model))
         run = MethodsRun(workspace, params, own, model, plan, clock, tell)
+        run.tell_unread()
+        # Before the work: a record that fits no text is to be told at once.
+        matched = run.match(given)
         run.explain(taken)
         if run.refused:
             plan = plan.without(run.refused)
@@ -136,7 +147,7 @@ def compare(
                 own, model.name or "classifier", everything, plan.choice.texts, remarks, seed
             )
             write_inputs(workspace, own, model, params)
-        run.take(given)
+        run.take(matched)
         figures = _judge(run, out, compute, seed)
     clock.add("total", time.perf_counter() - start)
     return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
@@ -148,6 +159,19 @@ def _loaded(classifier: str | Path | Classifier, compute: ComputeOptions, comple
     if completion is not None:
         raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
     return classifier
+
+
+def _told_apart(classifier: Classifier, own: OwnTexts) -> Classifier:
+    """The classifier; of a function of texts a copy whose fingerprint is that of its answers to these texts.
+
+    A function has no weights to tell it from another by, and what it was asked before is of use while it answers so.
+    """
+    if classifier.has_model:
+        return classifier
+    answers = classifier.predict_proba(classifier.encode(own.examples))
+    found = copy.copy(classifier)
+    found.__dict__["fingerprint"] = hashlib.sha256(repr(classifier.labels).encode() + answers.tobytes()).hexdigest()
+    return found
 
 
 def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int) -> dict[str, Any]:
@@ -172,7 +196,10 @@ def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int)
 def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object) -> None:
     """Raise ParamsError for an argument of another kind than `compare` takes."""
     if not isinstance(classifier, str | Path | Classifier):
-        raise ParamsError(f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier")
+        hint = "; a function goes in an explearn.CallableClassifier" if callable(classifier) else ""
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier{hint}"
+        )
     whole = isinstance(max_texts, int) and not isinstance(max_texts, bool)
     if max_texts is not None and not (whole and 1 <= max_texts <= MOST):  # type: ignore[operator]
         raise ParamsError(f"max_texts: got {shown(max_texts)}; expected a whole number, 1 or more")
@@ -180,6 +207,13 @@ def _check_kinds(classifier: object, max_texts: object, columns: object, compute
         raise ParamsError(f"columns: got {kind_of(columns)}; expected an explearn.TextColumns")
     if compute is not None and not isinstance(compute, ComputeOptions):
         raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
+
+
+def _check_folder(work: Path) -> None:
+    """Raise ParamsError for a folder that cannot be worked in; before the work, which takes minutes."""
+    if work.exists() and not work.is_dir():
+        raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
+    check_place(work / "plan.json")
 
 
 @contextmanager
@@ -200,8 +234,12 @@ def _plan(
     budget: float | None,
     left: float | None,
     seed: int,
+    tell: Tell,
 ) -> Plan:
-    """The plan that an earlier call with the same arguments made in this folder, or a new one for the seconds left."""
+    """The plan that an earlier call with the same arguments made in this folder, or a new one for the seconds left.
+
+    Says so where even the fewest texts and methods take longer than what is left of the budget.
+    """
     request = {
         "classifier": model.fingerprint,
         "texts": texts_hash(own),
@@ -215,6 +253,13 @@ def _plan(
         most = min(len(own.examples), max_texts or len(own.examples))
         plan = make_plan(model, own, chosen, most, left, seed)
         write_plan(workspace, request, plan)
+        expected = sum(plan.expected(name) or 0.0 for name in plan.choice.methods)
+        if left is not None and expected > left:
+            methods, few = counted(len(plan.choice.methods), "method"), counted(plan.choice.texts, "text")
+            tell(
+                f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, "
+                f"and {methods} on {few} take about {expected:.0f} s, besides measuring speeds and making the page"
+            )
     return plan
 
 
@@ -248,8 +293,8 @@ def _given(paths: Iterable[Path]) -> Scores:
 def _opening(own: OwnTexts, plan: Plan, classifier: Classifier) -> str:
     texts, names = plan.choice.texts, plan.choice.methods
     return (
-        f"{len(names)} methods on {texts} of {len(own.examples)} texts, classes {', '.join(classifier.labels)}: "
-        f"{time_left({name: plan.expected(name) for name in names})}\n"
+        f"{counted(len(names), 'method')} on {texts} of {counted(len(own.examples), 'text')}, classes "
+        f"{', '.join(classifier.labels)}: {time_left({n: plan.expected(n) for n in names}, most=len(names))}\n"
         "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
     )
 

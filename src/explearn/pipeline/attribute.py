@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -96,7 +97,8 @@ def write_attributions(
         list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
     seconds = 0.0
     with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
-        with count_passes(classifier.model) as passes:
+        # Of a function of texts there are no passes to count.
+        with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
             found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
             while True:
                 start = time.perf_counter()
@@ -115,8 +117,8 @@ def write_attributions(
             "threshold": explainer.threshold,
             "notes": explainer.notes(),
             "texts": len(examples),
-            "forward_passes": passes.forward / len(examples),
-            "backward_passes": passes.backward / len(examples),
+            "forward_passes": None if passes is None else passes.forward / len(examples),
+            "backward_passes": None if passes is None else passes.backward / len(examples),
         }
         set_metadata(writer, metadata)
     return cost

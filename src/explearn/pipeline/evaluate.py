@@ -105,8 +105,10 @@ def _evaluate(
     encodings = classifier.encode([example for i, example in examples.items() if i in explained])
     ids = [encoding.example_id for encoding in encodings]
 
-    def of_texts(find: Callable[[], Iterable[Any]]) -> dict[str, Any] | None:
-        """By id; None, with a warning, for a model that has none: the metrics that need them stay empty."""
+    def of_texts(model: Classifier, find: Callable[[], Iterable[Any]]) -> dict[str, Any] | None:
+        """By id; None for a function of texts, and, with a warning, for a model that has none: metrics stay empty."""
+        if not model.has_model:
+            return None
         try:
             return dict(zip(ids, find(), strict=True))
         except UnsupportedError as error:
@@ -114,7 +116,7 @@ def _evaluate(
             return None
 
     def states(model: Classifier) -> dict[str, Any] | None:
-        return of_texts(lambda: aggregate_states(model, encodings, f"{task}: states"))
+        return of_texts(model, lambda: aggregate_states(model, encodings, f"{task}: states"))
 
     return evaluate_task(
         task=task,
@@ -133,7 +135,7 @@ def _evaluate(
         binarisation={method: get_info(method).binarisation for method in files},
         thresholds={method: run.threshold for method, run in runs.items() if run.threshold is not None},
         states=states(classifier),
-        embeddings=of_texts(lambda: word_embeddings(classifier, encodings)),
+        embeddings=of_texts(classifier, lambda: word_embeddings(classifier, encodings)),
         own={name: OwnModel(model, states(model)) for name, model in own.items() if name in files},
         predictions=predictions,
     )

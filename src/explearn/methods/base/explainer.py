@@ -8,7 +8,6 @@ get batches of similar length within the token budget.
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import re
 import time
@@ -43,6 +42,7 @@ from explearn.methods.base.asking import (
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
+from explearn.methods.base.unread import tell_unread
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
 
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from explearn.methods.base.task_data import TaskData
     from explearn.models.classifier import Classifier
     from explearn.models.reading import Text
-
-logger = logging.getLogger(__name__)
 
 __all__ = [
     "BatchExplainer",
@@ -104,6 +102,9 @@ class Explainer(ABC):
 
         `encodings` holds up to CHUNK_TEXTS texts; batches within `classifier.max_tokens` are the method's own affair.
         """
+
+    def prepare(self) -> None:  # noqa: B027 (most have nothing to prepare)
+        """Import and compile what takes seconds once a process; it is not counted in the time of any text."""
 
     def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
@@ -176,13 +177,7 @@ class Explainer(ABC):
                     yield of_text
                     texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
                     bar.update(1)
-        if words_lost:
-            logger.warning(
-                "%s: %s words of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
-                "they have no score",
-                self.name,
-                *(f"{number:,}" for number in (words_lost, texts_cut, texts_read, classifier.max_length)),
-            )
+        tell_unread(self.name, words_lost, texts_cut, texts_read, classifier.max_length)
 
     def _explain_chunk(self, classifier: Classifier, asked: Sequence[Question]) -> list[Attribution]:
         encodings, targets = encodings_of(asked), targets_of(asked)

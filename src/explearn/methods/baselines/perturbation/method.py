@@ -55,9 +55,6 @@ class PerturbationExplainer(Explainer):
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not take; called before anything is computed."""
 
-    def prepare(self) -> None:
-        """Import and compile what takes seconds once a process; it is not counted in the time of any text."""
-
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:

@@ -108,14 +108,16 @@ class Shap(PerturbationExplainer):
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
         of its tokens within `max_evals` and `algorithm` is `permutation`."""
-        found = None if self.level == "word" or not classifier.has_model else token_masker(classifier, text.encoding)
+        # The library has no hierarchy of a single token; it is a word, and goes as one.
+        by_words = self.level == "word" or not classifier.has_model or len(text.encoding) == 1
+        found = None if by_words else token_masker(classifier, text.encoding)
         if found is not None:
             self._check_budget(len(text.encoding.positions))
             read = Reader(classifier)
             masker, string = found
             values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
-        elif self.level == "token":
+        elif self.level == "token" and len(text.encoding) > 1:
             raise UnsupportedError(
                 f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
                 "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
