@@ -35,24 +35,6 @@ def complaint(path: Path | str, error: type[Exception] = ModelError, **options: 
     return message
 
 
-class TestInferenceMode:
-    def test_a_model_loaded_in_it_has_gradients(self, tmp_path: Path) -> None:
-        folder = tiny.save(tmp_path)
-        with torch.inference_mode():
-            of = Classifier.from_pretrained(folder, device="cpu")
-        found, expected = (
-            explearn.get_explainer("attn_lrp").explain(each, TEXTS) for each in (of, tiny.classifier("bert"))
-        )
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
-
-    def test_a_model_made_in_it_is_refused(self) -> None:
-        with torch.inference_mode():
-            made = type(tiny.model("bert"))(tiny.model("bert").config)
-        with pytest.raises(ModelError, match=r"^mine: made inside torch.inference_mode\(\); expected one"):
-            Classifier(made, tiny.tokenizer("bert"), name="mine")
-
-
 class TestPrediction:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_probabilities_are_those_of_the_model_alone(self, kind: str) -> None:

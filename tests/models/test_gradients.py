@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import explearn
 import tiny
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.introspection.gradients import content_mask, differentiate
+from explearn.models.classifier import Classifier
 
 TEXTS = {"single": tiny.TEXTS, "pairs": tiny.PAIRS}
 
@@ -148,3 +152,21 @@ def test_content_is_what_is_neither_special_nor_padding(kind: str) -> None:
     encodings = of.encode(tiny.PAIRS)
     found = content_mask(of.batch(encodings))
     assert [row.nonzero().flatten().tolist() for row in found] == [e.positions for e in encodings]
+
+
+class TestInferenceMode:
+    def test_a_model_loaded_in_it_has_gradients(self, tmp_path: Path) -> None:
+        folder = tiny.save(tmp_path)
+        with torch.inference_mode():
+            of = Classifier.from_pretrained(folder, device="cpu")
+        found, expected = (
+            explearn.get_explainer("attn_lrp").explain(each, tiny.TEXTS) for each in (of, tiny.classifier("bert"))
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+
+    def test_a_model_made_in_it_is_refused(self) -> None:
+        with torch.inference_mode():
+            made = type(tiny.model("bert"))(tiny.model("bert").config)
+        with pytest.raises(ModelError, match=r"^mine: made inside torch.inference_mode\(\); expected one"):
+            Classifier(made, tiny.tokenizer("bert"), name="mine")
