@@ -259,8 +259,9 @@ class TestBadInput:
         )
 
     def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
-        text = b"lazy " * 1_000_000
-        said = "has 4,999,999 characters; expected at most 1,000,000"
+        # Words of 69 letters: fewer than MAX_WORDS of them.
+        text = (b"lazy" * 17 + b"! ") * 71_429
+        said = "has 5,000,029 characters; expected at most 1,000,000"
         page, table, job = tmp_path / "a.html", tmp_path / "a.parquet", tmp_path / "job"
         assert f"text 2: field 'text' {said}" in complaint(
             explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text)
