@@ -296,7 +296,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     def notes(self) -> dict[str, Any]:
         """metric: watched in training. weights: of the loss. epochs, trials: see Epoch and Trial.
 
-        stand_in, where one was fitted: its divergences (`fit_stand_in`), the kept one's being the smallest.
+        stand_in, where one was fitted: its divergence before and after (`fit_stand_in`).
         """
         found = {
             "metric": self.options.metric,
