@@ -37,7 +37,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def replaced_row(of: Classifier, row: int, value: torch.Tensor) -> Iterator[None]:
     """Another embedding of a token, inside the block."""
-    table = of.model.get_input_embeddings().weight
+    table: Any = of.model.get_input_embeddings().weight
     before = table[row].clone()
     table[row] = value
     try:
@@ -78,7 +78,7 @@ def one_word_decoder() -> Classifier:
             loss.backward()
             optimizer.step()
     of.model.requires_grad_(False)
-    table = of.model.get_input_embeddings().weight
+    table: Any = of.model.get_input_embeddings().weight
     (warm,) = of.encode(["warm"])
     table[of.tokenizer.unk_token_id] = table[list(warm.input_ids)].mean(0)
     return of
@@ -206,7 +206,7 @@ class TestStandIn:
         of = tiny.make_classifier("qwen2")
         of.tokenizer = copy.deepcopy(of.tokenizer)
         of.tokenizer.unk_token = None
-        table = of.model.get_input_embeddings().weight
+        table: Any = of.model.get_input_embeddings().weight
         torch.testing.assert_close(first_stand_in(of), table.mean(0))
         paml = PAML(**SHORT).fit(task_of(of))
         assert paml.model is not None and paml.model.stand_in is not None

@@ -222,8 +222,9 @@ class PAML(LearnedExplainer, BatchExplainer):
             backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.options.layers)
             if backbone.dtype in (torch.bfloat16, torch.float16):
                 # AdamW's steps are too small for half precision.
-                backbone = backbone.float()
-                backbone.config.dtype = torch.float32
+                copied: Any = backbone
+                copied.float()
+                copied.config.dtype = torch.float32
         elif self.options.backbone == "encoder":
             assert encoder is not None
             backbone, name = load_backbone(encoder, self.options.layers, revision), encoder
