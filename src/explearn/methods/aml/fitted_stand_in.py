@@ -72,7 +72,7 @@ def fit_stand_in(
         chosen = [long[int(i)] for i in draws.integers(len(long), size=TEXTS)]
         optimizer.zero_grad()
         for part in _differences(classifier, stand_in, chosen, [_drawn(text, draws) for text in chosen]):
-            part.backward()  # type: ignore[no-untyped-call]
+            part.backward()
         optimizer.step()
     after = mean()
     if not np.isfinite([before, after]).all():
