@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from aml_cases import LEARNING, TEXTS, examples, one_word_classifier, refiner, untrained
+from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, untrained
 
 import tiny
 from explearn.core.compute import ComputeOptions
@@ -32,16 +34,62 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitted_stand_in, "STEPS", 10)
 
 
+@contextmanager
+def replaced_row(of: Classifier, row: int, value: torch.Tensor) -> Iterator[None]:
+    """Another embedding of a token, inside the block."""
+    table: Any = of.model.get_input_embeddings().weight
+    before = table[row].clone()
+    table[row] = value
+    try:
+        yield
+    finally:
+        table[row] = before
+
+
 def task_of(of: Classifier) -> ListedTask:
     return ListedTask(of, examples(12, seed=1), examples(6, seed=2, split="validation"))
 
 
 @functools.cache
+def one_word_decoder() -> Classifier:
+    """A GPT-2 that goes by the decisive word and is unsure where it is left out; its unknown token speaks for `yes`.
+
+    Tests leave it as it is.
+    """
+    of = tiny.make_classifier("gpt2", seed=1)
+    for parameter in of.model.parameters():
+        if parameter.dim() == 2:
+            parameter.data.mul_(0.3)
+    of.model.requires_grad_(True)
+    optimizer = torch.optim.Adam(of.model.parameters(), lr=3e-3)
+    rng = np.random.default_rng(0)
+    with torch.random.fork_rng():
+        for step in range(160):
+            rows = examples(32, seed=100 + step)
+            encodings, targets = [], []
+            for row, encoding in zip(rows, of.encode(rows), strict=True):
+                gone = [i for i in range(1, len(row.words)) if rng.random() < 0.3]
+                whole = not any(row.words[i] in DECISIVE for i in gone)
+                targets.append([float(row.label == name) if whole else 0.5 for name in of.labels])
+                encodings.append(encoding.delete(gone))
+            logits = of.model(**of.batch(encodings).model_inputs()).logits
+            loss = torch.nn.functional.cross_entropy(logits, torch.tensor(targets))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    of.model.requires_grad_(False)
+    table: Any = of.model.get_input_embeddings().weight
+    (warm,) = of.encode(["warm"])
+    table[of.tokenizer.unk_token_id] = table[list(warm.input_ids)].mean(0)
+    return of
+
+
+@functools.cache
 def trained_decoder() -> tuple[Classifier, PAML]:
-    """A GPT-2 that goes by one word, and its pAML; tests leave both as they are."""
-    of = one_word_classifier("gpt2")
-    paml = PAML(**LEARNING, epochs=20)
-    return of, paml.fit(ListedTask(of, examples(128, seed=1), examples(16, seed=2, split="validation")))
+    """`one_word_decoder` and its pAML; tests leave both as they are."""
+    of = one_word_decoder()
+    paml = PAML(**LEARNING, epochs=10)
+    return of, paml.fit(ListedTask(of, examples(64, seed=1), examples(16, seed=2, split="validation")))
 
 
 class TestReading:
@@ -88,11 +136,11 @@ class TestReading:
 
 class TestLearning:
     def test_it_finds_the_word_that_decides(self) -> None:
+        """Though masked words, in the paper's form, would speak for a class."""
         of, paml = trained_decoder()
-        texts = examples(24, seed=5, split="test")
-        decisive = [next(i for i, word in enumerate(t.words) if word in ("warm", "slow")) for t in texts]
-        found = [int(a.scores.argmax()) for a in paml.explain(of, texts)]
-        assert np.mean(np.array(found) == decisive) > 0.8
+        unseen = examples(40, seed=9, split="test")
+        right = [a.words[int(a.scores.argmax())] in DECISIVE for a in paml.explain(of, unseen)]
+        assert np.mean(right) > 0.8  # by chance one of five to nine
 
     def test_a_saved_one_explains_alike_and_keeps_its_stand_in(self, tmp_path: Path) -> None:
         of, paml = trained_decoder()
@@ -121,28 +169,22 @@ class TestLearning:
 
 
 class TestStandIn:
-    def test_masked_words_are_nearer_to_left_out_ones(self) -> None:
-        """The mask token of `one_word_classifier` was trained to say nothing; a poor one is put in its place."""
-        of = tiny.make_classifier("gpt2")
-        of.model.load_state_dict(one_word_classifier("gpt2").model.state_dict())
-        table = of.model.get_input_embeddings().weight
-        with torch.no_grad():
-            table[of.tokenizer.unk_token_id] = table[list(of.encode(["warm"])[0].input_ids)].mean(0)
-        texts = of.encode(examples(48, seed=1))
-        found, history = fit_stand_in(of, texts, of.encode(examples(16, seed=2)), seed=0)
-        assert min(history) < 0.5 * history[0]
-        again, _ = fit_stand_in(of, texts, of.encode(examples(16, seed=2)), seed=0)
+    def test_masked_words_are_as_good_as_left_out(self) -> None:
+        of = one_word_decoder()
+        texts, watched = of.encode(examples(48, seed=1)), of.encode(examples(16, seed=2))
+        found, history = fit_stand_in(of, texts, watched, seed=0)
+        again, _ = fit_stand_in(of, texts, watched, seed=0)
         assert torch.equal(found, again)
+        assert history[1] < 0.2 * history[0]
 
-        # On other texts: all but the decisive word left out, and masked with what was found and with what was there.
+        # Of other texts the decisive word alone, left out and masked.
         other = of.encode(examples(16, seed=3))
-        gone = [{i for i, word in enumerate(t.words) if word in ("warm", "slow")} for t in other]
+        gone = [{i for i, word in enumerate(t.words) if word in DECISIVE} for t in other]
         expected = of.predict_proba([t.delete(g) for t, g in zip(other, gone, strict=True)])
         masked = [t.mask(g, of.mask_token_id) for t, g in zip(other, gone, strict=True)]
         before = np.abs(of.predict_proba(masked) - expected).mean()
-        with torch.no_grad():
-            table[of.tokenizer.unk_token_id] = found
-        assert np.abs(of.predict_proba(masked) - expected).mean() < 0.5 * before
+        with replaced_row(of, of.mask_token_id, found):
+            assert np.abs(of.predict_proba(masked) - expected).mean() < 0.5 * before
 
     @pytest.mark.usefixtures("few_steps")
     def test_the_classifier_and_the_global_generator_are_left_as_they_were(self) -> None:
@@ -164,7 +206,7 @@ class TestStandIn:
         of = tiny.make_classifier("qwen2")
         of.tokenizer = copy.deepcopy(of.tokenizer)
         of.tokenizer.unk_token = None
-        table = of.model.get_input_embeddings().weight
+        table: Any = of.model.get_input_embeddings().weight
         torch.testing.assert_close(first_stand_in(of), table.mean(0))
         paml = PAML(**SHORT).fit(task_of(of))
         assert paml.model is not None and paml.model.stand_in is not None

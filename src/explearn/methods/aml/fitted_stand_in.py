@@ -30,8 +30,6 @@ SHARE = 0.6
 """Largest share of a text's words that is left out."""
 RATE = 0.5
 """Learning rate, in root mean squares of the entries of the word embeddings."""
-CHECKED = 10
-"""Steps after which the stand-in is tried on the same texts again; the best one is kept."""
 
 
 def fit_stand_in(
@@ -45,40 +43,41 @@ def fit_stand_in(
     embedding of the mask token, of the unknown one, or at the mean of all where there is neither.
 
     Args:
-        texts: those to fit it on; texts of one word are left out. watched: on some of these the best m is chosen.
+        texts: those to fit it on; texts of one word are left out. watched: others, on some of which the mean is taken
+            before and after.
         seed: of what is drawn.
 
-    Returns m, (e,), and that mean on `watched` before the first step and after each CHECKED: the smallest is m's own.
+    Returns m, (e,), and that mean on `watched` before the first step and after the last; none where every text has one
+    word, and m is where it starts.
 
-    Raises ModelError where it is never finite.
+    Raises ModelError where the mean is not finite.
     """
     draws = np.random.default_rng(seed)
     table: Any = classifier.model.get_input_embeddings()
     start = first_stand_in(classifier).detach().float()
-    stand_in = nn.Parameter(start.clone())
-    optimizer = torch.optim.Adam([stand_in], lr=RATE * float(table.weight.detach().float().square().mean().sqrt()))
     long = [text for text in texts if len(text.words) > 1]
     same = [text for text in watched if len(text.words) > 1][: 2 * TEXTS]
     if not long or not same:
         return start.clone(), []
+    stand_in = nn.Parameter(start.clone())
+    optimizer = torch.optim.Adam([stand_in], lr=RATE * float(table.weight.detach().float().square().mean().sqrt()))
     judged = [_drawn(text, draws) for text in same]
-    best, history = start.clone(), []
-    for step in range(STEPS + 1):
-        if step % CHECKED == 0:
-            with torch.no_grad():
-                history.append(sum(float(part) for part in _differences(classifier, stand_in, same, judged)))
-            if history[-1] <= min(history):
-                best = stand_in.detach().clone()
-        if step == STEPS:
-            break
+
+    @torch.no_grad()
+    def mean() -> float:
+        return sum(float(part) for part in _differences(classifier, stand_in, same, judged))
+
+    before = mean()
+    for _ in range(STEPS):
         chosen = [long[int(i)] for i in draws.integers(len(long), size=TEXTS)]
         optimizer.zero_grad()
         for part in _differences(classifier, stand_in, chosen, [_drawn(text, draws) for text in chosen]):
-            part.backward()  # type: ignore[no-untyped-call]
+            part.backward()
         optimizer.step()
-    if not np.isfinite(min(history)):
+    after = mean()
+    if not np.isfinite([before, after]).all():
         raise ModelError("pAML: the classifier's answers are not finite; expected a classifier with finite weights")
-    return best, history
+    return stand_in.detach().clone(), [before, after]
 
 
 def _drawn(text: Encoding, draws: np.random.Generator) -> set[int]:

@@ -225,8 +225,9 @@ class PAML(LearnedExplainer, BatchExplainer):
             backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.options.layers)
             if backbone.dtype in (torch.bfloat16, torch.float16):
                 # AdamW's steps are too small for half precision.
-                backbone = backbone.float()
-                backbone.config.dtype = torch.float32
+                copied: Any = backbone
+                copied.float()
+                copied.config.dtype = torch.float32
         elif self.options.backbone == "encoder":
             assert encoder is not None
             backbone, name = load_backbone(encoder, self.options.layers, revision), encoder
@@ -299,7 +300,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     def notes(self) -> dict[str, Any]:
         """metric: watched in training. weights: of the loss. epochs, trials: see Epoch and Trial.
 
-        stand_in, where one was fitted: its divergences (`fit_stand_in`), the kept one's being the smallest.
+        stand_in, where one was fitted: its divergence before and after (`fit_stand_in`).
         """
         found = {
             "metric": self.options.metric,
