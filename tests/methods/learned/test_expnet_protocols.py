@@ -139,3 +139,13 @@ class TestFewShot:
             DataError, match="task 'bare', split 'train': no text has both a rationale and a right pred"
         ):
             ExpNet(protocol="few_shot").fit(task(gold={}, name="bare", others=[task(name="other")]))
+
+    @pytest.mark.parametrize(
+        ("value", "which"), [(False, "no word is marked in any"), (True, "every word is marked in")]
+    )
+    @pytest.mark.parametrize("protocol", ["few_shot", "in_domain"])
+    def test_marks_of_one_class(self, protocol: Any, value: bool, which: str) -> None:
+        gold = {key: (value,) * len(mask) for key, mask in task(marked=8).gold.items()}
+        mine = task(gold=gold, name="mine", others=[task(name="other")])
+        with pytest.raises(DataError, match=f"task 'mine', split 'train': {which}.* of the 8 texts"):
+            ExpNet(protocol=protocol, marks=3).fit(mine)

@@ -111,7 +111,7 @@ def curriculum_for(
 def marked_lessons(task: TaskData) -> dict[str, Lesson]:
     """The marks of the texts that the classifier gets right: elsewhere they speak for another label than its own.
 
-    Raises DataError where there are none.
+    Raises DataError where there are none, or where all of their words are marked, or no word is.
     """
     split, gold = task.rationale_split, task.gold
     labels = {example.id: example.label for example in task.examples(split)}
@@ -125,6 +125,13 @@ def marked_lessons(task: TaskData) -> dict[str, Lesson]:
         raise DataError(
             f"task {task.name!r}, split {split!r}: no text has both a rationale and a right prediction; "
             "ExpNet has nothing to learn from"
+        )
+    kinds = {bool(marked) for lesson in found.values() for marked in lesson.targets}
+    if len(kinds) < 2:
+        which = "every word is marked in each" if True in kinds else "no word is marked in any"
+        raise DataError(
+            f"task {task.name!r}, split {split!r}: {which} of the {len(found)} texts to learn from; expected marked "
+            "words and others"
         )
     return found
 
