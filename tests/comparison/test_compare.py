@@ -66,7 +66,7 @@ class TestWithoutLabelsOrMarks:
 
     def test_the_page_says_what_is_missing(self, found: explearn.Comparison) -> None:
         page = page_of(found.report)
-        assert "No marked words" in page
+        assert "No marked words" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
         assert "F1 of each method, by its own rule" not in page
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from explearn.reporting.figures.pareto import PANELS, Panel, Point, pareto_front, points, write_pareto
+from explearn.reporting.figures.style import draw_legend, family_styles
 from task_reports import metrics, task
 
 F1, SUFFICIENCY = Panel("f1", "F1", True), Panel("aopc_sufficiency", "sufficiency", False)
@@ -56,3 +59,14 @@ def test_a_panel_without_a_point_is_left_out_beside_others(tmp_path) -> None:
     drawn = (tmp_path / "f.svg").read_text(encoding="utf-8")
     assert "Agreement with people" not in drawn
     assert "Agreement with the model" in drawn
+
+
+@pytest.mark.parametrize("width", [3.6, 8.0])
+def test_no_name_of_a_family_is_cut_at_the_figure_s_edge(width: float) -> None:
+    families = ["attention", "chance", "decomposition", "gradient", "learned", "perturbation", "relevance"]
+    figure = Figure(figsize=(width, 3), layout="constrained")
+    FigureCanvasSVG(figure)
+    draw_legend(figure, families, family_styles(families), 7)
+    (legend,) = figure.legends
+    assert legend.get_window_extent().width <= figure.bbox.width
+    assert sorted(text.get_text() for text in legend.get_texts()) == families

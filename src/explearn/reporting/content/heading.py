@@ -21,8 +21,11 @@ def heading(params: Params, tasks: Sequence[TaskReport]) -> tuple[str, str]:
     texts = max((int(row.get("texts") or 0) for row in task.methods.values()), default=0)
     accuracy = task.classifier.get("test", {}).get("accuracy")
     right = "accuracy not known" if accuracy is None else f"accuracy {accuracy:.3f}"
+    methods = len(task.methods)
+    # So a list of texts is called.
+    named = "" if task.task == "texts" else f" ({task.task})"
     return (
         QUESTION_OF_ONE,
-        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; {right}): {len(task.methods)} "
-        f"methods on {texts:,} texts of {task.task}.",
+        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; {right}): {methods} "
+        f"method{'s' if methods != 1 else ''} on {texts:,} text{'s' if texts != 1 else ''}{named}.",
     )

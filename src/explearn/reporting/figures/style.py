@@ -47,15 +47,17 @@ def family_styles(families: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def draw_legend(figure: Figure, families: Sequence[str], styles: Styles, most_columns: int | None = None) -> None:
-    """Name the families above the figure, in at most `most_columns` columns (None: in one row)."""
+    """Name the families above the figure, in at most `most_columns` columns (None: any number), as many as fit."""
     shown = sorted(set(families), key=list(styles).index)
+    handles = [Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown]
     columns = len(shown) if most_columns is None else min(len(shown), most_columns)
-    figure.legend(
-        handles=[Line2D([], [], color=styles[f][0], marker=styles[f][1], linestyle="none", label=f) for f in shown],
-        loc="outside upper center",
-        ncols=max(1, columns),
-        frameon=False,
-    )
+    while True:
+        legend = figure.legend(handles=handles, loc="outside upper center", ncols=max(1, columns), frameon=False)
+        if columns <= 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        # Long names: more rows in place of names that are cut at the figure's edge.
+        legend.remove()
+        columns -= 1
 
 
 def save_figure(figure: Figure, path: Path) -> None:
