@@ -85,7 +85,7 @@ class TestProtocols:
     def test_a_task_without_marked_words_is_named(self, tmp_path: Path) -> None:
         workspace = Workspace(tmp_path)
         fill(workspace, "bare", tiny.classifier("bert"), marked=False)
-        with pytest.raises(DataError, match="task 'bare', split 'train': no text has both a rationale"):
+        with pytest.raises(DataError, match="task 'bare': no word is marked in any of its 5 rationales"):
             ExpNetPaper().fit(WorkspaceTask(workspace, make_params("a", "bare"), "a", CPU))
 
     def test_the_split_with_the_rationales_is_a_parameter(self, workspace: Workspace) -> None:

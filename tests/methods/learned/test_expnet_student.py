@@ -138,11 +138,12 @@ class TestFitting:
         ):
             ExpNet(protocol="in_domain").fit(task(gold={}))
 
-    @pytest.mark.parametrize(("mark", "message"), [(True, "all words are evidence"), (False, "no word is evidence")])
-    def test_marks_of_one_kind_alone(self, mark: bool, message: str) -> None:
-        gold = {f"train-{number}": (mark,) * 5 for number in range(1, 13)}
+    @pytest.mark.parametrize(("target", "message"), [(1.0, "all words are evidence"), (0.0, "no word is evidence")])
+    def test_words_of_one_kind_alone(self, target: float, message: str) -> None:
+        words = planted(6, 1, WIDTH)
+        words = Words(words.inputs, words.texts, torch.full((6,), target), words.weights)
         with pytest.raises(DataError, match=message):
-            ExpNet(protocol="in_domain").fit(task(gold=gold))
+            ExpNet(epochs=1).fit_words(words, inputs_of([0, 1, 2], 4), SOURCE)
 
     def test_an_architecture_without_attention(self) -> None:
         of = tiny.make_classifier("bert")

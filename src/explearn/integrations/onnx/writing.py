@@ -28,6 +28,7 @@ from explearn.integrations.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, 
 from explearn.integrations.onnx.graphs import Graph, graph_of
 from explearn.integrations.onnx.runtime import OnnxExplainer, Text
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.unread import unread_words_known
 from explearn.models.classifier import Classifier, QuestionAnswerer
 
 TOLERANCE = 1e-4
@@ -77,7 +78,7 @@ def export_onnx(
         raise UnsupportedError(f"{of.name}: has {size:,} bytes of weights; expected at most {LARGEST:,}, for ONNX")
     texts = _texts(of)
     # That the longest of them is cut is no news: nobody gave it.
-    with _quiet(Explainer.__module__):
+    with unread_words_known():
         expected = list(found.explain(of, texts))
     encoded = of.batch(of.encode([text for text in texts if isinstance(text, str)][:2]))
     model = _model_proto(graph, of, encoded.model_inputs())
@@ -139,7 +140,7 @@ def _model_proto(graph: Graph, classifier: Classifier, inputs: dict[str, torch.T
     axes = {name: {0: "batch", 1: "tokens"} if value.ndim == 2 else {0: "batch"} for name, value in inputs.items()}
     config: Any = classifier.model.config
     try:
-        with _written_out(classifier.model), _quiet("torch.onnx"):
+        with _written_out(classifier.model), _quiet():
             program: Any = torch.onnx.export(
                 graph.eval(),
                 (),
@@ -181,9 +182,9 @@ def _written_out(model: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Without what is printed, warned of, and logged under this name."""
-    logger = logging.getLogger(name)
+def _quiet() -> Iterator[None]:
+    """Without what torch.onnx prints, warns of and logs."""
+    logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
