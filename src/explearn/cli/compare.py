@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -67,14 +68,7 @@ def compare(
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
     with user_errors():
-        names = {}
-        for pair in label_name or ():
-            value, _, name = pair.partition("=")
-            if not (value and name):
-                raise ParamsError(f"--label-name: got {pair!r}; expected VALUE=CLASS")
-            names[value] = name
-        if names and labels is None:
-            raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
+        names = _label_names(label_name or (), labels)
         compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         # What loads torch takes seconds, which --help need not wait for.
         from explearn.comparison.run import compare as run
@@ -99,3 +93,16 @@ def compare(
         print(visible(f"left out: {name} ({reason})"))
     print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items()))
     print(found.report)
+
+
+def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:
+    """Value -> class, of VALUE=CLASS. Raises ParamsError for a pair of another form, and without a column `labels`."""
+    names = {}
+    for pair in pairs:
+        value, _, name = pair.partition("=")
+        if not (value and name):
+            raise ParamsError(f"--label-name: got {pair!r}; expected VALUE=CLASS")
+        names[value] = name
+    if names and labels is None:
+        raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
+    return names

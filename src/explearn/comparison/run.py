@@ -112,15 +112,12 @@ def compare(
     _check_kinds(classifier, max_texts, columns, compute)
     # Before the work, which takes minutes.
     check_place(out)
-    if work is not None:
-        _check_folder(Path(work))
+    _check_folder(work)
     own, given = _texts(texts, labels, columns), _given(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
-        model = _loaded(classifier, compute, completion)
-        check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
-        model = _told_apart(model, own)
+        model = _loaded(classifier, compute, completion, own)
     with _folder(work) as folder, unread_words_known():
         workspace = Workspace(folder)
         with clock.part("choose"):
@@ -153,12 +150,18 @@ def compare(
     return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
 
 
-def _loaded(classifier: str | Path | Classifier, compute: ComputeOptions, completion: Given | None) -> Classifier:
+def _loaded(
+    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Given | None, own: OwnTexts
+) -> Classifier:
+    """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
     if not isinstance(classifier, Classifier):
-        return Classifier.from_pretrained(classifier, compute, completion=completion)
-    if completion is not None:
+        model = Classifier.from_pretrained(classifier, compute, completion=completion)
+    elif completion is not None:
         raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
-    return classifier
+    else:
+        model = classifier
+    check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    return _told_apart(model, own)
 
 
 def _told_apart(classifier: Classifier, own: OwnTexts) -> Classifier:
@@ -209,11 +212,13 @@ def _check_kinds(classifier: object, max_texts: object, columns: object, compute
         raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
 
 
-def _check_folder(work: Path) -> None:
+def _check_folder(work: str | Path | None) -> None:
     """Raise ParamsError for a folder that cannot be worked in; before the work, which takes minutes."""
-    if work.exists() and not work.is_dir():
+    if work is None:
+        return
+    if Path(work).exists() and not Path(work).is_dir():
         raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
-    check_place(work / "plan.json")
+    check_place(Path(work) / "plan.json")
 
 
 @contextmanager
