@@ -8,11 +8,20 @@ import pytest
 import torch
 import transformers
 
+import tiny
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.anatomy import dissect, trace
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
+from explearn.introspection.words import table_weight
 from explearn.models import architectures
-from explearn.models.architectures import Architecture, blocks_in_order, keep_lowest, position_offset, taken_apart
+from explearn.models.architectures import (
+    Architecture,
+    blocks_in_order,
+    keep_lowest,
+    position_offset,
+    taken_apart,
+    word_table,
+)
 from explearn.models.encoding import Batch
 
 LAYERS, HEADS, WIDTH, TOKENS, PAD = 3, 4, 32, 7, 1
@@ -110,3 +119,18 @@ def test_an_encoder_without_a_list_of_blocks_cannot_be_cut() -> None:
     assert not keep_lowest(encoder, 2) and encoder.config.num_hidden_layers == LAYERS
     with pytest.raises(UnsupportedError, match="built in an unusual way"):
         blocks_in_order(encoder)
+
+
+class TestWordTable:
+    def test_it_is_the_layer_that_looks_words_up(self) -> None:
+        model: Any = tiny.model("bert")
+        assert word_table(model) is model.bert.embeddings.word_embeddings
+
+    def test_a_model_without_one(self) -> None:
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model: Any = transformers.CanineForSequenceClassification(
+            transformers.CanineConfig(**sizes, num_hash_buckets=8)
+        )
+        assert word_table(model) is None
+        with pytest.raises(UnsupportedError, match="a 'canine' model has no table of word embeddings"):
+            table_weight(model)

@@ -11,7 +11,7 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.introspection.threads import here_only
-from explearn.models.architectures import architecture
+from explearn.models.architectures import architecture, word_table
 from explearn.models.classifier import Classifier
 
 INSTEAD = "occlusion, lime and the other methods that look at perturbed texts explain it"
@@ -19,16 +19,13 @@ INSTEAD = "occlusion, lime and the other methods that look at perturbed texts ex
 
 def table_weight(model: Any) -> torch.Tensor:
     """A model's table of word embeddings, (words, e). Raises UnsupportedError for one without (CANINE)."""
-    try:
-        found = getattr(model.get_input_embeddings(), "weight", None)
-    except NotImplementedError:  # so transformers says that there is none
-        found = None
-    if found is None:
+    table: Any = word_table(model)
+    if table is None:
         raise UnsupportedError(
             f"a {model.config.model_type!r} model has no table of word embeddings; noise on them and simulatability "
             "need one"
         )
-    return cast(torch.Tensor, found)
+    return cast(torch.Tensor, table.weight)
 
 
 def _tables(model: Any) -> list[nn.Module]:
@@ -99,10 +96,9 @@ def check_words(classifier: Classifier) -> None:
     if architecture(model.config).attention is not None:
         return
     _ = classifier.same_length  # a model that cannot read a text at all says so here
-    try:
-        table: Any = model.get_input_embeddings()
-    except NotImplementedError as error:  # so transformers says that there is none (CANINE)
-        raise _without_words(model) from error
+    table = word_table(model)
+    if table is None:
+        raise _without_words(model)
     batch = classifier.batch(classifier.encode(["a"]))
     try:
         with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():

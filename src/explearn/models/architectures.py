@@ -282,6 +282,16 @@ def unusual_build(config: Any) -> Iterator[None]:
         ) from error
 
 
+def word_table(model: Any) -> nn.Module | None:
+    """The layer that looks a model's words up; None for one without such a table (CANINE hashes characters)."""
+    try:
+        found: nn.Module | None = model.get_input_embeddings()
+    except NotImplementedError:
+        # So transformers says that it knows of none.
+        return None
+    return found if hasattr(found, "weight") else None
+
+
 def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
     """An encoder's blocks in the order in which they run; a shared block stands there once for each time it runs.
 

@@ -12,6 +12,7 @@ from explearn.core.documents import check_folder, is_folder, kind_of, read_json
 from explearn.core.errors import SAVED, DataError, ModelError, problem_of
 from explearn.core.finite import check_weights
 from explearn.core.records import label_problem
+from explearn.models.architectures import word_table
 from explearn.models.completion import COMPLETION_FILE, Completion, Given, read_completion, with_label_head
 from explearn.models.heads import CLASSIFICATION, GENERATION, Head, head_of
 
@@ -143,23 +144,14 @@ def load_trained(
     check_weights(model.named_parameters(), f"{name}: damaged, or training diverged", "train or download it again")
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    known = _vocabulary(model)
-    if known is not None and len(tokenizer) > known:
+    table: Any = word_table(model)
+    if table is not None and len(tokenizer) > (known := table.weight.shape[0]):
         raise ModelError(
             f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
         )
     if prompt is None:
         return Trained(model, tokenizer, head, None)
     return _prompted(model, tokenizer, head, prompt, name)
-
-
-def _vocabulary(model: Any) -> int | None:
-    """How many tokens a model knows; None where it has no table of them (CANINE hashes characters)."""
-    try:
-        weight = getattr(model.get_input_embeddings(), "weight", None)
-    except NotImplementedError:
-        return None
-    return None if weight is None else int(weight.shape[0])
 
 
 def _prompted(model: Any, tokenizer: Any, head: Head, prompt: CompletionParams, name: str) -> Trained:

@@ -29,8 +29,8 @@ def reads_last(model: Any) -> bool:
     return entry.reads == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
 
 
-_CLOSE = {torch.float32: 1e-4, torch.float64: 1e-4}
-"""By how much of the largest logit one may differ by rounding; of lower precisions 0.05."""
+_CLOSE, _CLOSE_IN_HALF = 1e-4, 0.05
+"""By how much of the largest logit one may differ by rounding: in float32 and float64, and in lower precisions."""
 
 
 @torch.inference_mode()
@@ -48,7 +48,8 @@ def padding_shows(classifier: Any) -> bool:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise ModelError(f"{classifier.name}: its model cannot read a text ({first_line(error)[:200]})") from error
-    close = _CLOSE.get(classifier.dtype, 0.05) * max(1.0, float(alone.abs().max()))
+    half = classifier.dtype in (torch.float16, torch.bfloat16)
+    close = (_CLOSE_IN_HALF if half else _CLOSE) * max(1.0, float(alone.abs().max()))
     if float((alone - again).abs().max()) > close:
         logger.warning("%s: answers the same text in two ways; its explanations are no surer", classifier.name)
     return float((alone - padded).abs().max()) > close

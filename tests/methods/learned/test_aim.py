@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tiny
 from explearn.core.errors import DataError, ParamsError
@@ -53,15 +54,20 @@ def agreement(model: WordModel, column: int) -> float:
     return float(np.mean([np.corrcoef(*row)[0, 1] for row in rows]))
 
 
+def missing(words: int) -> NDArray[np.float32]:
+    """AttnLRP's scores where there are none."""
+    return np.full(words, np.nan, np.float32)
+
+
 class TestMixture:
     def test_targets_by_hand(self) -> None:
         # Mean 1, standard deviation 1: z is -1 and 1.
-        low, high = removal_targets(np.array([0.0, 2.0], dtype=np.float32)).tolist()
+        low, high = removal_targets(np.array([0.0, 2.0], np.float32), missing(2)).tolist()
         assert low == pytest.approx(1 / (1 + np.exp(3.6)))
         assert high == pytest.approx(1 / (1 + np.exp(-0.4)))
 
     def test_effects_all_the_same_are_as_the_mean(self) -> None:
-        found = removal_targets(np.full(3, 0.25, dtype=np.float32))
+        found = removal_targets(np.full(3, 0.25, np.float32), missing(3))
         np.testing.assert_allclose(found, 1 / (1 + np.exp(1.6)))
 
     def test_the_mean_with_attn_lrp_by_hand(self) -> None:
@@ -72,8 +78,10 @@ class TestMixture:
 
     def test_without_attn_lrp_the_effects_alone_are_learned_from(self) -> None:
         effects = np.array([0.0, 2.0, 1.0], np.float32)
-        missing = np.full(3, np.nan, np.float32)
-        assert removal_targets(effects, missing).tolist() == removal_targets(effects).tolist()
+        z = np.array([-1.2247, 1.2247, 0.0])
+        for relevance in (missing(3), np.array([5.0, np.nan, 1.0], np.float32)):
+            found = removal_targets(effects, relevance)
+            np.testing.assert_allclose(found, 1 / (1 + np.exp(-2 * (z - 0.8))), atol=1e-4)
 
     def test_weights_by_hand(self) -> None:
         marks, targets = np.array([True, False, False]), np.array([0.2, 0.6, np.nan])
@@ -127,7 +135,7 @@ class TestLearning:
     def test_probabilities_have_the_density_of_what_it_is_taught(self, aim: float) -> None:
         model = model_at(aim)
         mean = np.mean([model.probabilities(model.features(t.signals)).mean() for t in texts_of(4)])
-        soft = np.mean([removal_targets(t.signals.scores[:, EFFECTS]).mean() for t in texts_of(4)])
+        soft = np.mean([removal_targets(t.signals.scores[:, EFFECTS], missing(12)).mean() for t in texts_of(4)])
         assert mean == pytest.approx((1 - aim) * 2 / 12 + aim * soft, abs=0.03)
 
     def test_texts_without_removal_effects_still_teach_their_marks(self) -> None:

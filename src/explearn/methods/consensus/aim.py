@@ -21,18 +21,18 @@ MIDDLE = 0.8
 which is the share of words that people mark."""
 
 
-def removal_targets(effects: NDArray[np.float32], relevance: NDArray[np.float32] | None = None) -> Array:
-    """q = sigmoid(2 (z - 0.8)), z the removal effects standardised within the text, (words,) of the words read.
+def removal_targets(effects: NDArray[np.float32], relevance: NDArray[np.float32]) -> Array:
+    """q = sigmoid(2 (z - 0.8)), (words,) of the words read, z from removal effects and AttnLRP's scores.
 
-    Where `relevance` is given, z is their mean with it, each standardised, standardised again. LIME draws which words
-    it leaves out, so that its scores carry noise. AttnLRP finds much the same words without any. The mean draws what is
-    learned towards AttnLRP's own order. What is all the same in a text has z = 0.
+    z is the mean of the two, each standardised within the text, standardised again. LIME draws which words it leaves
+    out, so that its scores carry noise. AttnLRP finds much the same words without any. The mean draws what is learned
+    towards AttnLRP's own order. What is all the same in a text has z = 0.
 
     Args:
         effects: (words,). relevance: AttnLRP's scores of the same words, (words,); with a NaN it plays no part.
     """
     z = _standardised(effects)
-    if relevance is not None and not np.isnan(relevance).any():
+    if not np.isnan(relevance).any():
         z = _standardised((z + _standardised(relevance)) / 2)
     return np.asarray(1 / (1 + np.exp(-SLOPE * (z - MIDDLE))))
 
