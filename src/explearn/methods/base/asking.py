@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -46,11 +46,13 @@ def questions(
     targets: Iterable[Target] | None,
     chunk_texts: int,
     windows: int | None,
+    were_read: Callable[[list[Windowed]], object] = lambda _: None,
 ) -> Iterator[list[Question]]:
     """What is asked, `chunk_texts` texts at a time; within a chunk either all targets are given or none.
 
     Args:
         windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+        were_read: is given the texts of a chunk, before the classifier is asked about them.
 
     Raises DataError for a text without usable words, ParamsError where there is not one target a text,
     UnknownNameError for a target that is no class.
@@ -69,6 +71,7 @@ def questions(
             if len(asked) != len(chunk):
                 raise ParamsError("targets: fewer than texts; expected one for each text")
         read = read_texts(classifier, chunk, first, windows)
+        were_read(read)
         if asked is None:
             asked = default_targets(classifier, read)
         yield [Question(text, None if asked is None else asked[row]) for row, text in enumerate(read)]
