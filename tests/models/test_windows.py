@@ -12,6 +12,7 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.data.alignment import NO_WORD
+from explearn.methods.base.asking import questions
 from explearn.methods.base.progress import Progress
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
@@ -62,6 +63,17 @@ class TestCutting:
         joined = found.join([np.full(6, 1.0), np.full(6, 4.0)])
         # Distances from the cut: 4 3 2 1 of the first, 1 2 3 4 of the second window.
         np.testing.assert_allclose(joined[1:-1], [1, 1, (2 * 1 + 1 * 4) / 3, (1 * 1 + 2 * 4) / 3, 4, 4])
+
+    def test_more_windows_than_a_computer_should_hold_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("explearn.models.windows.MOST_WINDOWS", 3)
+        of = tiny.classifier()
+        (whole,) = of.encode([LONG], whole=True)
+        assert len(cut(whole, of.max_length, 1000).windows) <= 3
+        with pytest.raises(DataError, match=r"^text 2: is read through \d+ windows, 1 sub-tokens apart; expected"):
+            cut(whole, of.max_length, 1, "text 2")
+        (pair,) = of.encode([PAIR], whole=True)
+        with pytest.raises(DataError, match=r"expected at most 3: give a larger stride, or a shorter second segment$"):
+            cut(pair, of.max_length, 1)
 
     def test_a_pair_without_room_is_named(self) -> None:
         of = tiny.classifier()
@@ -176,6 +188,30 @@ class TestProgress:
         np.testing.assert_allclose(rest[-1].scores, first.scores, atol=1e-5)
         # Short texts share a part.
         assert max(scored) > 1 and sum(scored) == 2 * first.windows + 2 > len(scored)
+
+
+class TestMemory:
+    """All windows of the texts that are held at a time are held with them."""
+
+    def test_long_texts_are_held_few_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert", 3)
+        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", len(LONG))
+        texts = ["dog", LONG, ("dog", LONG), "lazy", "fox", LONG, "dog"]
+        held = [len(chunk) for chunk in questions(of, texts, None, 3, 20)]
+        # A chunk ends at the text that fills it, and after each three texts.
+        assert held == [2, 1, 3, 1]
+        assert [len(chunk) for chunk in questions(of, texts, None, 3, None)] == [3, 3, 1]
+
+    def test_the_numbers_of_texts_and_their_targets_go_on_over_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert", 3)
+        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", 10)
+        method = explearn.get_explainer("attcat")
+        found = list(method.explain(of, [LONG, "dog", LONG], ["fair", "good", "fair"], windows=20))
+        assert [one.target for one in found] == ["fair", "good", "fair"]
+        with pytest.raises(DataError, match=r"^text 2: field 'text' is empty"):
+            list(method.explain(of, [LONG, "", LONG], windows=20))
+        with pytest.raises(ParamsError, match="targets: more than texts"):
+            list(method.explain(of, [LONG, "dog"], ["fair", "good", "fair"], windows=20))
 
 
 class TestCut:
