@@ -168,7 +168,7 @@ class TestProgress:
     def test_windows_are_scored_few_at_a_time_and_texts_come_as_soon_as_theirs_are(
         self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("explearn.methods.base.explainer.PART_WINDOWS", at_once)
+        monkeypatch.setattr("explearn.methods.base.asking.PART_WINDOWS", at_once)
         of = tiny.make_classifier("bert", 3)
         of.max_tokens = at_once * of.max_length
         method = explearn.get_explainer(name, **({"samples": 5} if name == "lime" else {}))

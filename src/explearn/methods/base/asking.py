@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.batching import budget_slices
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Example
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.models.classifier import Classifier
     from explearn.models.reading import Text
+
+PART_WINDOWS = 32
+"""Windows that a method which is not costly scores at a time, at least."""
 
 CHUNK_CHARACTERS = 1_000_000
 """Where texts are read through windows, no more are held at a time than those with which there are so many characters:
@@ -184,6 +188,19 @@ def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
 def encodings_of(asked: Sequence[Question]) -> list[Encoding]:
     """What a method is to score, in the order of texts, then of targets, then of windows."""
     return [w for q in asked for _ in (q.targets or (None,)) for w in q.text.windows]
+
+
+def parts_of(
+    classifier: Classifier, encodings: Sequence[Encoding], most: int, windowed: bool, costly: bool
+) -> list[slice]:
+    """What a method scores at a time of what it is asked: `most` texts, and of windows fewer, so that progress shows.
+
+    A costly method makes tens of passes or more over a window, which fill its batches.
+    """
+    lengths, window = [len(encoding) for encoding in encodings], classifier.max_length
+    if not windowed:
+        return budget_slices(lengths, most)
+    return budget_slices(lengths, most, window if costly else max(PART_WINDOWS * window, classifier.max_tokens))
 
 
 def targets_of(asked: Sequence[Question]) -> list[int] | None:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from explearn.core.arguments import PATH, TEXT, arguments, or_none
-from explearn.core.batching import budget_slices, run_batches
+from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.method_info import About
@@ -35,6 +35,7 @@ from explearn.methods.base.asking import (
     answer_fields,
     check_classifier,
     encodings_of,
+    parts_of,
     questions,
     targets_of,
 )
@@ -67,9 +68,6 @@ SEED = 13
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
-
-PART_WINDOWS = 32
-"""Windows that a method which is not costly scores at a time, at least."""
 
 
 class Explainer(ABC):
@@ -192,7 +190,7 @@ class Explainer(ABC):
         question, wanted = next(waiting)
         scored: list[TextScores] = []
         progress.begin(len(encodings))
-        for part in self._parts(classifier, encodings, windowed):
+        for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, self.about.costly):
             with classifier.gathered():
                 scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
             if windowed:
@@ -201,18 +199,6 @@ class Explainer(ABC):
                 yield self._attribution_of(classifier, question, scored[:wanted])
                 del scored[:wanted]
                 question, wanted = next(waiting, (question, len(encodings) + 1))
-
-    def _parts(self, classifier: Classifier, encodings: Sequence[Encoding], windowed: bool) -> list[slice]:
-        """What is scored at a time: CHUNK_TEXTS texts, and of windows fewer, so that progress shows.
-
-        A costly method makes hundreds of passes over a window, which fill its batches.
-        """
-        most = (
-            classifier.max_length
-            if self.about.costly
-            else max(PART_WINDOWS * classifier.max_length, classifier.max_tokens)
-        )
-        return budget_slices([len(e) for e in encodings], CHUNK_TEXTS, most if windowed else None)
 
     def _attribution_of(self, classifier: Classifier, question: Question, scored: Sequence[TextScores]) -> Attribution:
         """The attribution of a text from what each of its windows was given."""
