@@ -83,7 +83,7 @@ def test_where_there_is_no_such_kernel_they_are_computed(
     of = tiny.classifier(kind)
     batch = batch_of(of)
     monkeypatch.setattr(cls_attention, "BLOCK_ELEMENTS", block)
-    monkeypatch.setattr(cls_attention, "_runs_flash_on_cpu", no)
+    monkeypatch.setattr(cls_attention, "runs_flash_on_cpu", no)
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), [0, 1, 2])
     real = batch.attention_mask.bool()
     torch.testing.assert_close(found[real], expected(of, batch, [0, 1, 2])[real], atol=TOLERANCE, rtol=0)
@@ -104,7 +104,7 @@ def test_a_float64_model_gives_float64(fused: bool, monkeypatch: pytest.MonkeyPa
     of.model.double()
     batch = batch_of(of)
     if not fused:
-        monkeypatch.setattr(cls_attention, "_runs_flash_on_cpu", no)
+        monkeypatch.setattr(cls_attention, "runs_flash_on_cpu", no)
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), [0, 2])
     real = batch.attention_mask.bool()
     assert found.dtype == torch.float64

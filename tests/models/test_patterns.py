@@ -137,6 +137,51 @@ class TestAgainstEagerAttention:
         torch.testing.assert_close(last.attention_gradients[-1], every.attention_gradients[-1], atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["modernbert", "modernbert mean", "llama", "gpt2"])
+def test_where_the_kernel_gives_no_normalisers_they_are_computed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.any_classifier(kind)
+    batch = batch_of(of)
+    real = batch.attention_mask.bool()
+    expected = [run(of, batch, reduce) for reduce in (cls_row_and_column, head_mean)]
+    monkeypatch.setattr("explearn.introspection.patterns.runs_flash_on_cpu", lambda *_: False)
+    for reduce, wanted in zip((cls_row_and_column, head_mean), expected, strict=True):
+        for a, b in zip(run(of, batch, reduce), wanted, strict=True):
+            torch.testing.assert_close(a[real], b[real], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["modernbert", *tiny.DECODERS])
+def test_row_and_column_make_no_matrix_where_the_kernel_gives_the_normalisers(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it made, a pass would take the longer the more layers are read."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a whole attention matrix was computed")
+
+    monkeypatch.setattr(Pattern, "_blocks", refuse)
+    of = tiny.any_classifier(kind)
+    run(of, batch_of(of), cls_row_and_column)
+
+
+def test_what_a_layer_keeps_has_a_graph_where_one_is_asked_for() -> None:
+    of = tiny.any_classifier("modernbert")
+    batch = batch_of(of)
+    real = batch.attention_mask.bool()
+    expected = run(of, batch, cls_row_and_column)
+    table = of.model.get_input_embeddings()
+    inputs = table(batch.input_ids).detach().requires_grad_()
+    handle = table.register_forward_hook(lambda *_: inputs)
+    try:
+        with torch.enable_grad(), capture_attention(of.model, cls_row_and_column, keep_graph=True) as captured:
+            of.model(**batch.model_inputs())
+    finally:
+        handle.remove()
+    found = captured.of(1)
+    torch.testing.assert_close(found.detach()[real], expected[1][real], atol=1e-6, rtol=0)
+    (gradient,) = torch.autograd.grad(found[..., tiny.HEADS :][real].sum(), inputs)
+    assert gradient.isfinite().all() and gradient.abs().max() > 0
+
+
 @pytest.mark.parametrize("kind", tiny.DECODERS)
 def test_of_a_causal_model_the_column_is_empty_but_at_the_token_that_is_read(kind: str) -> None:
     of = tiny.classifier(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,6 +12,10 @@ import explearn
 import tiny
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.data.alignment import NO_WORD
+from explearn.methods.base.asking import questions
+from explearn.methods.base.progress import Progress
+from explearn.models.classifier import Classifier
+from explearn.models.encoding import Encoding
 from explearn.models.windows import cut, stretches
 
 LONG = " ".join(tiny.TEXTS) * 3  # over twice the limit of the tiny classifiers
@@ -58,6 +63,17 @@ class TestCutting:
         joined = found.join([np.full(6, 1.0), np.full(6, 4.0)])
         # Distances from the cut: 4 3 2 1 of the first, 1 2 3 4 of the second window.
         np.testing.assert_allclose(joined[1:-1], [1, 1, (2 * 1 + 1 * 4) / 3, (1 * 1 + 2 * 4) / 3, 4, 4])
+
+    def test_more_windows_than_a_computer_should_hold_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("explearn.models.windows.MOST_WINDOWS", 3)
+        of = tiny.classifier()
+        (whole,) = of.encode([LONG], whole=True)
+        assert len(cut(whole, of.max_length, 1000).windows) <= 3
+        with pytest.raises(DataError, match=r"^text 2: is read through \d+ windows, 1 sub-tokens apart; expected"):
+            cut(whole, of.max_length, 1, "text 2")
+        (pair,) = of.encode([PAIR], whole=True)
+        with pytest.raises(DataError, match=r"expected at most 3: give a larger stride, or a shorter second segment$"):
+            cut(pair, of.max_length, 1)
 
     def test_a_pair_without_room_is_named(self) -> None:
         of = tiny.classifier()
@@ -110,6 +126,92 @@ class TestExplaining:
         of = explearn.CallableClassifier(lambda texts: [[0.5, 0.5]] * len(texts), ["no", "yes"])
         with pytest.raises(UnsupportedError, match="which gets them whole"):
             list(explearn.get_explainer("occlusion").explain(of, [LONG], windows=5))
+
+
+class TestProgress:
+    def test_how_many_windows_there_are_is_told_before_the_first_is_explained(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        of = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("attcat")
+        list(method.explain(of, ["lazy dog", LONG], description="explain by attcat", windows=20))
+        windows = len(cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows)
+        assert capsys.readouterr().err == (
+            f"explain by attcat: 1 text is longer than the {of.max_length} sub-tokens that are read at once; {windows} "
+            "windows are explained\n"
+        )
+
+    def test_nothing_is_told_of_texts_that_are_read_whole_or_without_a_description(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        of = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("attcat")
+        list(method.explain(of, ["lazy dog"], description="explain by attcat", windows=20))
+        list(method.explain(of, [LONG], windows=20))
+        assert capsys.readouterr().err == ""
+
+    def test_what_takes_over_a_minute_says_how_long_it_will_take(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ten seconds a window; a second line where a minute has passed since the first."""
+        clock = iter(range(0, 1000, 10))
+        monkeypatch.setattr("explearn.methods.base.progress.monotonic", lambda: float(next(clock)))
+        with Progress("lime", windowed=True, limit=46) as progress:
+            progress.begin(8)
+            for _ in range(8):
+                progress.advance(1)
+        assert capsys.readouterr().err == (
+            "lime: 1 of 8 windows, about 01:10 left\nlime: 7 of 8 windows, about 00:10 left\n"
+        )
+
+    @pytest.mark.parametrize(("name", "at_once"), [("lime", 1), ("attcat", 3)])
+    def test_windows_are_scored_few_at_a_time_and_texts_come_as_soon_as_theirs_are(
+        self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("explearn.methods.base.asking.PART_WINDOWS", at_once)
+        of = tiny.make_classifier("bert", 3)
+        of.max_tokens = at_once * of.max_length
+        method = explearn.get_explainer(name, **({"samples": 5} if name == "lime" else {}))
+        whole, scored = method.score_texts, []
+
+        def counted(classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None) -> object:
+            scored.append(len(encodings))
+            return whole(classifier, encodings, targets)
+
+        method.score_texts = counted  # type: ignore[assignment, method-assign]
+        texts = [LONG, "lazy dog", "fox", LONG]
+        found = method.explain(of, texts, windows=20)
+        first = next(found)
+        assert first.windows > at_once and sum(scored) < first.windows + 2 + at_once
+        rest = list(found)
+        assert [one.windows for one in rest] == [1, 1, first.windows]
+        np.testing.assert_allclose(rest[-1].scores, first.scores, atol=1e-5)
+        # Short texts share a part.
+        assert max(scored) > 1 and sum(scored) == 2 * first.windows + 2 > len(scored)
+
+
+class TestMemory:
+    """All windows of the texts that are held at a time are held with them."""
+
+    def test_long_texts_are_held_few_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert", 3)
+        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", len(LONG))
+        texts = ["dog", LONG, ("dog", LONG), "lazy", "fox", LONG, "dog"]
+        held = [len(chunk) for chunk in questions(of, texts, None, 3, 20)]
+        # A chunk ends at the text that fills it, and after each three texts.
+        assert held == [2, 1, 3, 1]
+        assert [len(chunk) for chunk in questions(of, texts, None, 3, None)] == [3, 3, 1]
+
+    def test_the_numbers_of_texts_and_their_targets_go_on_over_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert", 3)
+        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", 10)
+        method = explearn.get_explainer("attcat")
+        found = list(method.explain(of, [LONG, "dog", LONG], ["fair", "good", "fair"], windows=20))
+        assert [one.target for one in found] == ["fair", "good", "fair"]
+        with pytest.raises(DataError, match=r"^text 2: field 'text' is empty"):
+            list(method.explain(of, [LONG, "", LONG], windows=20))
+        with pytest.raises(ParamsError, match="targets: more than texts"):
+            list(method.explain(of, [LONG, "dog"], ["fair", "good", "fair"], windows=20))
 
 
 class TestCut:

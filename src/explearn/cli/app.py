@@ -212,7 +212,9 @@ def explain(
         check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None
-        said = [None if texts else f"explain by {found.name}" for found in explainers]
+        # A text that is given here is explained at once; one that is read through windows may take hours.
+        quiet = bool(texts) and windows is None
+        said = [None if quiet else f"explain by {found.name}" for found in explainers]
         explained = (f.explain_each(loaded, inputs, targets, d, windows) for f, d in zip(explainers, said, strict=True))
         with writers(html, output) as files:
             for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):

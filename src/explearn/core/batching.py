@@ -29,6 +29,22 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
         start += len(batch)
 
 
+def budget_slices(lengths: Sequence[int], most: int, max_tokens: int | None = None) -> list[slice]:
+    """Slices that follow each other, of `most` texts at most and, where `max_tokens` is given, that many sub-tokens.
+
+    A text longer than the budget is a slice of its own.
+    """
+    found: list[slice] = []
+    start = tokens = 0
+    for place, length in enumerate(lengths):
+        full = place - start == most or (max_tokens is not None and tokens + length > max_tokens)
+        if full and place > start:
+            found.append(slice(start, place))
+            start, tokens = place, 0
+        tokens += length
+    return [*found, slice(start, len(lengths))] if lengths else found
+
+
 class Budgeted(Protocol):
     """What holds the budget.
 

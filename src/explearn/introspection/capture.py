@@ -171,12 +171,14 @@ def _capture_calls(
     """`capture_attention` at the model's own attention calls."""
     whole: Any = model
     position: list[torch.Tensor | None] = []
+    whole_texts: list[bool] = []
     projected: list[torch.Tensor] = []
     heads, size = int(whole.config.num_attention_heads), head_size(whole.config)
 
     def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
         captured.calls = 0
         captured.mask = kwargs["attention_mask"].bool()
+        whole_texts[:] = [bool(captured.mask.all())]
         position[:] = [read_position(whole.config, kwargs["input_ids"])]
 
     def on_projection(_module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
@@ -184,11 +186,13 @@ def _capture_calls(
         if len(projected) < 2 and captured.calls in wanted:
             projected.append(output.view(*output.shape[:2], heads, size).transpose(1, 2))
 
-    def on_call(call: Call) -> None:
+    def wanted_now() -> bool:
         layer = captured.calls
         captured.calls += 1
-        if layer not in wanted or captured.mask is None:
-            return
+        return layer in wanted and captured.mask is not None
+
+    def on_call(call: Call) -> None:
+        assert captured.mask is not None
         query, key = call.query, call.key
         if query is None and projected:
             query, key = projected[0] * size**-0.5, projected[1]
@@ -196,7 +200,10 @@ def _capture_calls(
         found = [t if t is None or keep_graph else t.detach() for t in (query, key, call.attention)]
         queries: Any = found[0]
         keys: Any = found[1]
-        captured.layers[layer] = reduce(queries, keys, Pattern(captured.mask, position[0], call.mask, found[2]))
+        # Without a mask the kernel has summed over padding, too.
+        sums = call.normalisers if call.mask is not None or whole_texts[0] else None
+        pattern = Pattern(captured.mask, position[0], call.mask, found[2], sums)
+        captured.layers[captured.calls - 1] = reduce(queries, keys, pattern)
 
     handles = [model.register_forward_pre_hook(on_model, with_kwargs=True)]
     try:
@@ -205,7 +212,7 @@ def _capture_calls(
                 for block in blocks_in_order(whole.base_model):
                     for linear in attrgetter(parts.query, parts.key)(block):
                         handles.append(linear.register_forward_hook(on_projection))
-        with AttentionCalls(on_call):
+        with AttentionCalls(on_call, wanted_now, normalisers=not keep_graph):
             yield
     finally:
         for handle in handles:

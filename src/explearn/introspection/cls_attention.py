@@ -11,17 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.errors import UnsupportedError
 from explearn.introspection.capture import BLOCK_ELEMENTS, capture_attention, cls_row_and_column, layer_count
+from explearn.introspection.fused import additive, flash_on_cpu, runs_flash_on_cpu
 from explearn.models.architectures import architecture
-
-_flash_on_cpu: Callable[..., tuple[torch.Tensor, torch.Tensor]] = (
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-)
 
 
 @torch.inference_mode()
@@ -94,33 +90,14 @@ class _ClsAttention(TorchFunctionMode):
     ) -> torch.Tensor:
         if is_causal or enable_gqa:
             raise UnsupportedError("attention that is causal, or whose heads share keys, cannot be captured")
-        bias = attn_mask
-        if bias is not None and bias.dtype == torch.bool:
-            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(~bias, float("-inf"))
-        if _runs_flash_on_cpu(query, key, value, bias, dropout_p, scale):
-            output, normalisers = _flash_on_cpu(query, key, value, dropout_p, False, attn_mask=bias, scale=scale)
+        bias = additive(attn_mask, query.dtype)
+        if runs_flash_on_cpu(query, key, value, bias, dropout_p, scale):
+            output, normalisers = flash_on_cpu(query, key, value, dropout_p, False, attn_mask=bias, scale=scale)
         else:
             output = func(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, scale=scale)
             normalisers = _normalisers(query, key, bias, scale)
         self.found[layer] = _row_and_column(query, key, bias, normalisers, scale)
         return output
-
-
-def _runs_flash_on_cpu(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None,
-    dropout: float,
-    scale: float | None,
-) -> bool:
-    """Whether scaled_dot_product_attention takes the kernel whose normalisers can be had."""
-    if query.device.type != "cpu":
-        return False
-    if torch.is_autocast_enabled("cpu") and {t.dtype for t in (query, key, value)} != {torch.get_autocast_dtype("cpu")}:
-        return False  # Autocast would turn them into its own type first.
-    choice = torch._fused_sdp_choice(query, key, value, bias, dropout, False, scale=scale)
-    return bool(choice == SDPBackend.FLASH_ATTENTION.value)
 
 
 def _scale(query: torch.Tensor, scale: float | None) -> float:

@@ -8,12 +8,14 @@ entered; nothing is set on the model, and the model's own results go on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+
+from explearn.introspection.fused import additive, flash_on_cpu, runs_flash_on_cpu
 
 BLOCK_ELEMENTS = 2**18
 """Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
@@ -29,12 +31,15 @@ class Pattern:
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None where each sees all of `keys`.
         attention: probabilities (b, h, n, n) where the model computes them itself; None where they follow from queries
             and keys.
+        normalisers: each query's log-sum-exp over the keys that it sees, (b, h, n), where the model's own kernel gave
+            them; they have no gradient. What stands at a query that sees no key holds no meaning.
     """
 
     keys: torch.Tensor
     position: torch.Tensor | None
     mask: torch.Tensor | None = None
     attention: torch.Tensor | None = None
+    normalisers: torch.Tensor | None = None
 
     @property
     def visible(self) -> torch.Tensor:
@@ -77,7 +82,13 @@ class Pattern:
         if self.attention is not None:
             return at_least_float32(self.attention[texts])
         mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts]
-        return probabilities(query[texts], key[texts], self._allowed(mask, texts))
+        allowed = self._allowed(mask, texts)
+        if self.normalisers is None:
+            return probabilities(query[texts], key[texts], allowed)
+        scores = _products(query[texts], key[texts])
+        # A query that sees no key has no normaliser, and exp(-inf) for each.
+        sums = self.normalisers[texts].nan_to_num(0.0, 0.0, 0.0)
+        return scores.masked_fill_(~allowed, float("-inf")).sub_(sums[..., None]).exp_()
 
     def _allowed(self, mask: torch.Tensor | None, texts: slice, rows: int = 0) -> torch.Tensor:
         keys = self.keys[texts, None, None]
@@ -92,21 +103,25 @@ class Pattern:
         if self.attention is not None:
             return at_least_float32(self.attention[texts, :, :, self.position])
         place = self.position[:, None, None].expand(-1, row.shape[1], 1)
+        seen = self.keys[:, None].expand(-1, 1, -1)
         if self.mask is not None:
-            seen = self.mask.expand(len(row), -1, -1, -1)[texts, :, :, self.position] & self.keys[:, None]
+            seen = self.mask.expand(len(row), -1, -1, -1)[texts, :, :, self.position] & seen
             if not seen.scatter(2, place[:, : seen.shape[1]], False).any():
                 # No other token sees it, as under a causal mask.
                 return torch.zeros_like(row).scatter(2, place, row.gather(2, place))
+        if self.normalisers is not None:
+            read = at_least_float32(key[texts, :, self.position])
+            found = torch.einsum("bhnd,bhd->bhn", at_least_float32(query), read)
+            return found.sub_(self.normalisers).exp_().masked_fill_(~seen, 0.0)
         parts = []
         for block in self._blocks(query):
             mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[block]
             allowed = self._allowed(mask, block)
-            scores = at_least_float32(query[block] @ key[block].transpose(-1, -2))
+            scores = _products(query[block], key[block])
             scores = scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
             rows, columns = texts[: len(scores)], self.position[block]
-            # A[j, p] = 1 / sum_i exp(s_ji - s_jp); a sum beyond float32 gives 0, its limit.
-            own = scores[rows, :, :, columns][..., None]
-            found = (scores - own).exp_().sum(-1).reciprocal_()
+            # A[j, p] = exp(s_jp - log sum_i exp s_ji).
+            found = (scores[rows, :, :, columns] - scores.logsumexp(-1)).exp_()
             parts.append(found * allowed.expand(*scores.shape[:1], -1, scores.shape[2], -1)[rows, :, :, columns])
         return torch.cat(parts)
 
@@ -138,7 +153,12 @@ def probabilities(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | N
 
     query, key: (..., n, d), the query already scaled.
     """
-    return masked_softmax(at_least_float32(query @ key.transpose(-1, -2)), mask)
+    return masked_softmax(_products(query, key), mask)
+
+
+def _products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Q K^T, at least float32. Heads that lie apart are copied first: copying their transpose takes longer."""
+    return at_least_float32(query.contiguous() @ key.contiguous().transpose(-1, -2))
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -155,6 +175,7 @@ class Call:
 
     query: already scaled, key, value: (b, h, n, d), keys and values repeated for each head of a group; mask: bool,
     (b or 1, h or 1, n, n), or None. For a softmax over logits they are None, and `attention` holds its result.
+    normalisers: as in Pattern, where they were asked for and the kernel gives them.
     """
 
     query: torch.Tensor | None = None
@@ -162,6 +183,7 @@ class Call:
     value: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     attention: torch.Tensor | None = None
+    normalisers: torch.Tensor | None = None
 
     def written_out(self) -> torch.Tensor:
         """The probabilities, with their graph."""
@@ -172,25 +194,74 @@ class Call:
 
 
 class AttentionCalls(TorchFunctionMode):
-    """Hands every attention call made while entered to `on_call`; what that returns, if anything, is the result.
+    """Hands the attention calls made while entered to `on_call`; what that returns, if anything, is the result.
 
     A fused call's result is the context (b, h, n, d), a softmax's the probabilities (b, h, n, n).
+
+    Args:
+        wanted: asked at each call whether `on_call` gets it; without it, all do.
+        normalisers: whether fused calls are to have them, where nothing is differentiated. The model's result is then
+            that of the same kernel, to the bit.
     """
 
-    def __init__(self, on_call: Callable[[Call], torch.Tensor | None]) -> None:
+    def __init__(
+        self,
+        on_call: Callable[[Call], torch.Tensor | None],
+        wanted: Callable[[], bool] | None = None,
+        normalisers: bool = False,
+    ) -> None:
         super().__init__()
-        self.on_call = on_call
+        self.on_call, self.wanted, self.normalisers = on_call, wanted, normalisers
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is nn.functional.scaled_dot_product_attention:
-            result = self.on_call(_fused_call(*args, **kwargs))
-            return func(*args, **kwargs) if result is None else result
-        found = func(*args, **kwargs)
-        if func in (nn.functional.softmax, torch.softmax, torch.Tensor.softmax) and found.ndim == 4:
-            result = self.on_call(Call(attention=found))
-            return found if result is None else result
-        return found
+        fused = func is nn.functional.scaled_dot_product_attention
+        if not fused and func not in _SOFTMAX:
+            return func(*args, **kwargs)
+        found = None if fused else func(*args, **kwargs)
+        if found is not None and found.ndim != 4:
+            return found
+        if self.wanted is not None and not self.wanted():
+            return func(*args, **kwargs) if found is None else found
+        if found is None:
+            call = _fused_call(*args, **kwargs)
+            if self.normalisers:
+                call, found = _with_normalisers(call, *args, **kwargs)
+        else:
+            call = Call(attention=found)
+        result = self.on_call(call)
+        if result is not None:
+            return result
+        return func(*args, **kwargs) if found is None else found
+
+
+_SOFTMAX = (nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+
+
+def _with_normalisers(
+    call: Call,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Call, torch.Tensor | None]:
+    """The call with its normalisers, and the kernel's result; None where the kernel does not give them.
+
+    Where a mask is causal the column of the token read needs none, and what a float mask adds is not in a Call.
+    """
+    masked = attn_mask is None or attn_mask.dtype == torch.bool
+    differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    if is_causal or enable_gqa or differentiated or not masked:
+        return call, None
+    bias = additive(attn_mask, query.dtype)
+    if not runs_flash_on_cpu(query, key, value, bias, dropout_p, scale):
+        return call, None
+    found, normalisers = flash_on_cpu(query, key, value, dropout_p, False, attn_mask=bias, scale=scale)
+    return replace(call, normalisers=at_least_float32(normalisers)), found
 
 
 def _fused_call(

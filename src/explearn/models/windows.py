@@ -22,6 +22,9 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.data.alignment import NO_WORD
 from explearn.models.encoding import Encoding
 
+MOST_WINDOWS = 10_000
+"""Of a text: all of them are held at a time. 100,000 words have some 1,000 that overlap by half."""
+
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
@@ -64,7 +67,8 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
 
     A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
 
-    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one.
+    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one, and for more
+    windows than MOST_WINDOWS.
     """
     if len(encoding) <= limit:
         return Windowed.at_once(encoding)
@@ -77,16 +81,23 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
     always = np.setdiff1d(np.arange(len(encoding)), long)
     owners = np.array(encoding.word_ids)[long]
     windows, places, weights = [], [], []
-    for start, end in stretches(owners, room, stride):
+    found = stretches(owners, room, stride)
+    if len(found) > MOST_WINDOWS:
+        shorter = "" if room == limit - sum(encoding.special) else ", or a shorter second segment"
+        raise DataError(
+            f"{where}: is read through {len(found):,} windows, {stride:,} sub-tokens apart; expected at most "
+            f"{MOST_WINDOWS:,}: give a larger stride{shorter}"
+        )
+    for start, end in found:
         kept = np.sort(np.concatenate([always, long[start:end]]))
         # Distances from the edges at which the text was cut; its own ends are none.
         left = np.arange(1, end - start + 1) if start else np.full(end - start, len(long))
         right = np.arange(end - start, 0, -1) if end < len(long) else np.full(end - start, len(long))
-        of_position = np.ones(len(encoding))
-        of_position[long[start:end]] = np.minimum(left, right)
+        of_position = np.ones(len(kept))
+        of_position[np.searchsorted(kept, long[start:end])] = np.minimum(left, right)
         windows.append(encoding.select(kept.tolist()))
         places.append(kept)
-        weights.append(of_position[kept])
+        weights.append(of_position)
     return Windowed(encoding, tuple(windows), tuple(places), tuple(weights))
 
 

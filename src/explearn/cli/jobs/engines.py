@@ -46,7 +46,7 @@ class LocalEngine:
             if "threads" in begun:
                 # More threads may add up in another order.
                 torch.set_num_threads(begun["threads"])
-            self._worker = Worker(job, stamp, begun.get("max_tokens"))
+            self._worker = Worker(job, stamp, begun.get("max_tokens"), tells=True)
         return {**self._worker.settings, "threads": torch.get_num_threads()}
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:

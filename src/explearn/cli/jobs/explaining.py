@@ -34,17 +34,19 @@ class Worker:
         stamp: of the input (`Input.stamp`), when the job was looked at.
         max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the size was found by the
             free memory of a GPU, and stays what it was. None: the job is new.
+        tells: say how far long texts are that are read through windows; of one process alone.
 
     Attributes:
         settings: what the results depend on and only the loaded classifier can tell, JSON values.
     """
 
-    def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
+    def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None, tells: bool = False) -> None:
         from explearn.methods.base.asking import check_request
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.models.classifier import Classifier
 
         self.job = job
+        self._tells = tells and job.windows is not None
         self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
         if job.seed is not None:
             seed_everything(job.seed)
@@ -101,6 +103,7 @@ class Worker:
                 self._classifier,
                 (row.text for row in stream),
                 repeat(targets, stop - number) if targets else None,
+                f"explain by {explainer.name}" if self._tells else None,
                 windows=self.job.windows,
             )
             for explainer, stream in zip(self._explainers, streams, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.batching import budget_slices
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.records import Example
 from explearn.models.encoding import Encoding
 from explearn.models.problems import Problem
 from explearn.models.spread import OFFLOADED
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.models.classifier import Classifier
     from explearn.models.reading import Text
+
+PART_WINDOWS = 32
+"""Windows that a method which is not costly scores at a time, at least."""
+
+CHUNK_CHARACTERS = 1_000_000
+"""Where texts are read through windows, no more are held at a time than those with which there are so many characters:
+all their windows are held, too."""
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
@@ -46,11 +55,14 @@ def questions(
     targets: Iterable[Target] | None,
     chunk_texts: int,
     windows: int | None,
+    were_read: Callable[[list[Windowed]], object] = lambda _: None,
 ) -> Iterator[list[Question]]:
     """What is asked, `chunk_texts` texts at a time; within a chunk either all targets are given or none.
 
     Args:
-        windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+        windows: stride, in sub-tokens, of the windows through which longer texts are read, of CHUNK_CHARACTERS a time;
+            None: they are cut.
+        were_read: is given the texts of a chunk, before the classifier is asked about them.
 
     Raises DataError for a text without usable words, ParamsError where there is not one target a text,
     UnknownNameError for a target that is no class.
@@ -60,21 +72,45 @@ def questions(
         check_listed("targets", targets)
     if windows is not None:
         check_stride(windows)
-    remaining, first = iter(texts), 1
+    first = 1
     wanted = None if targets is None else iter(targets)
-    while chunk := list(islice(remaining, chunk_texts)):
+    for chunk in _chunks(texts, chunk_texts, None if windows is None else CHUNK_CHARACTERS):
         asked: list[tuple[int, ...]] | None = None
         if wanted is not None:
             asked = [_indices(classifier, target) for target in islice(wanted, len(chunk))]
             if len(asked) != len(chunk):
                 raise ParamsError("targets: fewer than texts; expected one for each text")
         read = read_texts(classifier, chunk, first, windows)
+        were_read(read)
         if asked is None:
             asked = default_targets(classifier, read)
         yield [Question(text, None if asked is None else asked[row]) for row, text in enumerate(read)]
         first += len(chunk)
     if wanted is not None and next(wanted, None) is not None:
         raise ParamsError("targets: more than texts; expected one for each text")
+
+
+def _chunks(texts: Iterable[Text], most: int, characters: int | None) -> Iterator[list[Text]]:
+    """Texts in lists of `most`; each ends early at the text with which it has so many characters, if there is a limit.
+
+    The first of each `most` texts always begins one: what is in a list depends on no text before that.
+    """
+    remaining = iter(texts)
+    while block := list(islice(remaining, most)):
+        start = held = 0
+        for place, text in enumerate(block):
+            held += 0 if characters is None else _characters(text)
+            if characters is not None and held >= characters:
+                yield block[start : place + 1]
+                start, held = place + 1, 0
+        if start < len(block):
+            yield block[start:]
+
+
+def _characters(text: object) -> int:
+    """About how many characters a text has; what is none has 0, and is refused where it is read."""
+    parts = text.all_words if isinstance(text, Example) else text if isinstance(text, tuple) else (text,)
+    return sum(len(part) + 1 for part in parts if isinstance(part, str))
 
 
 def check_classifier(classifier: Any, reader: str = "") -> None:
@@ -152,6 +188,19 @@ def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
 def encodings_of(asked: Sequence[Question]) -> list[Encoding]:
     """What a method is to score, in the order of texts, then of targets, then of windows."""
     return [w for q in asked for _ in (q.targets or (None,)) for w in q.text.windows]
+
+
+def parts_of(
+    classifier: Classifier, encodings: Sequence[Encoding], most: int, windowed: bool, costly: bool
+) -> list[slice]:
+    """What a method scores at a time of what it is asked: `most` texts, and of windows fewer, so that progress shows.
+
+    A costly method makes tens of passes or more over a window, which fill its batches.
+    """
+    lengths, window = [len(encoding) for encoding in encodings], classifier.max_length
+    if not windowed:
+        return budget_slices(lengths, most)
+    return budget_slices(lengths, most, window if costly else max(PART_WINDOWS * window, classifier.max_tokens))
 
 
 def targets_of(asked: Sequence[Question]) -> list[int] | None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from explearn.core.arguments import PATH, TEXT, arguments, or_none
 from explearn.core.batching import run_batches
@@ -36,11 +35,13 @@ from explearn.methods.base.asking import (
     answer_fields,
     check_classifier,
     encodings_of,
+    parts_of,
     questions,
     targets_of,
 )
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
+from explearn.methods.base.progress import Progress
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.methods.base.unread import tell_unread
 from explearn.models.encoding import Batch, Encoding
@@ -168,29 +169,36 @@ class Explainer(ABC):
         self.check_problem(classifier)
         self._check_named(classifier)
         texts_read = texts_cut = words_lost = 0
-        with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
-            for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows):
-                found = iter(self._explain_chunk(classifier, chunk))
+        with Progress(description, windows is not None, classifier.max_length) as progress:
+            for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows, progress.texts_read):
+                found = self._explain_chunk(classifier, chunk, progress, windows is not None)
                 for question in chunk:
                     of_text = list(islice(found, len(question.targets or (None,))))
                     lost = of_text[-1].unaligned
                     yield of_text
                     texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
-                    bar.update(1)
+                    if windows is None:
+                        progress.advance(1)
         tell_unread(self.name, words_lost, texts_cut, texts_read, classifier.max_length)
 
-    def _explain_chunk(self, classifier: Classifier, asked: Sequence[Question]) -> list[Attribution]:
+    def _explain_chunk(
+        self, classifier: Classifier, asked: Sequence[Question], progress: Progress, windowed: bool
+    ) -> Iterator[Attribution]:
+        """The attributions of some texts, each as soon as its windows are scored."""
         encodings, targets = encodings_of(asked), targets_of(asked)
+        waiting = ((question, len(question.text.windows)) for question in asked for _ in question.targets or (None,))
+        question, wanted = next(waiting)
         scored: list[TextScores] = []
-        with classifier.gathered():
-            for part in (slice(start, start + CHUNK_TEXTS) for start in range(0, len(encodings), CHUNK_TEXTS)):
+        progress.begin(len(encodings))
+        for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, self.about.costly):
+            with classifier.gathered():
                 scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
-        found = iter(scored)
-        return [
-            self._attribution_of(classifier, question, list(islice(found, len(question.text.windows))))
-            for question in asked
-            for _ in question.targets or (None,)
-        ]
+            if windowed:
+                progress.advance(part.stop - part.start)
+            while len(scored) >= wanted:
+                yield self._attribution_of(classifier, question, scored[:wanted])
+                del scored[:wanted]
+                question, wanted = next(waiting, (question, len(encodings) + 1))
 
     def _attribution_of(self, classifier: Classifier, question: Question, scored: Sequence[TextScores]) -> Attribution:
         """The attribution of a text from what each of its windows was given."""
