@@ -41,29 +41,17 @@ def left_out_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) ->
 
     Args:
         kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count those above 1/2.
-
-    Raises UnsupportedError for texts that are longer than the window of the model's attention.
     """
     model: Any = classifier.model
-    window = getattr(model.config, "sliding_window", None)
-    tokens = kept.shape[1]
-    if window is not None and tokens > window:
-        raise UnsupportedError(
-            f"masking 'removed': a text has {tokens} sub-tokens and the model's attention sees {window} at a time; "
-            "expected shorter texts, or masking 'soft'"
-        )
     copies = len(kept) // len(batch)
     kept = torch.where(batch.attention_mask.repeat(copies, 1).bool(), kept, 0.0)
     whole = (kept > 0.5).long()
-    own = torch.eye(tokens, dtype=torch.bool, device=kept.device)
-    before = torch.ones_like(own).tril() & ~own
-    lowest = torch.finfo(model.dtype).min
-    added = torch.where(before, (kept + LEAST).log()[:, None], torch.where(own, 0.0, lowest))
+    positions = whole.cumsum(1) - whole
     with classifier.autocast():
         states = model.base_model(
             input_ids=batch.input_ids.repeat(copies, 1),
-            attention_mask=added.to(model.dtype)[:, None],
-            position_ids=(whole.cumsum(1) - whole),
+            attention_mask=_attention_masks(model, kept, positions),
+            position_ids=positions,
         ).last_hidden_state
         read: torch.Tensor = model.score(states)
     read = read if read.dtype == torch.float64 else read.float()
@@ -71,6 +59,32 @@ def left_out_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) ->
     gone = (1 - kept).flip(1).cumprod(1).flip(1).to(read)
     last = kept.to(read) * torch.cat([gone[:, 1:], torch.ones_like(gone[:, :1])], dim=1)
     return (last[..., None] * read).sum(1) + gone[:, :1] * _of_nothing(classifier, batch).to(read)
+
+
+def _attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
+    """What is added to attention's logits, (rows, 1, n, n): log m_j, and as good as -inf where a query sees no key.
+
+    Of a model whose layers are of several types, one for each type. A window is counted over the words that are kept.
+    """
+    tokens = kept.shape[1]
+    lowest = torch.finfo(model.dtype).min
+    own = torch.eye(tokens, dtype=torch.bool, device=kept.device)
+    weights = (kept + LEAST).log()[:, None]
+    closed = torch.full_like(weights, lowest)
+
+    def added(window: int | None) -> torch.Tensor:
+        before = (torch.ones_like(own).tril() & ~own)[None]
+        if window is not None:
+            before = before & (positions[:, :, None] - positions[:, None] < window)
+        found = torch.where(before, weights, closed).masked_fill(own, 0.0)
+        return found.to(model.dtype)[:, None]
+
+    config = model.config
+    window: int | None = getattr(config, "sliding_window", None)
+    types = set(getattr(config, "layer_types", None) or ())
+    if len(types) < 2:
+        return added(None if types == {"full_attention"} else window)
+    return {kind: added(window if kind == "sliding_attention" else None) for kind in types}
 
 
 @torch.no_grad()
