@@ -60,6 +60,8 @@ class AttributionModel(nn.Module):
     Args:
         backbone: an encoder or decoder without a head (transformers' AutoModel).
         classes: C.
+        by_class: whether the head gives each token a score s_ic for every class; its score is then sum_c y_c s_ic, and
+            z need not be understood first. Not in the paper.
 
     Attributes:
         prediction: z_0 .. z_C, (C + 1, e), e the width of the backbone's word embeddings.
@@ -70,13 +72,14 @@ class AttributionModel(nn.Module):
 
     stand_in: torch.Tensor | None
 
-    def __init__(self, backbone: transformers.PreTrainedModel, classes: int) -> None:
+    def __init__(self, backbone: transformers.PreTrainedModel, classes: int, by_class: bool = False) -> None:
         super().__init__()
         self.backbone = backbone
         config: Any = backbone.config
         width = int(config.hidden_size)
         self.dense = nn.Linear(width, width)
-        self.output = nn.Linear(width, 1)
+        self.output = nn.Linear(width, classes if by_class else 1)
+        self.by_class = by_class
         table: Any = backbone.get_input_embeddings()
         self.prediction = nn.Parameter(torch.randn(classes + 1, table.weight.shape[1]) * PREDICTION_STD)
         self.mask_embedding: nn.Parameter | None = None
@@ -176,14 +179,22 @@ class AttributionModel(nn.Module):
         found = [*self.dense.parameters(), *self.output.parameters(), self.prediction]
         return found if self.mask_embedding is None else [*found, self.mask_embedding]
 
-    def score(self, states: torch.Tensor) -> torch.Tensor:
-        """Logits of the attributions, (b, n), from the backbone's last states (b, n + 1, d); a = sigmoid of them."""
-        return cast(torch.Tensor, self.output(torch.tanh(self.dense(states[:, :-1])))).squeeze(-1).float()
+    def score(self, states: torch.Tensor, predictions: torch.Tensor) -> torch.Tensor:
+        """Logits of the attributions, (b, n); a = sigmoid of them.
+
+        Args:
+            states: the backbone's last, (b, n + 1, d).
+            predictions: y, (b, C).
+        """
+        found = cast(torch.Tensor, self.output(torch.tanh(self.dense(states[:, :-1])))).float()
+        if not self.by_class:
+            return found.squeeze(-1)
+        return (found * predictions.to(found)[:, None]).sum(-1)
 
     def forward(self, batch: Batch, predictions: torch.Tensor) -> torch.Tensor:
         """Logits of the attributions of a batch in the backbone's sub-tokens, (b, n); meaningless at padding."""
         states = self.backbone(**self.inputs(batch, predictions).keywords()).last_hidden_state
-        return self.score(states)
+        return self.score(states, predictions)
 
 
 def _added_to_logits(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -97,7 +97,7 @@ def changed_layers(
 def bytes_per_text(model: AttributionModel, scope: Literal["last_block", "low_rank"], rank: int, blocks: int) -> int:
     """Memory that a text's changes take: the weights, their gradients and AdamW's two moments, float32."""
     layers, _, _ = changed_layers(model, scope, blocks)
-    numbers = model.output.in_features + 1
+    numbers = (model.output.in_features + 1) * model.output.out_features
     for layer in layers:
         height, width = layer.in_features, layer.out_features
         numbers += width + (height * width if scope == "last_block" else rank * (height + width))
@@ -111,7 +111,7 @@ class RestrictedTuning(Tuning):
 
     Args:
         scope: `last_block`: a full matrix for each map of the last block; `low_rank`: a product of rank `rank` for
-            each map of the last `blocks` blocks. The head's last map, a vector, always changes in full.
+            each map of the last `blocks` blocks. The head's last map always changes in full.
         rows: which texts of the batch; the others are left out.
 
     Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_encoder`).
@@ -130,6 +130,7 @@ class RestrictedTuning(Tuning):
     ) -> None:
         layers, parts, count = changed_layers(model, scope, blocks)
         self._model, self._classifier, self._reading = model, classifier, reading
+        self._predictions = predictions
         self._upper = parts.blocks[len(parts.blocks) - count :]
         inputs = model.inputs(reading.source, predictions)
         self._mask = inputs.attention_mask.bool()
@@ -157,13 +158,13 @@ class RestrictedTuning(Tuning):
             hidden = self._hidden
             for block in self._upper:
                 hidden = trace_block(block, hidden, self._mask).result
-            scores = self._model.score(hidden)
+            scores = self._model.score(hidden, self._predictions)
         return self._reading.to_target(scores)
 
     def keep(self, rows: Sequence[int], reading: Reading) -> dict[nn.Parameter, nn.Parameter]:
         """Go on with some of the texts alone, whose reading is `reading`; returns old parameter -> new one."""
         index = torch.tensor(rows, device=self._hidden.device)
-        self._reading = reading
+        self._reading, self._predictions = reading, self._predictions[index]
         # The batch may have become narrower: its padding is cut.
         width = reading.source.input_ids.shape[1] + 1
         self._hidden, self._mask = self._hidden[index][:, :width], self._mask[index][:, :width]

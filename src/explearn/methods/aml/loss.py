@@ -10,6 +10,7 @@ from torch import nn
 
 from explearn.introspection.gradients import content_mask
 from explearn.introspection.words import replaced_words
+from explearn.methods.aml.left_out import left_out_logits
 from explearn.methods.aml.masks import Masking, gates
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -61,22 +62,15 @@ def loss_terms(
         draw: see `Masking.stand_in`.
     """
     attributions = scores.sigmoid()
-    table: Any = classifier.model.get_input_embeddings()
-    with torch.no_grad():
-        words = table(batch.input_ids)
-    stand_in = masking.stand_in(classifier, batch, draw)
     wanted = []
     if weights.prediction:
         wanted.append(attributions)
     if weights.inverse:
         wanted.append(1 - attributions)
-    texts = []
-    for mask in wanted:
-        kept = gates(batch, masking.gate(mask))[..., None]
-        texts.append(kept * words + (1 - kept) * stand_in)
+    kept = [gates(batch, masking.gate(mask)) for mask in wanted]
     zero = torch.zeros(len(scores), device=scores.device)
-    found = classifier.softmax_logits(embedded_logits(classifier, batch, torch.cat(texts))) if texts else None
-    logits = iter(() if found is None else found.chunk(len(texts)))
+    found = classifier.softmax_logits(_masked_logits(classifier, batch, kept, masking, draw)) if kept else None
+    logits = iter(() if found is None else found.chunk(len(kept)))
     content = content_mask(batch)
     # -log(1 - sigmoid(s)) = softplus(s)
     size = torch.where(content, nn.functional.softplus(scores), 0.0).sum(1) / content.sum(1).clamp(min=1)
@@ -85,6 +79,20 @@ def loss_terms(
         size=size if weights.size else zero,
         inverse=-_log_other(next(logits), predictions.argmax(-1)) if weights.inverse else zero,
     )
+
+
+def _masked_logits(
+    classifier: Classifier, batch: Batch, kept: list[torch.Tensor], masking: Masking, draw: int
+) -> torch.Tensor:
+    """Logits of the texts under each of some masks, (masks b, C)."""
+    if masking.removes:
+        return left_out_logits(classifier, batch, torch.cat(kept))
+    table: Any = classifier.model.get_input_embeddings()
+    with torch.no_grad():
+        words = table(batch.input_ids)
+    stand_in = masking.stand_in(classifier, batch, draw)
+    texts = [gate[..., None] * words + (1 - gate[..., None]) * stand_in for gate in kept]
+    return embedded_logits(classifier, batch, torch.cat(texts))
 
 
 def _log_other(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """What stands in for a masked token, and how hard a mask is: AML, section 3, one strategy behind one name.
 
 All of them combine embeddings as eq. 3 does, x'_i = g(a_i) x_i + (1 - g(a_i)) m_i, and leave special tokens alone. The
-last option of the paper, leaving tokens out, has no gradient; it is how the metrics take words away (`removal`).
+last option of the paper, leaving tokens out, has no gradient; it is how the metrics take words away (`removal`). In a
+decoder it can be given one (`left_out`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Masking:
 
     embedding: torch.Tensor | None = None
     """The stand-in, (e,), where it is not a token's embedding: a fitted or a learned one."""
+    removes = False
+    """Whether masked words are left out (`left_out`), and nothing stands in for them."""
 
     def fits(self, classifier: Classifier) -> bool:
         """Whether a stand-in has to be fitted before the first mask is made (`fitted_stand_in`)."""
@@ -64,6 +67,15 @@ class HardMasking(Masking):
 
     def gate(self, attributions: torch.Tensor) -> torch.Tensor:
         return (attributions > 0.5).to(attributions.dtype) + attributions - attributions.detach()
+
+
+class RemovedMasking(HardMasking):
+    """`removed`: a token is left out where a <= 1/2, kept elsewhere; decoders alone (`left_out`)."""
+
+    removes = True
+
+    def fits(self, classifier: Classifier) -> bool:
+        return False
 
 
 class RandomMasking(Masking):
@@ -180,6 +192,7 @@ def make_masking(name: str, masked_lm: str | None, revision: str | None = None) 
         "unknown": UnknownMasking,
         "fitted": FittedMasking,
         "hard": HardMasking,
+        "removed": RemovedMasking,
         "random": RandomMasking,
         "learned": LearnedMasking,
     }

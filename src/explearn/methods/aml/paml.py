@@ -19,6 +19,7 @@ from explearn.core.seeds import hash_order
 from explearn.introspection.words import check_words
 from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
+from explearn.methods.aml.left_out import check_removable
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.masks import LearnedMasking, Masking, make_masking
 from explearn.methods.aml.params import PAMLParams
@@ -105,8 +106,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
             ModelError: the backbone or the masked language model cannot be loaded, or the backbone cannot be G's.
-            UnsupportedError: the vocabulary of the masked language model is not the classifier's, or the model answers
-                questions, or does not choose one class of several.
+            UnsupportedError: the vocabulary of the masked language model is not the classifier's, words cannot be left
+                out of the classifier, or the model answers questions, or does not choose one class of several.
             DivergedError: the loss, or a map, is not finite.
         """
         check_task(task)
@@ -240,7 +241,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 self.bridge = Bridge(tokenizer, backbone.config, self.options.merge)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self.model = AttributionModel(backbone, len(classifier.labels))
+            self.model = AttributionModel(backbone, len(classifier.labels), self.options.head == "by_class")
         self.model.to(classifier.device)
         self.model.verify(name, read(classifier, self.bridge, classifier.encode(["one text"])).source)
         longest = max_length(backbone.config, classifier.tokenizer)
@@ -253,6 +254,8 @@ class PAML(LearnedExplainer, BatchExplainer):
         self.strategy = make_masking(self.options.masking, *self.language_model)
         if isinstance(self.strategy, LearnedMasking):
             self.model.mask_embedding = self.strategy.begin(classifier)
+        if self.strategy.removes:
+            check_removable(classifier)
         self.model.requires_grad_(True)
         self.classifier = classifier.fingerprint
         self.labels = list(classifier.labels)
@@ -352,7 +355,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         config = transformers.AutoConfig.from_pretrained(folder / BACKBONE_FOLDER, trust_remote_code=False)
         untrained = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
         backbone = trimmed(untrained, None)
-        model = AttributionModel(backbone, len(self.labels))
+        model = AttributionModel(backbone, len(self.labels), self.options.head == "by_class")
         self.strategy = make_masking(self.options.masking, name, revision)
         if isinstance(self.strategy, LearnedMasking):
             model.mask_embedding = nn.Parameter(state.tensors["mask_embedding"])

@@ -46,10 +46,16 @@ class PAMLParams(MetricOfInterest):
     """Lowest blocks of the backbone that are kept (null: all)."""
     merge: Literal["max", "mean"] = "max"
     """How the scores of several sub-tokens of the backbone become that of one of the classifier's."""
-    masking: Literal["soft", "hard", "unknown", "fitted", "random", "mlm", "learned"] = "soft"
+    masking: Literal["soft", "hard", "unknown", "fitted", "removed", "random", "mlm", "learned"] = "soft"
     """What stands in for masked tokens: the mask token (soft, hard), or where there is none an embedding fitted to act
     as if the words were left out; the unknown token where there is no mask token, as in the paper; always a fitted
-    embedding; a random token; the one that a masked language model expects; or an embedding learned with G."""
+    embedding; nothing, the words are left out (removed, decoders alone); a random token; the one that a masked language
+    model expects; or an embedding learned with G."""
+    head: Literal["one", "by_class"] = "one"
+    """What G's head gives each token: one score, as in the paper, or one a class, weighed by the prediction."""
+    remix: Fraction | None = None
+    """Training texts with some words exchanged for words of others, anew in each epoch: the least share of a text's
+    words, the largest being 1 (null: the texts as they are)."""
     masked_lm: str | None = None
     """Masked language model of masking `mlm`, with the classifier's vocabulary (null: `encoder`)."""
     prediction_weight: Fraction = 0.5

@@ -15,6 +15,7 @@ from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.loss import Weights, loss_terms
 from explearn.methods.aml.masks import Masking
 from explearn.methods.aml.params import PAMLParams
+from explearn.methods.aml.remixed import remixed
 from explearn.methods.aml.target_metric import MapJudge
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
@@ -96,7 +97,7 @@ def train(
 
     Args:
         texts: to train on. validation: other texts, on which the metric is watched.
-        seed: of the order of texts, dropout and random masks.
+        seed: of the order of texts, dropout, random masks and exchanged words.
         after_epoch: called after each epoch; what it raises ends the training.
 
     Returns the history. The classifier stays as it is. Raises DivergedError, naming the epoch, where the loss or a map
@@ -114,7 +115,6 @@ def train(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
     )
-    lengths = [len(encoding) for encoding in texts.encodings]
     history: list[Epoch] = []
     best = BestWeights(model)
 
@@ -136,9 +136,11 @@ def train(
         for epoch in bar:
             model.train()
             sums = np.zeros(3)
+            seen = texts if options.remix is None else _remixed(classifier, texts, options.remix, seed + epoch)
+            lengths = [len(encoding) for encoding in seen.encodings]
             for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
-                reading = read(classifier, bridge, [texts.encodings[i] for i in indices])
-                y = _rows(classifier, texts, indices)
+                reading = read(classifier, bridge, [seen.encodings[i] for i in indices])
+                y = _rows(classifier, seen, indices)
                 scores = attribution_logits(model, classifier, reading, y)
                 terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed + epoch)
                 loss = terms.total(weights).mean()
@@ -154,6 +156,10 @@ def train(
     best.restore()
     model.eval()
     return history
+
+
+def _remixed(classifier: Classifier, texts: TrainingTexts, least: float, seed: int) -> TrainingTexts:
+    return TrainingTexts.of(classifier, remixed(classifier, texts.encodings, least, np.random.default_rng(seed)))
 
 
 def _diverged(epoch: int, why: str) -> ModelError:
