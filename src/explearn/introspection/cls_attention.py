@@ -16,7 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.capture import BLOCK_ELEMENTS, capture_attention, cls_row_and_column, layer_count
+from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count
+from explearn.introspection.patterns import BLOCK_ELEMENTS
 from explearn.models.architectures import architecture
 
 _flash_on_cpu: Callable[..., tuple[torch.Tensor, torch.Tensor]] = (
