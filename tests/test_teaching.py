@@ -177,7 +177,7 @@ def test_a_method_that_cannot_explain_the_classifier_says_so_at_once(folder: Pat
 
     with pytest.raises(UnsupportedError, match="not this one"):
         run(folder, Unfit(), {"train": examples(4)})
-    with pytest.raises(UnsupportedError, match="teacher: .*single_label"):
+    with pytest.raises(UnsupportedError, match=r"teacher: .*single_label"):
         run(folder, OfValues(), {"train": examples(4)})
     with pytest.raises(DataError, match="there is no text to explain"):
         run(folder, Teacher(), {"train": []})
