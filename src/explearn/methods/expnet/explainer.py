@@ -48,7 +48,7 @@ TEXT = 2**32
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
-    """A small network from the attention of all layers to rationales, which needs no marked text of the task.
+    """A small network that finds in the attention of all layers what people would mark; the task needs no marks.
 
     For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
     from the word to [CLS]; standardised; Linear - ReLU - Linear; calibrated to the probability that a reader would mark

@@ -72,7 +72,7 @@ class TokenExamples:
 
 
 class ExpNetPaper(LearnedExplainer, BatchExplainer):
-    """ExpNet as published: a small network from the last layer's attention to human rationales of other tasks.
+    """ExpNet as published: a small network that learned from other tasks' marks to read the last layer's attention.
 
     Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
 
