@@ -24,8 +24,9 @@ GroupOption = Annotated[
 def attribute(task: TaskOption, group: GroupOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method of a group.
 
-    Writes data/attributions/TASK/GROUP/METHOD.parquet, with the method's cost in the file's metadata. An explainer that
-    trained a classifier of its own explains that one, as its file says.
+    Writes data/attributions/TASK/GROUP/METHOD.parquet, with the passes through the classifier in the file's metadata;
+    times and memory go to data/costs, beside DVC's files. An explainer that trained a classifier of its own explains
+    that one, as its file says.
     """
     attribute_group(Workspace(), params, task, group, compute, seed)
 

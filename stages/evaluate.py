@@ -15,8 +15,8 @@ def evaluate(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     who is not significantly worse, metric by metric), pairs/TASK.parquet (the paired tests) and texts/TASK.parquet
     (every metric's value on every text), and reports/plots/KIND/TASK.csv for DVC (f1, auroc, faithfulness).
 
-    An explainer with a classifier of its own is judged on that one. For each, the same metrics of
-    the baselines run on that classifier, and its accuracy, go to own_model/TASK.json.
+    An explainer with a classifier of its own is judged on that one. For each, the same metrics of the baselines run on
+    that classifier, and its accuracy, go to own_model/TASK.json.
     """
     judge_task(Workspace(), params, task, compute, seed)
 

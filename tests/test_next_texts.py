@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from explearn.pipeline.next_texts import doubt_of, spread_out
+from explearn.cli import annotate_next
+from explearn.core.records import Example
+from explearn.pipeline.next_texts import Proposal, Proposed, doubt_of, spread_out
 
 
 def test_doubt_is_the_mean_entropy_of_the_words_likely_to_be_marked() -> None:
@@ -33,3 +38,18 @@ def test_as_many_as_asked_for_and_none_twice() -> None:
     found = spread_out(np.linspace(0, 1, 8), same + np.arange(8)[:, None], 5, 13)
     assert len(set(found)) == 5
     assert spread_out(np.ones(3), same[:3], 5, 13) == [0, 1, 2]
+
+
+def test_what_would_steer_a_terminal_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Example("a\x1b]0;b", ("clear\x1b[2J", "[bold]this[/bold]"), "yes", "train", "toy")
+    found = Proposal([Proposed(text, 0.5)], 1, 0, ["other\x1b[31m"], None)
+    params = SimpleNamespace(check_task=str, seed=13)
+    monkeypatch.setattr(annotate_next, "load_params", lambda _: params)
+    monkeypatch.setattr(annotate_next, "read_task_marks", lambda *_: SimpleNamespace(marked=frozenset()))
+    monkeypatch.setattr(annotate_next, "propose", lambda *_: found)
+    annotate_next.next_texts("toy", 1, None, None, Path("params.yaml"))
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert r"a\x1b]0;b  clear\x1b[2J [bold]this[/bold]" in said and r"other\x1b[31m" in said

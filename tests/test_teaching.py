@@ -18,6 +18,7 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Encoding
+from explearn.models.problems import Problem
 from explearn.pipeline.base.workspace import Workspace
 
 TASK = "toy"
@@ -171,8 +172,13 @@ def test_a_method_that_cannot_explain_the_classifier_says_so_at_once(folder: Pat
         def check(self, classifier: Classifier) -> None:
             raise UnsupportedError("not this one")
 
+    class OfValues(Teacher):
+        problems = frozenset({Problem.REGRESSION})
+
     with pytest.raises(UnsupportedError, match="not this one"):
         run(folder, Unfit(), {"train": examples(4)})
+    with pytest.raises(UnsupportedError, match=r"teacher: .*single_label"):
+        run(folder, OfValues(), {"train": examples(4)})
     with pytest.raises(DataError, match="there is no text to explain"):
         run(folder, Teacher(), {"train": []})
     assert not folder.exists()

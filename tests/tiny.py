@@ -12,9 +12,11 @@ import torch
 import transformers
 
 from explearn.core.compute import ComputeOptions
+from explearn.introspection.anatomy import BlockTrace, dissect, trace_block
 from explearn.introspection.gradients import LayerGradients
 from explearn.models.architectures import blocks_in_order
 from explearn.models.classifier import Classifier, QuestionAnswerer
+from explearn.models.encoding import Batch
 from explearn.testing.tiny import (
     ARCHITECTURES,
     CORPUS,
@@ -58,6 +60,7 @@ __all__ = [
     "model",
     "save",
     "tokenizer",
+    "trace",
 ]
 
 # For tensors this small a second thread costs more than it gives.
@@ -89,6 +92,17 @@ def long_classifier(kind: str) -> Classifier:
     return Classifier(
         model(kind, max_position_embeddings=2002), tokenizer(kind, 2000), ComputeOptions(device="cpu"), kind
     )
+
+
+def trace(module: torch.nn.Module, batch: Batch) -> tuple[list[BlockTrace], torch.Tensor]:
+    """The intermediates of every block, and the logits, of a classifier that is run part by part."""
+    anatomy = dissect(module)
+    hidden, blocks = anatomy.embed(batch), []
+    for block in anatomy.blocks:
+        blocks.append(trace_block(block, hidden, batch.attention_mask.bool()))
+        hidden = blocks[-1].result
+    head = anatomy.head
+    return blocks, head.classifier(head.activation(head.dense(hidden[:, 0])))
 
 
 def hooks(module: torch.nn.Module) -> int:

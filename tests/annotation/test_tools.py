@@ -65,6 +65,15 @@ class TestTools:
             ("f-7", "a@b.c"): "00000",
         }
 
+    def test_nobody_marks_a_text_twice(self, tmp_path: Path) -> None:
+        text = TEXTS[1].text
+        once, again = label_studio(text, *at(text, "dull")), label_studio(text, *at(text, "film"))
+        both = {**once, "annotations": [*once["annotations"], *again["annotations"]]}
+        for tasks, where in (([once, again], "in .*task 1 too"), ([both], "twice")):
+            path = self.write(tmp_path / "e.json", tasks)
+            with pytest.raises(DataError, match=f"'annotator-3' has marked 'f-1' {where}; expected it once"):
+                self.marks(path, "label-studio")
+
     def test_label_studio_s_short_form(self, tmp_path: Path) -> None:
         text = TEXTS[1].text
         spans = [

@@ -16,7 +16,7 @@ import tiny
 from comparison.conftest import LABELS, TEXTS
 from explearn.cli.app import app
 from explearn.comparison import methods_run
-from explearn.comparison.texts import TextColumns
+from explearn.comparison.texts import TextColumns, read_texts
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.storage import read_json
 from explearn.methods.baselines.perturbation.occlusion import Occlusion
@@ -149,6 +149,13 @@ class TestTheCommand:
         code, said = run("--classifier", model, "--texts", path, "--methods", "rollout", "--out", tmp_path / "r.html")
         assert code == 0, said
         assert f"{len(TEXTS)} of {len(TEXTS)} texts" in said
+
+    def test_nothing_but_the_end_of_a_line_ends_a_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "lines.txt"
+        path.write_text("a fine\u2028film\n\nslow\x0cand\x85long\n", encoding="utf-8")
+        found = read_texts(path, TextColumns()).examples
+        assert [example.id for example in found] == ["lines-1", "lines-3"]
+        assert [example.words for example in found] == [("a", "fine", "film"), ("slow", "and", "long")]
 
     def test_values_of_labels_stand_for_classes(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         path = table(stars=[5 if label == "yes" else 1 for label in LABELS])

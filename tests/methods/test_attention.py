@@ -176,5 +176,5 @@ class TestAttentionFlow:
 
     @pytest.mark.parametrize("value", [0, -3, 2.5, "64"])
     def test_a_limit_that_is_none(self, value: Any) -> None:
-        with pytest.raises(ParamsError, match=f"max_tokens_per_text: got {value!r}; expected a positive number"):
+        with pytest.raises(ParamsError, match=f"max_tokens_per_text: got {value!r}; expected a whole number"):
             explearn.get_explainer("attention_flow", max_tokens_per_text=value)

@@ -14,7 +14,7 @@ import explearn
 import golden
 import tiny
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.introspection.anatomy import Block, dissect, trace
+from explearn.introspection.anatomy import Block, dissect
 from explearn.methods.baselines.decomposition.alti import ALTI, transformed_vectors
 from explearn.methods.baselines.decomposition.decompx import DecompX
 from explearn.methods.baselines.decomposition.globenc import GlobEnc
@@ -205,7 +205,7 @@ class TestFormulas:
         anatomy = dissect(of.model)
         mask = batch.attention_mask.bool()
         with torch.inference_mode():
-            blocks = trace(anatomy, anatomy.embed(batch), mask).blocks
+            blocks, _ = tiny.trace(of.model, batch)
             for block, kept in zip(anatomy.blocks, blocks, strict=True):
                 everything = slice(0, mask.shape[1])
                 vectors, weights = head_vectors(block, kept, everything), head_weights(kept, everything, mask.shape[1])

@@ -318,8 +318,8 @@ def test_an_unknown_architecture_is_refused(name: str, monkeypatch: pytest.Monke
         ("full_lrp", {"rules": "ours"}, "rules: got 'ours'; expected one of conserving, doubling"),
         ("lrp", {"cls_score": "zero"}, "cls_score: got 'zero'; expected one of own, original"),
         ("transformer_attribution", {"cls_score": 0}, "cls_score: got 0; expected one of own, original"),
-        ("transformer_attribution", {"start_layer": 1.0}, "start_layer: got 1.0; expected a whole number"),
-        ("transformer_attribution", {"start_layer": True}, "start_layer: got True; expected a whole number"),
+        ("transformer_attribution", {"start_layer": 1.0}, "start_layer: got 1.0; expected a layer's number"),
+        ("transformer_attribution", {"start_layer": True}, "start_layer: got True; expected a layer's number"),
     ],
 )
 def test_options_of_other_values_are_refused(name: str, options: dict[str, Any], words: str) -> None:

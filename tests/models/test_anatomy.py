@@ -7,7 +7,7 @@ import torch
 
 import tiny
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.anatomy import dissect, trace
+from explearn.introspection.anatomy import dissect
 from explearn.introspection.capture import layer_count
 
 
@@ -16,17 +16,16 @@ from explearn.introspection.capture import layer_count
 def test_parts_give_the_model_s_logits_attention_and_states(kind: str, texts: tuple[str, ...]) -> None:
     of = tiny.classifier(kind, 3)
     batch = of.batch(of.encode(texts))
-    anatomy = dissect(of.model)
     mask = batch.attention_mask.bool()
     with torch.inference_mode(), tiny.eager(of.model):
         expected = of.model(**batch.model_inputs(), output_attentions=True, output_hidden_states=True)
-        found = trace(anatomy, anatomy.embed(batch), mask)
-    torch.testing.assert_close(found.logits, expected.logits, atol=1e-5, rtol=1e-5)
-    assert len(found.blocks) == layer_count(of.model) == len(expected.attentions)
-    for block, attention in zip(found.blocks, expected.attentions, strict=True):
+        blocks, logits = tiny.trace(of.model, batch)
+    torch.testing.assert_close(logits, expected.logits, atol=1e-5, rtol=1e-5)
+    assert len(blocks) == layer_count(of.model) == len(expected.attentions)
+    for block, attention in zip(blocks, expected.attentions, strict=True):
         real = mask[:, None, :, None].expand_as(attention)
         torch.testing.assert_close(block.attention[real], attention[real], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(found.blocks[-1].result[mask], expected.hidden_states[-1][mask], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(blocks[-1].result[mask], expected.hidden_states[-1][mask], atol=1e-5, rtol=1e-5)
 
 
 def test_a_head_of_another_kind_is_refused() -> None:

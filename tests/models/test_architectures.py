@@ -10,7 +10,7 @@ import transformers
 
 import tiny
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.anatomy import dissect, trace
+from explearn.introspection.anatomy import dissect
 from explearn.introspection.capture import capture_attention, head_mean, layer_count
 from explearn.introspection.words import table_weight
 from explearn.models import architectures
@@ -59,13 +59,12 @@ class TestParts:
     def test_run_one_by_one_they_give_what_the_model_gives(self, model_type: str) -> None:
         model, texts = tiny_model(model_type), batch()
         mask = texts.attention_mask.bool()
-        anatomy = dissect(model)
         with torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True, output_hidden_states=True)
-            found = trace(anatomy, anatomy.embed(texts), mask)
-        torch.testing.assert_close(found.logits, expected.logits, atol=1e-5, rtol=0)
-        assert len(found.blocks) == layer_count(model) == len(expected.attentions) == LAYERS
-        for block, attention, state in zip(found.blocks, expected.attentions, expected.hidden_states[1:], strict=True):
+            blocks, logits = tiny.trace(model, texts)
+        torch.testing.assert_close(logits, expected.logits, atol=1e-5, rtol=0)
+        assert len(blocks) == layer_count(model) == len(expected.attentions) == LAYERS
+        for block, attention, state in zip(blocks, expected.attentions, expected.hidden_states[1:], strict=True):
             real = mask[:, None, :, None].expand_as(attention)
             torch.testing.assert_close(block.attention[real], attention[real], atol=1e-5, rtol=0)
             torch.testing.assert_close(block.result[mask], state[mask], atol=1e-5, rtol=0)

@@ -15,15 +15,16 @@ import yaml
 from markdown_it import MarkdownIt
 
 from explearn.core.errors import DataError
+from explearn.core.method_names import leaderboard_order
 from explearn.core.records import Attribution, Example
 from explearn.pipeline.base.params import Params
+from explearn.pipeline.evaluate import write_plot_data
 from explearn.reporting.content.caveats import chance_warning
 from explearn.reporting.content.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
-from explearn.reporting.content.task_report import choose_examples, example_reports, leaderboard_order
+from explearn.reporting.content.task_report import choose_examples, example_reports
 from explearn.reporting.content.verdict import headline_sentences, time_sentences
 from explearn.reporting.content.versions import versions
-from explearn.reporting.figures.interval_plots import write_plot
-from explearn.reporting.figures.plot_data import F1_PLOT, write_plot_data
+from explearn.reporting.figures.interval_plots import F1_PLOT, write_plot
 from explearn.reporting.files import write_report
 from explearn.reporting.pages.report_markdown import fenced, render_report
 from task_reports import check, comparison, metrics, task
@@ -328,7 +329,7 @@ def test_files_are_the_same_every_time_and_keep_their_text(tmp_path):
 
 
 def test_plot_data_is_the_numbers(tmp_path):
-    write_plot_data(tmp_path / "f1.csv", F1_PLOT, "films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})
+    write_plot_data(tmp_path / "f1.csv", "f1", "films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})
     with (tmp_path / "f1.csv").open(newline="", encoding="utf-8") as handle:
         rows = list(csv.reader(handle))
     assert rows == [

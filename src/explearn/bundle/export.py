@@ -187,8 +187,7 @@ def _loaded(name: str, made: _Made) -> Classifier:
     loaded = Classifier.from_pretrained(name, device="cpu")
     if made.folder is not None:
         check_trained_for(made.folder, loaded)
-    made.explainer.check_problem(loaded)
-    made.explainer.check(loaded)
+    made.explainer.check_explains(loaded)
     return loaded
 
 

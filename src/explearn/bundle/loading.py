@@ -149,8 +149,7 @@ def load(
     if (folder := opened.classifier_folder) is not None:
         classifier = Classifier.from_pretrained(folder, replace(compute or ComputeOptions(), **options))
         opened.check_classifier(classifier)
-        explainer.check_problem(classifier)
-        explainer.check(classifier)
+        explainer.check_explains(classifier)
     return Bundle(opened, explainer, classifier)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-
 from explearn.annotation.people.sheets import SheetRow, check_ending, write_new_sheet
+from explearn.cli.printing import console, printed
 from explearn.core.compute import ComputeOptions
 from explearn.metrics.marks_curve import next_marks
 from explearn.pipeline.base.params import load_params
@@ -25,23 +23,23 @@ def next_texts(task: str, count: int, out: Path | None, split: str | None, param
     params, workspace = load_params(params_file), Workspace()
     marks = read_task_marks(params.check_task(task), params, workspace)
     found = propose(workspace, params, task, count, split, marks.marked, ComputeOptions(), params.seed)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(
+    show = console()
+    show.print(
         f"{len(found.texts):,} of {found.candidates:,} unmarked texts, by the consensus of "
-        f"{escape(', '.join(found.trained_on))} and {found.marked:,} marked texts of {escape(task)}; "
+        f"{printed(', '.join(found.trained_on))} and {found.marked:,} marked texts of {printed(task)}; "
         "before each its doubt, in bits"
     )
     for text in found.texts:
         words = text.example.all_words
         shown = " ".join(words[:SHOWN_WORDS]) + (" …" if len(words) > SHOWN_WORDS else "")
-        console.print(f"{text.doubt:.2f}  [bold]{escape(text.example.id)}[/bold]  {escape(shown)}")
+        show.print(f"{text.doubt:.2f}  [bold]{printed(text.example.id)}[/bold]  {printed(shown)}")
     if out is not None:
         rows = [SheetRow(text.example, (False,) * len(text.example.all_words)) for text in found.texts]
         write_new_sheet(out, "mark", f"Mark {task}", rows)
-        console.print(
-            f"{escape(str(out))}: {len(rows):,} texts to mark; `explearn annotate import` brings the marks back"
+        show.print(
+            f"{printed(str(out))}: {len(rows):,} texts to mark; `explearn annotate import` brings the marks back"
         )
-    console.print(escape(_outlook(found, task, len(found.texts))))
+    show.print(printed(_outlook(found, task, len(found.texts))))
 
 
 def _outlook(found: Proposal, task: str, more: int) -> str:

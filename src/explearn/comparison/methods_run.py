@@ -95,7 +95,7 @@ def make_plan(
         explainer, _ = untrained_method(name, options, seed)
         try:
             if budget is None and get_info(name).costly:
-                explainer.check(classifier)
+                explainer.check_explains(classifier)
                 untimed.append(name)
                 continue
             few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample

@@ -15,16 +15,10 @@ from explearn.core.records import Example, Rationale
 from explearn.core.sections import Columns, SourceParams
 from explearn.data.sources.custom import CustomAdapter
 from explearn.data.sources.mapping import MappedRow
-from explearn.data.sources.readers import READERS, RawRow, read_file
-
-TEXT = "text"
-"""Name of the column with the text, where none is given."""
+from explearn.data.sources.readers import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 RATIONALES = ("mask", "marked", "spans")
 """How a column may hold marked words; see `explearn.core.sections.Columns`."""
-
-LINES = ".txt"
-"""Ending of files that hold a text a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +162,7 @@ def _lines(path: Path, columns: TextColumns) -> Iterator[RawRow]:
     wanted = (columns.pair, columns.label, columns.id, columns.rationales)
     if any(column is not None for column in wanted) or columns.text not in (None, TEXT):
         raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is not valid UTF-8; expected UTF-8 text") from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield RawRow(str(path), path.stem, number, {TEXT: line})
+    return read_text_lines(path)
 
 
 def _table(path: Path) -> Iterator[RawRow]:

@@ -109,8 +109,7 @@ class RationalePipeline(transformers.Pipeline):
         self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)
-        self.explainer.check_problem(self.classifier)
-        self.explainer.check(self.classifier)
+        self.explainer.check_explains(self.classifier)
 
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
         # transformers looks at the first of a list.

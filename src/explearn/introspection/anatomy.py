@@ -1,7 +1,8 @@
-"""The parts of an encoder under one set of names, and a forward pass through them that keeps every intermediate.
+"""The parts of an encoder under one set of names, and a pass through a block that keeps every intermediate.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations in the order in which they act. `dissect` finds them where `models.architectures` says; `trace` runs them.
+activations in the order in which they act. `dissect` finds them where `models.architectures` says; `trace_block` runs
+those of a block.
 """
 
 from __future__ import annotations
@@ -132,17 +133,6 @@ class BlockTrace:
     contracted: torch.Tensor
     sum: torch.Tensor
     result: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Intermediates of a whole classifier; dense = head.dense(first token), activated = head.activation(dense), (b, d);
-    logits (b, C)."""
-
-    blocks: tuple[BlockTrace, ...]
-    dense: torch.Tensor
-    activated: torch.Tensor
-    logits: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,23 +299,3 @@ def trace_block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> Block
         sum=total,
         result=block.norm(total),
     )
-
-
-def trace(anatomy: Anatomy, embedded: torch.Tensor, mask: torch.Tensor) -> Trace:
-    """Run a classifier part by part and keep what passes through.
-
-    Args:
-        embedded: input of the first block, (batch, tokens, d); see `Anatomy.embed`.
-        mask: bool, (batch, tokens), False at padding.
-
-    Autograd works as usual: no graph is built inside `torch.inference_mode()` or where nothing requires a gradient.
-    """
-    blocks = []
-    hidden = embedded
-    for block in anatomy.blocks:
-        kept = trace_block(block, hidden, mask)
-        blocks.append(kept)
-        hidden = kept.result
-    dense = anatomy.head.dense(hidden[:, 0])
-    activated = anatomy.head.activation(dense)
-    return Trace(tuple(blocks), dense, activated, anatomy.head.classifier(activated))

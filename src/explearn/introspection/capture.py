@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.introspection.patterns import AttentionCalls, Call, Pattern
+from explearn.introspection.patterns import BLOCK_ELEMENTS, AttentionCalls, Call, Pattern
 from explearn.introspection.threads import here_only
 from explearn.models.architectures import (
     architecture,
@@ -43,9 +43,6 @@ Reducer = Callable[[torch.Tensor, torch.Tensor, Any], Reduced]
 queries: already scaled, keys: both (batch, heads, tokens, head size); mask: see Mask. Both are None where a model whose
 projections are not known (`architectures`) writes its attention out, which then is in the Pattern.
 """
-
-BLOCK_ELEMENTS = 2**18
-"""Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
 
 
 @dataclass(slots=True)
@@ -205,13 +202,13 @@ def _capture_calls(
         pattern = Pattern(captured.mask, position[0], call.mask, found[2], sums)
         captured.layers[captured.calls - 1] = reduce(queries, keys, pattern)
 
-    handles = [model.register_forward_pre_hook(on_model, with_kwargs=True)]
+    handles = [model.register_forward_pre_hook(here_only(on_model), with_kwargs=True)]
     try:
         if (parts := architecture(whole.config).parts) is not None:
             with unusual_build(whole.config):
                 for block in blocks_in_order(whole.base_model):
                     for linear in attrgetter(parts.query, parts.key)(block):
-                        handles.append(linear.register_forward_hook(on_projection))
+                        handles.append(linear.register_forward_hook(here_only(on_projection)))
         with AttentionCalls(on_call, wanted_now, normalisers=not keep_graph):
             yield
     finally:

@@ -15,8 +15,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.capture import BLOCK_ELEMENTS, capture_attention, cls_row_and_column, layer_count
+from explearn.introspection.capture import capture_attention, cls_row_and_column, layer_count
 from explearn.introspection.fused import additive, flash_on_cpu, runs_flash_on_cpu
+from explearn.introspection.patterns import BLOCK_ELEMENTS
 from explearn.models.architectures import architecture
 
 

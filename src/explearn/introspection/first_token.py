@@ -17,10 +17,8 @@ from explearn.introspection.threads import here_only
 def first_token_alone(model: nn.Module) -> Iterator[None]:
     """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
 
-    Passes of other threads stay whole.
-
-    The logits stay what they are; of a block's matrix products two thirds go. Models that cannot be taken apart
-    (`anatomy.dissect`) run as they are.
+    The logits stay what they are but for rounding; of that block's matrix products two thirds go. Models that cannot be
+    taken apart (`anatomy.dissect`) run as they are, and passes of other threads stay whole.
     """
     try:
         blocks = dissect(model).blocks

@@ -19,6 +19,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.introspection.anatomy import activation_of
 from explearn.introspection.capture import layer_count
 from explearn.introspection.patterns import AttentionCalls, Call
+from explearn.introspection.threads import here_only
 from explearn.models.architectures import architecture, blocks_in_order, unusual_build
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -101,8 +102,8 @@ def watch(
         found.states = output[0]
 
     blocks = blocks_in_order(model.base_model)
-    handles = [block.register_forward_pre_hook(on_block(number)) for number, block in enumerate(blocks)]
-    handles.append(model.base_model.register_forward_hook(on_encoder))
+    handles = [block.register_forward_pre_hook(here_only(on_block(number))) for number, block in enumerate(blocks)]
+    handles.append(model.base_model.register_forward_hook(here_only(on_encoder)))
     with hooked(handles), AttentionCalls(on_call):
         found.logits = model(**batch.model_inputs()).logits
     if calls != count:

@@ -1,7 +1,7 @@
 """How certain a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
 
-Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank
-test over the texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
+Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank test over the
+texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
 """
 
 from __future__ import annotations

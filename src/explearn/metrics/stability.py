@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MAX_NGRAM = 4
 """Longest n-gram of lexical similarity (L2E, appendix C)."""
 
-HIGH_POSITIVE, LOW_POSITIVE, NEUTRAL, LOW_NEGATIVE, HIGH_NEGATIVE = 2, 1, 0, -1, -2
-
 _TOLERANCE = 1e-9
 """Relative; the mean of equal scores may differ from them by rounding."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
+from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.memory import peak_from_here
 from explearn.core.method_names import get_info, known_infos
 from explearn.core.records import Example
@@ -86,10 +86,7 @@ def write_attributions(
     """
     if not examples:
         raise DataError(f"{target}: there is no text to explain; expected at least one test example")
-    try:
-        explainer.check(classifier)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"method {explainer.name!r}: {error}") from error
+    explainer.check_explains(classifier)
     # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
     peak = peak_from_here(classifier.device)
     forward = clock or ForwardClock(classifier, examples)

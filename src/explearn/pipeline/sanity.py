@@ -40,8 +40,7 @@ def check_task(
             only the copies. Their last digits are those of other batches.
 
     Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
-    seeds. Raises as `group_methods` and
-    `check_methods` do.
+    seeds. Raises as `group_methods` and `check_methods` do.
     """
     chosen = params.sanity.methods
     if chosen is None:

@@ -22,10 +22,9 @@ from explearn.reporting.content.transfer_tables import transfer_maps
 from explearn.reporting.content.verdict import counted_tasks, leaders
 from explearn.reporting.figures.consensus_weights import write_consensus_weights
 from explearn.reporting.figures.heatmaps import write_coefficients, write_gain_maps
-from explearn.reporting.figures.interval_plots import write_plot
+from explearn.reporting.figures.interval_plots import AUROC_PLOT, F1_PLOT, write_plot
 from explearn.reporting.figures.marks_curves import write_marks_curves
 from explearn.reporting.figures.pareto import write_glance, write_pareto
-from explearn.reporting.figures.plot_data import AUROC_PLOT, F1_PLOT
 from explearn.reporting.figures.search_plots import write_study_plots
 from explearn.reporting.pages.costs_markdown import render_costs
 from explearn.reporting.pages.report_html import write_html

@@ -66,8 +66,7 @@ class Engine:
         for explainer in explainers:
             if explainer.name in self.explainers:
                 raise ParamsError(f"method {explainer.name!r} comes twice; expected each once")
-            explainer.check_problem(classifier)
-            explainer.check(classifier)
+            explainer.check_explains(classifier)
             self.explainers[explainer.name] = explainer
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")

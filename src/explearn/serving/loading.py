@@ -73,8 +73,7 @@ def load(
     for name in QUICK:
         explainer = _named(name, seed)
         try:
-            explainer.check_problem(loaded)
-            explainer.check(loaded)
+            explainer.check_explains(loaded)
         except UnsupportedError as error:
             left_out[name] = str(error)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from typing import Any, get_args
 
 import numpy as np
@@ -296,6 +297,40 @@ class TestFineTuning:
             scores.append(row)
         values = judge.values(encodings, scores, [of.label_index(a.target) for a in found])
         assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(values.mean(), abs=1e-5)
+
+    @pytest.mark.parametrize("ask", ["explain", "explain_each"])
+    def test_notes_are_of_the_texts_of_the_last_call(self, ask: str) -> None:
+        of = one_word_classifier()
+        faml = refiner(untrained(of), steps=1, cross_metrics=False)
+        list(faml.explain(of, examples(4, seed=5)))
+        list(getattr(faml, ask)(of, examples(2, seed=6)))
+        notes = faml.notes()
+        list(faml.explain(of, examples(2, seed=6)))
+        assert notes == faml.notes()
+
+    def test_fine_tuning_in_one_thread_leaves_g_alone_in_another(self) -> None:
+        of, paml = one_word_classifier(), untrained(one_word_classifier())
+        assert paml.model is not None
+        encodings = of.encode(examples(2, seed=5))
+        reading, y = read(of, None, encodings), torch.full((2, 2), 0.5)
+        tuning = RestrictedTuning(paml.model, of, reading, y, "low_rank", rank=2, blocks=1, seed=0)
+        for parameter in tuning.parameters():
+            nn.init.ones_(parameter)
+        expected = attribution_logits(paml.model, of, reading, y)
+        found: list[torch.Tensor] = []
+        inside = []
+
+        def elsewhere(*_: object) -> None:
+            if not inside:
+                inside.append(True)
+                thread = threading.Thread(target=lambda: found.append(attribution_logits(paml.model, of, reading, y)))
+                thread.start()
+                thread.join()
+
+        handle = paml.model.dense.register_forward_pre_hook(elsewhere)
+        tuning.scores()
+        handle.remove()
+        torch.testing.assert_close(found, [expected])
 
     def test_passes_are_counted(self) -> None:
         of, paml = one_word_classifier(), trained()

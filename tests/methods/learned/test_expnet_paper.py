@@ -52,9 +52,10 @@ class TestFocalLoss:
         expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none") / 2
         torch.testing.assert_close(focal_loss(logits, labels, alpha=0.5, gamma=0), expected)
 
-    def test_its_gradient_is_finite_for_logits_of_any_size(self) -> None:
+    @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
+    def test_its_gradient_is_finite_for_logits_of_any_size(self, gamma: float) -> None:
         logits = torch.tensor([-1e4, -50.0, 0.0, 50.0, 1e4], requires_grad=True)
-        focal_loss(logits, torch.ones(5), alpha=0.6, gamma=2).sum().backward()
+        focal_loss(logits, torch.ones(5), alpha=0.6, gamma=gamma).sum().backward()
         assert logits.grad is not None
         assert torch.isfinite(logits.grad).all()
 

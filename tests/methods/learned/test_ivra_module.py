@@ -13,7 +13,6 @@ from ivra_cases import EMPTY, MODULES, NORMS, batch_of, module_of
 import tiny
 from explearn.core.records import filled
 from explearn.data.alignment import aggregate
-from explearn.introspection.anatomy import dissect, trace
 from explearn.introspection.gradients import content_mask
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, normalise
@@ -40,8 +39,7 @@ def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> 
     """r of one text, written out from the formulas, with queries and keys from a pass taken apart."""
     norm = {"softmax": softmax, "sparsemax": sparsemax}[module.norm]
     batch = classifier.batch([encoding])
-    anatomy = dissect(classifier.model)
-    blocks = trace(anatomy, anatomy.embed(batch), batch.attention_mask.bool()).blocks
+    blocks, _ = tiny.trace(classifier.model, batch)
     weights = {key: value.numpy().astype(np.float64) for key, value in module.state_dict().items()}
     text = encoding.positions
     total = np.zeros(len(text))

@@ -1,4 +1,4 @@
-"""test_l2e"""
+"""L2E: what a student learns from a teacher's lessons, and its files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from explearn.core.records import Example
 from explearn.core.storage import write_examples, write_json
 from explearn.methods.base.lessons import teach
 from explearn.methods.base.task_data import Lesson, Lessons
+from explearn.methods.base.training import descend
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.student import principal_embeddings
 from explearn.models.classifier import Classifier
@@ -103,6 +104,29 @@ class TestLearning:
         l2e = L2E(epochs=40, learning_rate=5e-3, **options).fit_lessons(tiny.classifier("bert"), rows, lessons)
         agreements = [epoch.agreement or 0.0 for epoch in l2e.history]
         assert len(agreements) == int(np.argmax(agreements)) + 1 + 2 < 40
+
+    def test_a_student_that_diverges_is_as_good_as_its_best_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows, validation = examples(16), examples(8, "validation")
+        lessons = Lessons(
+            {"train": toy_lessons(rows, "train"), "validation": toy_lessons(validation, "validation")}, True
+        )
+        taken = 0
+
+        def explode(loss: torch.Tensor, optimizer: torch.optim.Optimizer, *_: object) -> None:
+            nonlocal taken
+            descend(loss, optimizer)
+            if (taken := taken + 1) == 8:
+                optimizer.param_groups[0]["params"][0].data.fill_(torch.nan)
+
+        monkeypatch.setattr("explearn.methods.l2e.training.descend", explode)
+        options = {**SMALL, "patience": 2, "batch_size": 4}
+        l2e = L2E(epochs=9, learning_rate=5e-3, **options).fit_lessons(
+            tiny.classifier("bert"), [*rows, *validation], lessons
+        )
+        agreements = [epoch.agreement for epoch in l2e.history]
+        assert agreements[0] is not None and agreements[1:] == [None, None]
+        scores = l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0]
+        assert np.isfinite(scores).all()
 
     def test_the_seed_decides(self) -> None:
         rows = examples(16)

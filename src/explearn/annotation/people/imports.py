@@ -87,9 +87,10 @@ def import_marks(
             continue
         example = _find(marks, index)
         name = marks.annotator or annotator or path.stem
-        first = seen.setdefault((example.id, name), marks.where)
-        if first is not marks.where:
-            raise DataError(f"{marks.where}: {name!r} has marked {example.id!r} in {first} too; expected it once")
+        if (first := seen.get((example.id, name))) is not None:
+            where = f"in {first} too" if first != marks.where else "twice"
+            raise DataError(f"{marks.where}: {name!r} has marked {example.id!r} {where}; expected it once")
+        seen[example.id, name] = marks.where
         mask = _mask(marks, example)
         try:
             rationales.append(Rationale(example.id, name, "human", mask))

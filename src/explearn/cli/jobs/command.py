@@ -101,7 +101,8 @@ def input_of(
     if output.suffix in (".parquet", ".csv", ".jsonl", ".html"):
         raise ParamsError(f"--output: got {str(output)!r} with --input; expected a folder for the parts")
     # It loads pyarrow, which `explearn --help` need not wait for.
-    from explearn.cli.jobs.reading import TEXT, Input
+    from explearn.cli.jobs.reading import Input
+    from explearn.data.sources.readers import TEXT
 
     text = own["--text-column"]
     found = Input(path, TEXT if text is None else text, own["--pair-column"], own["--id-column"], second)

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import is_unicode
-from explearn.data.sources.readers import READERS, RawRow, read_file, read_lines
+from explearn.data.sources.readers import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
     from explearn.models.reading import Text
-
-TEXT = "text"
-"""Column of the text, where none is named; also the one column of a .txt file."""
-
-LINES = ".txt"
-"""Ending of files that hold a text a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +111,7 @@ class Input:
 
     def _rows(self) -> Iterator[RawRow]:
         if self.path.suffix == LINES:
-            for number, line in read_lines(self.path):
-                if line.strip():
-                    yield RawRow(str(self.path), self.path.stem, number, {TEXT: line})
+            yield from read_text_lines(self.path)
             return
         yield from read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 

@@ -153,6 +153,23 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
+TEXT = "text"
+"""Column of the text, where none is named; also the one column of a file of lines."""
+
+LINES = ".txt"
+"""Ending of files that hold a text a line."""
+
+
+def read_text_lines(path: Path) -> Iterator[RawRow]:
+    """Yield the lines of a file that hold more than white space, as rows of the one column TEXT.
+
+    Raises as `read_lines` does.
+    """
+    for number, line in read_lines(path):
+        if line.strip():
+            yield RawRow(str(path), path.stem, number, {TEXT: line})
+
+
 def _not_unicode(path: Path, kind: str) -> DataError:
     """Says which line and byte of a file is not UTF-8: a decoder that reads in pieces does not know."""
     line, byte = 1, 0

@@ -121,8 +121,7 @@ def _both(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         bundle.check_classifier(classifier)
     if folder is not None:
         check_trained_for(folder, classifier)
-    found.check_problem(classifier)
-    found.check(classifier)
+    found.check_explains(classifier)
     return found, classifier
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
@@ -24,9 +24,6 @@ from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
 from explearn.models.problems import ONE_CLASS
-
-if TYPE_CHECKING:
-    from explearn.models.architectures import architecture
 from explearn.models.reading import Text
 
 
@@ -81,7 +78,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         return (first, *(name for name in get_args(Metric) if name != first and self.options.cross_metrics))
 
     def notes(self) -> dict[str, Any]:
-        """Of the texts explained since the last call of `explain`, as means over them.
+        """Of the texts explained since the last call of `explain` or `explain_each`, as means over them.
 
         optimised_for: the metric of interest. steps, best_step: taken, and that of the map kept. metrics: names.
         judged: metric -> metric -> value, the first what the map was chosen by, the second what it is judged by.
@@ -116,16 +113,16 @@ class FAML(RefiningExplainer, BatchExplainer):
                     f"{self.start.model.config.model_type!r} model; use scope 'full'"
                 ) from error
 
-    def explain(
+    def explain_each(
         self,
         classifier: Classifier,
         texts: Iterable[Text],
         targets: Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
-    ) -> Iterator[Attribution]:
+    ) -> Iterator[list[Attribution]]:
         self._seen = []
-        return super().explain(classifier, texts, targets, description, windows)
+        return super().explain_each(classifier, texts, targets, description, windows)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from explearn.introspection.anatomy import Block, Encoder, dissect_encoder, trace_block
+from explearn.introspection.threads import here_only
 from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.two_tokenizers import Reading, attribution_logits
 from explearn.models.classifier import Classifier
@@ -112,7 +113,8 @@ class RestrictedTuning(Tuning):
     Args:
         scope: `last_block`: a full matrix for each map of the last block; `low_rank`: a product of rank `rank` for
             each map of the last `blocks` blocks. The head's last map always changes in full.
-        rows: which texts of the batch; the others are left out.
+        rank, blocks: of `low_rank`.
+        seed: of the first values of `down`.
 
     Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_encoder`).
     """
@@ -216,7 +218,7 @@ def _change(layer: nn.Linear, texts: int, rank: int | None, generator: torch.Gen
 @contextmanager
 def _added(change: Change) -> Iterator[None]:
     """Let a linear map put out what each text's change adds to it, inside the block."""
-    handle = change.layer.register_forward_hook(lambda _layer, inputs, output: output + change(inputs[0]))
+    handle = change.layer.register_forward_hook(here_only(lambda _layer, inputs, output: output + change(inputs[0])))
     try:
         yield
     finally:

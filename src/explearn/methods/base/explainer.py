@@ -126,6 +126,19 @@ class Explainer(ABC):
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
 
+    def check_explains(self, classifier: Classifier) -> None:
+        """Raise UnsupportedError, naming the method, for a classifier that it cannot explain.
+
+        It asks `check_problem` and `check`, and raises what else they raise.
+        """
+        self.check_problem(classifier)
+        try:
+            self.check(classifier)
+        except UnsupportedError as error:
+            if not self.name or re.search(rf"\b{self.name}\b", str(error)):
+                raise
+            raise UnsupportedError(f"{self.name}: {error}") from error
+
     def explain(
         self,
         classifier: Classifier,
@@ -166,8 +179,7 @@ class Explainer(ABC):
         windows: int | None = None,
     ) -> Iterator[list[Attribution]]:
         """As `explain`, but the attributions of each text together, one a class."""
-        self.check_problem(classifier)
-        self._check_named(classifier)
+        self.check_explains(classifier)
         texts_read = texts_cut = words_lost = 0
         with Progress(description, windows is not None, classifier.max_length) as progress:
             for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows, progress.texts_read):
@@ -215,15 +227,6 @@ class Explainer(ABC):
         logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
         check_logits(logits, classifier.name)
         return replace(found, windows=len(scored), **answer_fields(classifier, logits, found.target))
-
-    def _check_named(self, classifier: Classifier) -> None:
-        """`check`, with the method's name in the refusal."""
-        try:
-            self.check(classifier)
-        except UnsupportedError as error:
-            if not self.name or re.search(rf"\b{self.name}\b", str(error)):
-                raise
-            raise UnsupportedError(f"{self.name}: {error}") from error
 
     def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
         check_logits(np.asarray(scored.logits), classifier.name)

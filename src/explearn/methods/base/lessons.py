@@ -107,7 +107,7 @@ def teach(
     total = sum(map(len, splits.values()))
     if not total:
         raise DataError(f"{folder}: there is no text to explain; expected at least one")
-    teacher.check(classifier)
+    teacher.check_explains(classifier)
     origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
     shards: dict[str, list[str]] = {split: [] for split in splits}
     failures: list[Failure] = []

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.method_info import About
+from explearn.core.records import filled
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, batch_features
@@ -47,7 +48,7 @@ TEXT = 2**32
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
-    """A small network from the attention of all layers to rationales, which needs no marked text of the task.
+    """A small network that finds in the attention of all layers what people would mark; the task needs no marks.
 
     For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
     from the word to [CLS]; standardised; Linear - ReLU - Linear; calibrated to the probability that a reader would mark
@@ -125,8 +126,9 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         """
         inputs = wanted_inputs(source, self.options.layers, self.options.attention)
         words = training_words(features, source, inputs, taught.lessons)
+        self.fit_words(words, inputs, source, taught.trained_on, device, description)
         self.calibration = taught.calibration
-        return self.fit_words(words, inputs, source, taught.trained_on, device, description)
+        return self
 
     def fit_words(
         self,
@@ -137,7 +139,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         device: torch.device | None = None,
         description: str | None = None,
     ) -> Self:
-        """Train on words.
+        """Train on words, whose targets are probabilities: the logits need no calibration.
 
         Args:
             words: what to learn from.
@@ -157,7 +159,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             best = sorted(student.importance.argsort(descending=True)[: self.options.select].tolist())
             inputs = [inputs[column] for column in best]
             student, losses = train_student(words.only(best), self.options, self.seed, device, description)
-        self.student, self.losses, self.inputs = student, losses, list(inputs)
+        self.student, self.losses, self.inputs, self.calibration = student, losses, list(inputs), (1.0, 0.0)
         self.encoder = {"layers": int(source["layers"]), "heads": int(source["heads"])}
         self.classifier, self.trained_on = str(source["classifier"]), list(trained_on)
         return self
@@ -201,7 +203,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
 
     def score_features(self, features: ExampleFeatures, source: Mapping[str, Any], words: int) -> NDArray[np.float32]:
-        """Scores of a text's words from its stored features, (words,).
+        """Scores of a text's words from its stored features, (words,); `filled` for words that were not read.
 
         Those of `explain`, but that stored attention is rounded to float16.
 
@@ -215,10 +217,9 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         slope, offset = self.calibration
         with torch.inference_mode():
             found = (slope * self.student(inputs, torch.zeros(len(inputs))) + offset).sigmoid()
-        # As in `explain`, words that the classifier did not read have the lowest score.
-        scores = np.full(words, found.min().item() if len(found) else 0.0, dtype=np.float32)
+        scores = np.full(words, np.nan, dtype=np.float32)
         scores[pooled.owners] = found.numpy()
-        return scores
+        return filled(scores)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

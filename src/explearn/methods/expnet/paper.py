@@ -44,7 +44,9 @@ def focal_loss(logits: torch.Tensor, labels: torch.Tensor, alpha: float, gamma: 
     """
     log_p = -nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     alpha_t = torch.where(labels > 0, alpha, 1 - alpha)
-    return -alpha_t * (1 - log_p.exp()) ** gamma * log_p
+    # A power below 1 has no gradient at 0.
+    missed = (1 - log_p.exp()).clamp_min(torch.finfo(log_p.dtype).tiny)
+    return -alpha_t * missed**gamma * log_p
 
 
 def _last_layer(features: Iterable[ExampleFeatures], source: Mapping[str, Any]) -> Iterator[ExampleFeatures]:
@@ -70,7 +72,7 @@ class TokenExamples:
 
 
 class ExpNetPaper(LearnedExplainer, BatchExplainer):
-    """ExpNet as published: a small network from the last layer's attention to human rationales of other tasks.
+    """ExpNet as published: a small network that learned from other tasks' marks to read the last layer's attention.
 
     Linear(width, hidden) - ReLU - Linear(hidden, 1) - sigmoid over each sub-token's attention features.
 

@@ -283,9 +283,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
 
 
 class IvRA(TrainedAttention):
-    """Weighted attention of all layers, trained with a classifier of its own for chosen criteria.
-
-    Attention of all layers, weighted by feature, head and layer, trained with its classifier for chosen criteria.
+    """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
@@ -318,12 +316,10 @@ class IvRA(TrainedAttention):
 
 
 class SMaT(TrainedAttention):
-    """The same with weights for whole heads alone.
+    """Attention of all layers, weighted by head alone, trained with a classifier for chosen criteria.
 
-    Attention-SMaT: attention logits of all heads, weighted by head, trained as IvRA is.
-
-    The module: `explearn.methods.ivra.attention.HeadAttention`. Criteria and losses are those of IvRA; the original
-    trains for simulatability, with sparsemax.
+    Attention-SMaT: logits of attention, weighted by head. The module: `explearn.methods.ivra.attention.HeadAttention`.
+    Criteria and losses are those of IvRA; the original trains for simulatability, with sparsemax.
 
     Options: `SMaTParams`. The seed decides the order of texts, dropout and the student.
     """

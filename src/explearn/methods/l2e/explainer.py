@@ -41,11 +41,9 @@ from explearn.models.encoding import Batch, Encoding
 class L2E(LearnedExplainer, BatchExplainer):
     """A small Transformer that has learned another method's explanations of the training texts.
 
-    A student network that has learned to explain from another method's explanations (L2E, sections 3 and 4.3).
-
-    The student is a Transformer encoder over the classifier's sub-tokens, with the label token of the explained class
-    before and after the text. It never looks into the classifier: given the class, one pass of the student explains a
-    text (`word_scores`); `explain` also classifies, to know the class and its probability.
+    L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
+    of the explained class before and after the text. It never looks into the classifier: given the class, one pass of
+    the student explains a text (`word_scores`); `explain` also classifies, to know the class and its probability.
 
     Formulation `labelling`: the teacher's word scores become five levels, high / low negative, neutral, low / high
     positive, high being beyond the mean of the text's positive (negative) scores; all pieces of a word are to be given

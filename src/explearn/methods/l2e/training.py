@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,7 +83,10 @@ def student_lesson(
 
 @dataclass(frozen=True, slots=True)
 class StudentEpoch:
-    """Mean loss of an epoch's batches, and `agreement` with the teacher on the validation texts (None without)."""
+    """Mean loss of an epoch's batches, and `agreement` with the teacher on the validation texts.
+
+    None without such texts, and of a student that scores all words of each alike or gives no numbers any more.
+    """
 
     loss: float
     agreement: float | None
@@ -99,7 +103,7 @@ def train(
 ) -> list[StudentEpoch]:
     """Train in place until the agreement on the validation texts has not risen for `options.patience` epochs.
 
-    The student ends with the weights of the best epoch; without validation texts, of the last.
+    The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
     """
     generator = torch.Generator().manual_seed(seed)
     student.to(device).train()
@@ -108,7 +112,7 @@ def train(
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay)
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[StudentEpoch] = []
-    best, weights = 0, BestWeights(student)
+    best, highest, weights = 0, -math.inf, BestWeights(student)
     epochs = epoch_bar(options.epochs, description)
     for epoch, _ in enumerate(epochs):
         student.train()
@@ -123,7 +127,12 @@ def train(
         agreement = agreement_with(student, validation, options.formulation, options.batch_size, device)
         history.append(StudentEpoch(total / max(1, batches), agreement))
         epochs.set_postfix(loss=f"{history[-1].loss:.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
-        if agreement is None or not epoch or agreement > (history[best].agreement or 0.0):
+        if agreement is None:
+            better = highest == -math.inf  # no epoch so far has an agreement
+        else:
+            better = agreement > highest
+            highest = max(highest, agreement)
+        if better:
             best = epoch
             weights.keep()
         elif epoch - best >= options.patience:

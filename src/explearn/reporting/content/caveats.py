@@ -8,13 +8,13 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import spearmanr
 
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.aml_notes import is_untrained
 from explearn.reporting.content.columns import comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.missing import missing
-from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import Number, TaskReport
 from explearn.reporting.content.verdict import QUESTIONS, counted_tasks, means, near_chance
 
 NOTICED = 0.5

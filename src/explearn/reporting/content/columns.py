@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from explearn.core.method_names import get_info, list_explainers
+from explearn.core.method_names import get_info, leaderboard_order, list_explainers
 from explearn.metrics.catalogue import CATALOGUE, Group
 from explearn.reporting.content.markdown import Markdown
-from explearn.reporting.content.task_report import Number, leaderboard_order
+from explearn.reporting.content.task_report import Number
 
 
 @dataclass(frozen=True, slots=True)

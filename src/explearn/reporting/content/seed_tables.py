@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import Column
 from explearn.reporting.content.markdown import Markdown
-from explearn.reporting.content.task_report import leaderboard_order
 
 SEED = "seed"
 """The parameter that differs between repetitions."""

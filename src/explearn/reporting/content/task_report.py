@@ -1,4 +1,4 @@
-"""What the report on a task is made from, the order of the methods, and the choice of example texts."""
+"""What the report on a task is made from, and the choice of example texts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from explearn.metrics.plausibility import binarise
 from explearn.metrics.significance import Comparison
 
 Number = int | float | None
-
-FAMILY_ORDER = ("learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given")
-"""Families in the order of the leaderboards; others follow by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,18 +108,6 @@ class TaskReport:
     own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-def leaderboard_order(methods: Mapping[str, object] | Sequence[str]) -> list[str]:
-    """Method names by family (FAMILY_ORDER, then others by name); within a family in the order given."""
-    families = {method: get_info(method).family for method in methods}
-
-    def rank(method: str) -> tuple[int, str]:
-        family = families[method]
-        known = family in FAMILY_ORDER
-        return (FAMILY_ORDER.index(family) if known else len(FAMILY_ORDER), "" if known else family)
-
-    return sorted(methods, key=rank)
 
 
 def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:

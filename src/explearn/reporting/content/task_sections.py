@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.metrics.significance import Comparison
 from explearn.reporting.content.aml_notes import aml_blocks
 from explearn.reporting.content.blocks import Block
@@ -23,7 +23,7 @@ from explearn.reporting.content.columns import (
 )
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.missing import has_no_marks
-from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import Number, TaskReport
 
 COMPARED = (
     PLAUSIBILITY_COLUMNS[3],

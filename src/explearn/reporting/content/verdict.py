@@ -9,14 +9,14 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.metrics.catalogue import METRICS
 from explearn.metrics.headline import best_rival, headline
 from explearn.metrics.significance import Comparison, compare
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import Cell, Column, Row, comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
-from explearn.reporting.content.task_report import Number, TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import Number, TaskReport
 
 QUESTIONS: tuple[tuple[str, Column], ...] = (
     ("Chooses the words that people marked", Column("f1_topk", "F1 top-K", True)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -15,8 +16,31 @@ from matplotlib.ticker import MultipleLocator
 
 from explearn.core.method_names import get_info
 from explearn.reporting.content.task_report import Number, TaskReport
-from explearn.reporting.figures.plot_data import PlotSpec
 from explearn.reporting.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSpec:
+    """A figure of one metric.
+
+    Attributes:
+        name: of its files. metric: what it shows.
+        low, high: metrics that hold the bounds of the interval; None where there is none.
+        label: of the axis. chance: value of random scores; None where that is not known.
+    """
+
+    name: str
+    metric: str
+    low: str | None
+    high: str | None
+    label: str
+    chance: float | None
+
+
+F1_PLOT = PlotSpec("f1", "f1", "f1_low", "f1_high", "F1 (line: {confidence:g} % interval)", None)
+AUROC_PLOT = PlotSpec(
+    "auroc", "auroc", "auroc_low", "auroc_high", "AUROC (line: {confidence:g} % interval, dashed: 0.5, by chance)", 0.5
+)
 
 _COLUMNS = 4
 

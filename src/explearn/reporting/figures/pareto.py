@@ -15,9 +15,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.reporting.content.columns import comparable, marked
-from explearn.reporting.content.task_report import TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import TaskReport
 from explearn.reporting.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
 
 

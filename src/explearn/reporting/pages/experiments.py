@@ -14,14 +14,13 @@ from markupsafe import Markup
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.extras import check_installed
-from explearn.core.method_names import get_info
+from explearn.core.method_names import get_info, leaderboard_order
 from explearn.core.storage import put_files, scratch_folder, write_text
 from explearn.reporting.content.blocks import Block
 from explearn.reporting.content.columns import COST_NOISE, Cell, Column, Row
 from explearn.reporting.content.criterion_tables import OwnModelRun, criterion_blocks
 from explearn.reporting.content.markdown import Markdown, escape_markdown, table
 from explearn.reporting.content.seed_tables import SEED, seed_blocks
-from explearn.reporting.content.task_report import leaderboard_order
 from explearn.reporting.figures.heatmaps import write_gain_maps
 from explearn.reporting.gate import WORKSPACE, figures, from_revision
 from explearn.reporting.pages.html_page import asset, data_uri, page_environment, source_hash

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from explearn.core.display import words_html
 from explearn.core.heat import FAINT, UNREAD, css, shows_signs, strengths
+from explearn.core.method_names import leaderboard_order
 from explearn.core.storage import write_text
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
@@ -33,7 +34,7 @@ from explearn.reporting.content.l2e_students import (
 from explearn.reporting.content.markdown import Markdown
 from explearn.reporting.content.missing import has_no_marks
 from explearn.reporting.content.papers import SideBySide, left_out, side_by_side
-from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import ExampleReport, TaskReport
 from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
 from explearn.reporting.content.verdict import (
     LEADER_EXPLANATION,

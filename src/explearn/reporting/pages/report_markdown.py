@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import yaml
 
+from explearn.core.method_names import leaderboard_order
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content import task_sections as sections
 from explearn.reporting.content.blocks import Block
@@ -25,7 +26,7 @@ from explearn.reporting.content.l2e_students import Document, adapters, student_
 from explearn.reporting.content.machine_figures import MACHINE_FIGURES, fixed_columns
 from explearn.reporting.content.markdown import Markdown, emphasise, escape_markdown, table
 from explearn.reporting.content.papers import left_out, side_by_side
-from explearn.reporting.content.task_report import ExampleReport, TaskReport, leaderboard_order
+from explearn.reporting.content.task_report import ExampleReport, TaskReport
 from explearn.reporting.content.transfer_tables import TRANSFER_INTRODUCTION, transfer_blocks
 from explearn.reporting.content.verdict import (
     LEADER_EXPLANATION,

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.core.method_info import About
 from explearn.introspection.capture import capture_attention, head_mean, layer_count, read_weights
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_count
 from explearn.models.architectures import reads
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -49,10 +50,7 @@ class AttentionFlow(BatchExplainer):
     )
 
     def __init__(self, max_tokens_per_text: int = 128) -> None:
-        if not isinstance(max_tokens_per_text, int) or max_tokens_per_text < 1:
-            raise ParamsError(
-                f"max_tokens_per_text: got {max_tokens_per_text!r}; expected a positive number of sub-tokens"
-            )
+        check_count("max_tokens_per_text", max_tokens_per_text)
         self.max_tokens_per_text = max_tokens_per_text
 
     def check(self, classifier: Classifier) -> None:

@@ -14,6 +14,7 @@ from explearn.core.method_info import About
 from explearn.introspection.anatomy import Activation, Anatomy, Block, dissect, merge_heads, split_heads
 from explearn.introspection.gradients import check_differentiable
 from explearn.introspection.patterns import Call, at_least_float32, masked_softmax
+from explearn.introspection.threads import here_only
 from explearn.introspection.watched import hooked, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.models.architectures import architecture, blocks_in_order, unusual_build
@@ -108,14 +109,15 @@ def attn_lrp_watched(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor
     model: Any = classifier.model
     rules = architecture(model.config).rules
     assert rules is not None
-    handles = [m.register_forward_hook(_norm_rule) for m in model.modules() if is_norm(m)]
     with unusual_build(model.config):
         activations = [attrgetter(rules.activation)(block) for block in blocks_in_order(model.base_model)]
         gated = [attrgetter(rules.gated)(b) for b in blocks_in_order(model.base_model)] if rules.gated else []
         if rules.head_activation is not None:
             activations.append(attrgetter(rules.head_activation)(model))
-    handles += [m.register_forward_hook(_activation_rule) for m in activations]
-    handles += [m.register_forward_pre_hook(lambda _, args: (_halve_gradient(args[0]),)) for m in gated]
+    norms = [module for module in model.modules() if is_norm(module)]
+    handles = [m.register_forward_hook(here_only(_norm_rule)) for m in norms]
+    handles += [m.register_forward_hook(here_only(_activation_rule)) for m in activations]
+    handles += [m.register_forward_pre_hook(here_only(_product_rule)) for m in gated]
     with hooked(handles):
         found = watch(classifier, batch, attend=_attend)
     assert found.logits is not None
@@ -143,6 +145,10 @@ def _norm_rule(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.
 
 def _activation_rule(_module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
     return _activate(args[0], lambda _: output.detach())
+
+
+def _product_rule(_module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+    return (_halve_gradient(args[0]),)
 
 
 def _normalise(norm: nn.LayerNorm, hidden: torch.Tensor) -> torch.Tensor:

@@ -6,14 +6,13 @@ from typing import Literal, get_args
 
 import torch
 
-from explearn.core.errors import ParamsError
 from explearn.core.method_info import About
 from explearn.introspection.anatomy import dissect, trace_block
 from explearn.introspection.capture import read_weights
 from explearn.introspection.gradients import check_differentiable, differentiate, full_precision
 from explearn.introspection.watched import head_states, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_flag
+from explearn.methods.base.options import check_choice, check_flag
 from explearn.models.architectures import architecture
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -130,8 +129,7 @@ class GradCAM(BatchExplainer):
     )
 
     def __init__(self, normalisation: Normalisation = "none") -> None:
-        if normalisation not in get_args(Normalisation):
-            raise ParamsError(f"normalisation: got {normalisation!r}; expected one of none, matrix")
+        check_choice("normalisation", normalisation, get_args(Normalisation))
         self.normalisation = normalisation
 
     def check(self, classifier: Classifier) -> None:

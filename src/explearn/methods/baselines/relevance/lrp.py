@@ -16,6 +16,7 @@ from explearn.introspection.anatomy import Anatomy, Block, BlockTrace, dissect, 
 from explearn.introspection.replace import replaced_output
 from explearn.introspection.threads import a_view
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_choice, check_layer
 from explearn.methods.baselines.relevance.propagation import make_rules, through_head, to_attention, to_input
 from explearn.models.classifier import Classifier
 from explearn.models.encoding import Batch
@@ -61,7 +62,8 @@ class Forward:
     """What relevance propagation keeps of a forward pass in float64; the rest of a block is computed again.
 
     mask: bool, (batch, tokens). embedded: output of the embeddings, before a projection, (batch, tokens, e). inputs: of
-    each block, and output: of the last, (batch, tokens, d). activated, logits: as in `anatomy.Trace`.
+    each block, and output: of the last, (batch, tokens, d). activated: of the head, head.activation(
+    head.dense(first token)), (batch, d). logits: (batch, C).
     """
 
     anatomy: Anatomy
@@ -134,8 +136,7 @@ class LRP(BatchExplainer, ABC):
 
     def __init__(self, rules: RuleName, cls_score: ClsScore) -> None:
         self._rules = make_rules(rules)
-        if cls_score not in get_args(ClsScore):
-            raise ParamsError(f"cls_score: got {cls_score!r}; expected one of {', '.join(get_args(ClsScore))}")
+        check_choice("cls_score", cls_score, get_args(ClsScore))
         self.rules = rules
         self.cls_score = cls_score
 
@@ -286,8 +287,7 @@ class TransformerAttribution(LRP):
 
     def __init__(self, start_layer: int = 0, cls_score: ClsScore = "own") -> None:
         super().__init__("conserving", cls_score)
-        if not isinstance(start_layer, int) or isinstance(start_layer, bool):
-            raise ParamsError(f"start_layer: got {start_layer!r}; expected a whole number")
+        check_layer("start_layer", start_layer)
         self.start_layer = start_layer
 
     def check(self, classifier: Classifier) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
-from explearn.core.errors import ParamsError
 from explearn.introspection.anatomy import Block, BlockTrace, Head, merge_heads, split_heads
+from explearn.methods.base.options import check_choice
 
 STABILISER = 1e-9
 """Added to denominators of any sign, as Chefer et al. do."""
@@ -111,8 +111,7 @@ RULES: dict[str, type[Rules]] = {"conserving": ConservingRules, "doubling": Doub
 
 def make_rules(name: str) -> Rules:
     """Rules by name; raises ParamsError for an unknown one."""
-    if name not in RULES:
-        raise ParamsError(f"rules: got {name!r}; expected one of {', '.join(RULES)}")
+    check_choice("rules", name, tuple(RULES))
     return RULES[name]()
 
 
@@ -154,7 +153,8 @@ def through_head(
     """From the logits to the last block's output.
 
     Args:
-        hidden: last block's output, (batch, tokens, d). activated: as in `anatomy.Trace`. relevance: (batch, C).
+        hidden: last block's output, (batch, tokens, d). activated: head.activation(head.dense(first token)),
+            (batch, d). relevance: (batch, C).
 
     Returns (batch, tokens, d), 0 but at the first token.
     """
