@@ -267,7 +267,8 @@ def _plan(
             methods, few = counted(len(plan.choice.methods), "method"), counted(plan.choice.texts, "text")
             tell(
                 f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, "
-                f"and {methods} on {few} take about {expected:.0f} s, besides measuring speeds and making the page"
+                f"and {methods} on {few} would take about {expected:.0f} s, besides measuring speeds and making the "
+                "page"
             )
     return plan
 
