@@ -132,7 +132,7 @@ class TestSpotCheck:
         printed = annotated.succeed("import", out, "--annotator", "ana")
         assert "2 verdicts, 1 of them reject" in printed
         assert "human.jsonl: 1 marks" in printed
-        assert "1 texts that nobody has touched are left out" in printed
+        assert "1 text that nobody has touched is left out" in printed
         verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
         assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
         (corrected,) = annotated.rows("human.jsonl")

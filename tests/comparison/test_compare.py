@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import explearn
@@ -17,8 +18,9 @@ from comparison.conftest import LABELS, TEXTS
 from explearn.cli.app import app
 from explearn.comparison import methods_run
 from explearn.comparison.texts import TextColumns, read_texts
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.core.storage import read_json
+from explearn.core.storage import read_attributions, read_json
 from explearn.methods.baselines.perturbation.occlusion import Occlusion
 from explearn.metrics.faithfulness import faithfulness
 from explearn.models.classifier import Classifier
@@ -165,6 +167,11 @@ class TestTheCommand:
         )
         assert code == 0, said
 
+    def test_a_value_without_a_name_is_a_class_s_own(self, table: Callable[..., Path]) -> None:
+        path = table(label=["yes" if label == "yes" else "bad" for label in LABELS])
+        own = read_texts(path, TextColumns(label="label", label_names={"bad": "no"}))
+        assert [example.label for example in own.examples] == list(LABELS)
+
     @pytest.mark.parametrize(
         ("columns", "arguments", "sentence"),
         [
@@ -172,6 +179,7 @@ class TestTheCommand:
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({}, ["--labels", "truth"], "field 'truth': missing"),
             ({"label": ["a", "b"] * 3}, ["--labels", "label"], "classes are no, yes, the texts' labels are a, b"),
+            ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
             ({}, ["--methods", "ivra"], "'ivra' has to be trained"),
             ({}, ["--methods", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
             ({}, ["--methods", "quik"], "did you mean quick?"),
@@ -217,6 +225,48 @@ class TestTheCommand:
         code, said = run("--classifier", tmp_path / "gpt", "--texts", table())
         assert code == 2
         assert "is a generative model without a classification head" in said
+
+
+class TestOtherHeads:
+    """Models whose answer is not one class of several."""
+
+    @pytest.fixture(scope="class")
+    def multi_label(self) -> Classifier:
+        made = tiny.model("bert", 3, problem_type="multi_label_classification")
+        with torch.no_grad():
+            made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))
+        return Classifier(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
+
+    def test_each_text_is_judged_by_its_most_probable_label(self, multi_label: Classifier, tmp_path: Path) -> None:
+        asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
+        assert len(asked) == 2, "two labels hold"
+        found = explearn.compare(
+            multi_label, list(TEXTS), methods="random,attcat,occlusion", out=tmp_path / "r.html", work=tmp_path / "work"
+        )
+        assert {figures["texts"] for figures in found.methods.values()} == {len(TEXTS)}
+        written = read_attributions(next((tmp_path / "work").rglob("attcat.parquet")))
+        assert [a.target for a in written] == multi_label.predict(list(TEXTS))
+
+    def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
+        made = Classifier(
+            tiny.model("bert", 1, problem_type="regression"),
+            tiny.tokenizer("bert"),
+            ComputeOptions(device="cpu"),
+            "one",
+        )
+        with pytest.raises(UnsupportedError, match=r"regression.*expected classes; `explearn explain`"):
+            explearn.compare(made, list(TEXTS), methods="random", out=tmp_path / "r.html")
+
+
+def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Path, tmp_path: Path) -> None:
+    found = explearn.compare(
+        model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html", work=tmp_path / "work"
+    )
+    assert isinstance(found.methods["consensus"]["aopc_comprehensiveness"], float)
+    page = (tmp_path / "work/reports/report.md").read_text(encoding="utf-8")
+    assert "consensus explains with the weights that come with the package" in page
+    # Nothing was trained here.
+    assert "One training run" not in page and "What the consensus weighs" not in page
 
 
 class Hasty(Occlusion):

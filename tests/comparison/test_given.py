@@ -57,6 +57,10 @@ def test_words_and_scores_are_enough(model: Path, tmp_path: Path) -> None:
         ({"scores": [0, 0, 0, 0, 0, "x"]}, r"row 2, field 'scores', word 5: got 'x'; expected a finite number"),
         ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON \(got NaN"),
         ({"scores": [None] * 6}, r"row 2, field 'scores': got no number"),
+        (
+            {"scores": [1, 1, None, 1, 1, 1]},
+            r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
+        ),
         ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected a list of words"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
         ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
@@ -70,6 +74,14 @@ def test_what_does_not_fit_is_named(
     records[1] = {**records[1], **change}
     with pytest.raises(DataError, match=sentence):
         compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records))
+
+
+def test_other_scores_of_the_same_text_are_told(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    plain = [{**record, "id": ""} for record in records]
+    compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
+    other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
+    with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' has scores at .*, row 1 already"):
+        compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, other]))
 
 
 def test_a_file_without_records(model: Path, tmp_path: Path) -> None:

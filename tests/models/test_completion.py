@@ -240,6 +240,14 @@ PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
     "a label without a word": ({"shots": [{"text": "a dog", "label": "dull"}]}, ParamsError, "'dull' has no word"),
     "a shot without text": ({"shots": [{"text": " ", "label": "slow"}]}, ParamsError, "has no words"),
     "a mask of many tokens": ({"mask": "a quick fox"}, ModelError, "expected a text of one token"),
+    "a bare no of YAML": (
+        {"label_words": {False: " slow", "quick": " quick"}, "shots": []},
+        ParamsError,
+        "label_words: got false; expected a text, in quotation marks, for YAML reads a bare no as false",
+    ),
+    "a label that is a number": ({"label_words": {1: " slow", "2": " quick"}, "shots": []}, ParamsError, "a text, in"),
+    "a list of words": ({"label_words": ["slow", "quick"]}, ParamsError, "expected: a mapping, {NAME: VALUE, ...}"),
+    "no words": ({"label_words": None}, ParamsError, "expected: a mapping"),
     "a name that is none": ({"tempalte": "{text}"}, ParamsError, "did you mean template"),
 }
 
@@ -250,6 +258,18 @@ def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem: str, folder
     with pytest.raises(kind) as caught:
         Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_template_alone_is_told_what_it_lacks(folders: Any) -> None:
+    with pytest.raises(ParamsError, match=r"^label_words: got none; expected a value$"):
+        Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={"template": "{text} was"})
+
+
+def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path: Path) -> None:
+    folder = tiny.save(tmp_path / "bert", "bert", 2)
+    words = {label: f" {label}" for label in Classifier.from_pretrained(folder, device="cpu").labels}
+    with pytest.raises(ModelError, match="has a classification head of its own"):
+        Classifier.from_pretrained(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
 
 
 def test_a_generative_model_without_label_words_is_refused(tmp_path: Path) -> None:

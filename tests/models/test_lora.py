@@ -93,10 +93,11 @@ def test_the_classifier_loads_without_peft(trained: Any, monkeypatch: pytest.Mon
     assert Classifier.from_pretrained(folder, device="cpu").predict(["slow"])[0] in LABELS
 
 
-def test_named_maps_alone_are_adapted() -> None:
+def test_named_maps_alone_are_adapted_and_nothing_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
     adapted = with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["query"]))
     adapters = [name for name, _ in adapted.named_parameters() if "lora_A" in name]
     assert len(adapters) == tiny.LAYERS and all(".query." in name for name in adapters)
+    assert not [str(found.message) for found in recwarn if found.category is FutureWarning]
 
 
 def test_a_target_that_there_is_not_and_a_missing_peft_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,7 +278,8 @@ def _import(
         if rationales:
             _report(file, len(rationales), noun, store.add(file, rationales, examples))
     if untouched:
-        console().print(f"{untouched:,} texts that nobody has touched are left out")
+        texts, are = ("text", "is") if untouched == 1 else ("texts", "are")
+        console().print(f"{untouched:,} {texts} that nobody has touched {are} left out")
     elif not any(rationales for _, rationales, _ in parts) and not verdicts:
         raise DataError(f"{path}: holds no mark and no verdict; expected what people filled in")
 

@@ -33,8 +33,8 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
     """Method -> options, quick ones first: those of a roster, or those named, separated by commas.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
-    Raises UnknownNameError for a name that is neither, ParamsError for a method that is trained, or named twice, and
-    for what is no text.
+    Raises UnknownNameError for a name that is neither, ParamsError for a method that has to be trained, or named
+    twice, and for what is no text.
     """
     if not isinstance(wanted, str):
         raise ParamsError(f"methods: got {kind_of(wanted)}; expected a roster, or names separated by commas")
@@ -56,9 +56,9 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
             try:
                 info = get_info(name)
             except UnknownNameError:
-                untrained = (info.name for info in known_infos() if not info.learned)
+                untrained = (info.name for info in known_infos() if info.ready or not info.learned)
                 raise UnknownNameError("method", name, (*rosters, *untrained)) from None
-            if info.learned:
+            if info.learned and not info.ready:
                 raise ParamsError(f"methods: {name!r} has to be trained, and a comparison trains nothing; leave it out")
         found = {name: light.get(name, {}) for name in names}
     return {name: found[name] for name in sorted(found, key=lambda name: get_info(name).costly)}

@@ -6,7 +6,7 @@ import math
 import re
 from abc import ABCMeta
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,15 +86,17 @@ def match_scores(
     examples: Sequence[Example],
     predicted: Mapping[str, tuple[str, float]],
     labels: Sequence[str],
+    read: Mapping[str, Collection[int]],
 ) -> list[Attribution]:
     """The attributions of some texts by a file, in the order of the texts; records of other texts are left.
 
     Args:
         records: of one method, with their places. predicted: example id -> the class given and its probability.
-        labels: the classifier's classes.
+        labels: the classifier's classes. read: example id -> the words that the classifier reads, by number.
 
     Raises DataError, naming the place, for a record of other words than its text's, for a class that is not the
-    predicted one (which all methods here explain), for a text twice, and for a text without a record.
+    predicted one (which all methods here explain), for a word that is read and has no score, for a text with other
+    scores elsewhere, and for a text without a record.
     """
     by_id = {example.id: example for example in examples}
     by_words: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -102,6 +104,7 @@ def match_scores(
         by_words[example.all_words].append(example.id)
     found: dict[str, Attribution] = {}
     places: dict[str, str] = {}
+    taken: dict[str, list[float | None]] = {}
     for where, record in records:
         words = tuple(record["words"])
         named = by_id.get(record.get("id") or "")
@@ -109,10 +112,17 @@ def match_scores(
             raise DataError(f"{where}, field 'words': not those of text {named.id!r}; expected its words in order")
         ids = [named.id] if named is not None else by_words.get(words, [])
         for example_id in ids:
-            if example_id in found and named is not None:
+            before = taken.get(example_id)
+            if before is not None and (named is not None or before != record["scores"]):
                 raise DataError(f"{where}: text {example_id!r} has scores at {places[example_id]} already")
             found[example_id] = _attribution(method, where, record, example_id, predicted[example_id], labels)
-            places[example_id] = where
+            places[example_id], taken[example_id] = where, record["scores"]
+            hole = next((n for n in sorted(read[example_id]) if record["scores"][n] is None), None)
+            if hole is not None:
+                raise DataError(
+                    f"{where}, field 'scores', word {hole} ({_shown(words[hole])}): got null; expected a number, for "
+                    "the classifier reads it"
+                )
     missing = next((example for example in examples if example.id not in found), None)
     if missing is not None:
         raise DataError(

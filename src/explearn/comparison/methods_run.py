@@ -195,8 +195,9 @@ class MethodsRun:
         if not given:
             return {}
         predicted = predictions_of(self.classifier, self.examples)
+        read = {name: set(encoding.word_ids) - {NO_WORD} for name, encoding in self.encodings.items()}
         return {
-            name: match_scores(name, records, self.examples, predicted, self.classifier.labels)
+            name: match_scores(name, records, self.examples, predicted, self.classifier.labels, read)
             for name, records in given.items()
         }
 

@@ -22,6 +22,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
+from explearn.core.method_names import get_info
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
@@ -29,6 +30,7 @@ from explearn.core.writing import check_place
 from explearn.methods.base.unread import unread_words_known
 from explearn.models.classifier import Classifier
 from explearn.models.completion import Given
+from explearn.models.problems import CLASSES, Problem
 from explearn.pipeline.base.workspace import Workspace
 from explearn.pipeline.evaluate import judge_task
 from explearn.pipeline.importing import check_labels
@@ -160,6 +162,8 @@ def _loaded(
         raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
     else:
         model = classifier
+    if model.problem is Problem.REGRESSION:
+        raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
     return _told_apart(model, own)
 
@@ -263,7 +267,8 @@ def _plan(
             methods, few = counted(len(plan.choice.methods), "method"), counted(plan.choice.texts, "text")
             tell(
                 f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, "
-                f"and {methods} on {few} take about {expected:.0f} s, besides measuring speeds and making the page"
+                f"and {methods} on {few} would take about {expected:.0f} s, besides measuring speeds and making the "
+                "page"
             )
     return plan
 
@@ -311,6 +316,11 @@ def _remarks(own: OwnTexts, plan: Plan, budget: float | None, given: Scores) -> 
         why = "as the budget of time allows" if budget is not None else "as many as were asked for"
         found.append(f"{choice.texts} of {len(own.examples)} texts were compared on, {why}.")
     found += [f"Left out: {name} ({reason})." for name, reason in choice.left_out.items()]
+    found += [
+        f"{name} explains with the weights that come with the package (docs/{name}.md); nothing was trained here."
+        for name in choice.methods
+        if get_info(name).ready
+    ]
     if given:
         found.append(
             f"{', '.join(given)}: the scores are from a file. What they cost is not known, and the sanity checks need "

@@ -81,6 +81,13 @@ class OwnTexts:
     hint: str = ""
 
 
+class _Labelled(CustomAdapter):
+    """Rows whose labels are the classifier's, or have a name for one; which it has is known once it is loaded."""
+
+    def _known_labels(self) -> None:
+        return None
+
+
 class _Unlabelled(CustomAdapter):
     """Rows of a table whose labels are not known."""
 
@@ -116,7 +123,7 @@ def read_texts(path: str | Path, columns: TextColumns) -> OwnTexts:
         kind="files", adapter="custom", path=str(path), columns=found, label_names=dict(columns.label_names)
     )
     name = task_name(path)
-    adapter = (_Unlabelled if columns.label is None else CustomAdapter)(name, source)
+    adapter = (_Unlabelled if columns.label is None else _Labelled)(name, source)
     examples, rationales = _examples(name, ((row, adapter.map_row(row)) for row in rows))
     hint = ""
     if columns.label is None and "label" in rows[0].values:

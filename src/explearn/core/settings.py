@@ -90,15 +90,32 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
+_PLAIN = {
+    "model_type": "a mapping, {NAME: VALUE, ...}",
+    "dict_type": "a mapping, {NAME: VALUE, ...}",
+    "list_type": "a list, [VALUE, ...]",
+    "string_type": "a text, in quotation marks where it looks like a number",
+}
+"""pydantic's kinds of error -> what was expected, in a user's words."""
+
+
 def _problem_sentence(problem: Any, root: type[Section]) -> str:
-    where = ".".join(str(part) for part in problem["loc"])[: 2 * SHOWN_CHARS] or "parameters"
+    # Of a key that is no text, pydantic gives its number and "[key]".
+    places = problem["loc"][:-2] if problem["loc"][-1:] == ("[key]",) else problem["loc"]
+    where = ".".join(str(part) for part in places)[: 2 * SHOWN_CHARS] or "parameters"
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"], root), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
         return f"{where}: no such parameter; {hint}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: got {_shown(problem['input'])}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    if problem["type"] == "missing":
+        return f"{where}: got none; expected a value"
+    if problem["type"] == "string_type" and isinstance(problem["input"], bool):
+        said, written = ("true", "yes") if problem["input"] else ("false", "no")
+        return f"{where}: got {said}; expected a text, in quotation marks, for YAML reads a bare {written} as {said}"
+    expected = _PLAIN.get(problem["type"], f"{problem['msg'][0].lower()}{problem['msg'][1:]}")
+    return f"{where}: got {_shown(problem['input'])}; expected: {expected}"
 
 
 def _names_beside(location: tuple[int | str, ...], root: type[Section]) -> list[str]:

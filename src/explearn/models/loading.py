@@ -108,10 +108,11 @@ def load_trained(
         name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and is_folder(parent))
     ):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
+    prompted = local and (Path(name) / COMPLETION_FILE).exists()
     if local:
         check_folder(name, ModelError)
         _check_json(Path(name) / "config.json", name)
-        if completion is None and (Path(name) / COMPLETION_FILE).exists():
+        if completion is None and prompted:
             completion = Path(name) / COMPLETION_FILE
     prompt = None if completion is None else read_completion(completion)
     quiet_transformers()
@@ -128,6 +129,11 @@ def load_trained(
             raise ModelError(
                 f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
                 f"words, in {COMPLETION_FILE} beside it or given as completion"
+            )
+        if head is CLASSIFICATION and prompt is not None and not prompted:
+            raise ModelError(
+                f"{name}: has a classification head of its own, and reads texts without a prompt; expected a "
+                "generative model, or no completion"
             )
         model, info = head.from_pretrained(name, revision=revision or "main", **({"dtype": "auto"} if as_saved else {}))
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)

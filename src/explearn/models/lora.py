@@ -7,6 +7,7 @@ one like any other, and nothing that loads or explains it needs peft.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -43,18 +44,19 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
             raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {known}")
     targets = [path for path in linear if not params.targets or path.rpartition(".")[2] in params.targets]
     transposed = any(type(model.get_submodule(path)).__name__ == "Conv1D" for path in targets)
-    return peft.get_peft_model(
-        model,
-        peft.LoraConfig(
-            task_type=peft.TaskType.SEQ_CLS,
-            r=params.rank,
-            lora_alpha=params.alpha,
-            target_modules=targets,
-            modules_to_save=new,
-            # GPT-2 keeps its maps transposed.
-            fan_in_fan_out=transposed,
-        ),
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_CLS,
+        r=params.rank,
+        lora_alpha=params.alpha,
+        target_modules=targets,
+        modules_to_save=new,
+        # GPT-2 keeps its maps transposed.
+        fan_in_fan_out=transposed,
     )
+    with warnings.catch_warnings():
+        # peft asks transformers by a name that has become an old one; nobody here can mend that.
+        warnings.simplefilter("ignore", FutureWarning)
+        return peft.get_peft_model(model, config)
 
 
 def merged(model: Any) -> Any:

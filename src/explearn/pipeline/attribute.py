@@ -27,6 +27,7 @@ from explearn.core.storage import (
 )
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.passes import count_passes
+from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.models.classifier import Classifier
@@ -72,7 +73,7 @@ def write_attributions(
     options: Mapping[str, Any],
     clock: ForwardClock | None = None,
 ) -> Cost:
-    """Explain the predicted class of every example; write attributions shard by shard.
+    """Explain the predicted class (`judged_targets`) of every example; write attributions shard by shard.
 
     The file's metadata holds method, options, classifier (fingerprint), threshold, notes, texts, and the passes through
     the model for one text. Nothing in it depends on the machine's speed. Returns the cost of this very run, measured
@@ -92,11 +93,11 @@ def write_attributions(
     forward = clock or ForwardClock(classifier, examples)
     if clock is None:
         list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
-    seconds = 0.0
+    seconds, targets = 0.0, judged_targets(classifier, examples)
     with parquet_writer(target, ATTRIBUTION_SCHEMA) as writer:
         # Of a function of texts there are no passes to count.
         with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
-            found = explainer.explain(classifier, examples, description=f"explain with {explainer.name}")
+            found = explainer.explain(classifier, examples, targets, description=f"explain with {explainer.name}")
             while True:
                 start = time.perf_counter()
                 attributions = list(islice(found, SHARD_TEXTS))
@@ -174,7 +175,7 @@ def group_methods(
 def _ready(name: str, task: str, params: Params, workspace: Workspace, seed: int) -> tuple[Explainer, dict[str, Any]]:
     """A method of the run, loaded where it was trained."""
     info, options = get_info(name), params.options_of(name)
-    if not info.learned:
+    if not info.learned or name in params.baseline_names:
         return untrained_method(name, options, seed)
     if info.base is not None:
         options = {**options, "seed": seed}

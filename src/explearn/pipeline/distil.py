@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError
 from explearn.core.records import Example, filled
 from explearn.introspection.representations import aggregate_states
+from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.lessons import combined
 from explearn.methods.base.task_data import Lessons
@@ -143,9 +144,10 @@ def _explained_by(
     tests, encodings = [tests[i] for i in kept], [encodings[i] for i in kept]
     for method in teacher.values():
         list(method.explain(classifier, tests[:2]))
+    asked = judged_targets(classifier, tests)
     start = time.perf_counter()
     explained = {
-        member: list(method.explain(classifier, tests, description=f"{task}: test texts, {member}"))
+        member: list(method.explain(classifier, tests, asked, description=f"{task}: test texts, {member}"))
         for member, method in teacher.items()
     }
     seconds = (time.perf_counter() - start) / len(tests)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.sections import ClassifierParams
 from explearn.core.storage import atomic_folder
 from explearn.models.classifier import Classifier
+
+MOST_LISTED, SHOWN_CHARS = 10, 40
+"""Most labels that an error names, and characters of each."""
 
 
 def check_labels(name: str, known: Sequence[str], wanted: Collection[str], remedy: str) -> None:
@@ -20,9 +24,17 @@ def check_labels(name: str, known: Sequence[str], wanted: Collection[str], remed
     """
     if not set(wanted) <= set(known):
         raise ModelError(
-            f"{name}: its classes are {', '.join(known)}, the texts' labels are {', '.join(wanted)}; expected every "
-            f"label among the classes; {remedy}"
+            f"{name}: its classes are {_listed(known)}, the texts' labels are {_listed(wanted)}; expected every label "
+            f"among the classes; {remedy}"
         )
+
+
+def _listed(labels: Collection[str]) -> str:
+    """The labels with commas between them, the first of many, and of a long one its start."""
+    several = ", ".join(
+        label if len(label) <= SHOWN_CHARS else f"{label[:SHOWN_CHARS]}..." for label in islice(labels, MOST_LISTED)
+    )
+    return several if len(labels) <= MOST_LISTED else f"{several} and {len(labels) - MOST_LISTED:,} more"
 
 
 def renamed(name: str, classes: Sequence[str], names: Mapping[str, str]) -> list[str]:

@@ -134,12 +134,16 @@ class CustomAdapter:
                 raise row.error(column, value, f"0 to {len(declared) - 1}, the classes that the data set declares")
             raw = declared[value]
         label = self.label_names.get(raw, raw)
-        known = self.labels
-        if known is None and self.label_names:
-            known = tuple(dict.fromkeys(self.label_names.values()))
+        known = self._known_labels()
         if known is not None and label not in known:
             raise row.error(column, value, one_of(label, (*known, *self.label_names)))
         return label
+
+    def _known_labels(self) -> tuple[str, ...] | None:
+        """The labels that a row may have; None: any."""
+        if self.labels is None and self.label_names:
+            return tuple(dict.fromkeys(self.label_names.values()))
+        return self.labels
 
     def _id(self, row: RawRow) -> str | None:
         if not self.names.id:

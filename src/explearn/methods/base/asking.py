@@ -23,6 +23,7 @@ from explearn.models.windows import Windowed, check_stride, cut
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
+    from explearn.core.records import Example
     from explearn.models.classifier import Classifier
     from explearn.models.reading import Text
 
@@ -171,6 +172,17 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
     return [
         tuple(classifier.asked(joint_probabilities(np.array(list(islice(rows, len(text.windows))))))) for text in texts
     ]
+
+
+def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str] | None:
+    """The one class of each text that methods are judged and trained by; None: the predicted one.
+
+    Of a multi-label classifier it is the most probable label, whatever others hold.
+    """
+    if classifier.problem is not Problem.MULTI_LABEL:
+        return None
+    found = classifier.predict_proba(classifier.encode(texts)).argmax(axis=1)
+    return [classifier.labels[label] for label in found]
 
 
 def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -191,7 +191,7 @@ class Explainer(ABC):
                     texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
                     if windows is None:
                         progress.advance(1)
-        tell_unread(self.name, words_lost, texts_cut, texts_read, classifier.max_length)
+        tell_unread(self.name or self.about.name, words_lost, texts_cut, texts_read, classifier.max_length)
 
     def _explain_chunk(
         self, classifier: Classifier, asked: Sequence[Question], progress: Progress, windowed: bool
@@ -239,7 +239,7 @@ class Explainer(ABC):
             tokens=classifier.tokens(encoding),
             token_scores=scores[encoding.positions],
             target=target,
-            method=self.name,
+            method=self.name or self.about.name,
             aggregation=self.aggregation,
             signed=self.signed,
             # The words of an answer have no score, and were not lost.

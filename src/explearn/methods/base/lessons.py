@@ -33,6 +33,7 @@ from explearn.core.storage import (
     write_json,
     write_table,
 )
+from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.methods.base.task_data import Lesson, Lessons
@@ -201,14 +202,14 @@ def _explain(
     teacher: Explainer, classifier: Classifier, examples: Sequence[Example]
 ) -> tuple[list[Attribution], list[Failure]]:
     try:
-        return list(teacher.explain(classifier, examples)), []
+        return list(teacher.explain(classifier, examples, judged_targets(classifier, examples))), []
     except Exception as error:
         # Whatever it was (an odd text, memory), one text's trouble must not cost the others: find out whose it is.
         logger.warning("%s: %s; going on text by text", teacher.name, first_line(error))
     found, failed = [], []
     for example in examples:
         try:
-            found += list(teacher.explain(classifier, [example]))
+            found += list(teacher.explain(classifier, [example], judged_targets(classifier, [example])))
         except Exception as error:
             failed.append(Failure(example.id, f"{type(error).__name__}: {first_line(error)}"))
             logger.warning("%s failed on %s: %s", teacher.name, example.id, failed[-1].reason)
@@ -230,7 +231,10 @@ def lessons_of(
     found = []
     for method in methods.values():
         by_split = {
-            split: [_lesson(attribution) for attribution in method.explain(classifier, examples)]
+            split: [
+                _lesson(attribution)
+                for attribution in method.explain(classifier, examples, judged_targets(classifier, examples))
+            ]
             for split, examples in splits.items()
         }
         found.append(Lessons(by_split, method.signed))

@@ -71,6 +71,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         super().__init__(**options)
         self._model: WordModel | None = None
         self._record: dict[str, Any] = {}
+        self._shipped = False
 
     @property
     def model(self) -> WordModel:
@@ -90,6 +91,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
                     "(0); train a consensus, or set aim to 0"
                 )
             self._model, self._record = shipped(self.options.word_features)
+            self._shipped = True
         return self._model
 
     @property
@@ -204,6 +206,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
             "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},
             "signals": list(self.model.signals),
             "trained_on": self.trained_on,
+            **({"shipped": True} if self._shipped else {}),
         }
 
     # ---- files ---------------------------------------------------------------------------------------------------

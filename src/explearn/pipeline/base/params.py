@@ -208,10 +208,12 @@ class Params(ModelParams):
 
     @model_validator(mode="after")
     def _baselines_are_in_place(self) -> Self:
+        # Where nothing is trained, weights that come with the package stand for a training.
+        given = not self.explainers and set(self.tasks) <= set(self.classifiers)
         for section, methods in (("quick", self.baselines.quick), ("costly", self.baselines.costly)):
             for name in methods:
                 info = _known(name)
-                if info.learned:
+                if info.learned and not (info.ready and given):
                     right = "explainers" if info.base is None else "refiners"
                     raise ValueError(f"baselines.{section}.{name}: {name!r} is trained; name it under {right}")
                 if info.costly != (section == "costly"):
@@ -272,7 +274,7 @@ class Params(ModelParams):
 
     @property
     def baseline_names(self) -> list[str]:
-        """Names of the methods compared that are not learned."""
+        """Names of the methods compared that are not trained here."""
         variants = (name for name in self.variants if not _known(name).learned)
         return [*self.baselines.quick, *self.baselines.costly, *variants]
 

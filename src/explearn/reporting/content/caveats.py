@@ -160,7 +160,8 @@ def _like_the_metric(tasks: Sequence[TaskReport]) -> list[str]:
 
 
 def _one_training(params: Params, tasks: Sequence[TaskReport]) -> list[str]:
-    learned = [name for name in _methods(tasks) if get_info(name).learned]
+    # What stands among the baselines came trained.
+    learned = [n for n in _methods(tasks) if get_info(n).learned and n not in params.baseline_names]
     if not learned:
         return []
     return [

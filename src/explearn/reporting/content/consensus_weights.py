@@ -71,8 +71,9 @@ class ConsensusWeights:
 
 
 def consensus_weights(tasks: Sequence[TaskReport]) -> ConsensusWeights | None:
-    """Means over the tasks that the consensus explained; None where there is none."""
-    notes = {task.task: found for task in tasks if "coefficients" in (found := task.notes.get(CONSENSUS, {}))}
+    """Means over the tasks for which a consensus was trained; None where there is none."""
+    found_notes = {task.task: task.notes.get(CONSENSUS, {}) for task in tasks}
+    notes = {task: found for task, found in found_notes.items() if "coefficients" in found and "shipped" not in found}
     if not notes:
         return None
     first = next(iter(notes.values()))
