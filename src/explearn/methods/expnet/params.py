@@ -49,7 +49,7 @@ class ExpNetParams(Section):
     """Of AdamW."""
     epochs: Rounds = 60
     """Passes over the training words, at most."""
-    steps: PositiveInt = 3000
+    steps: Rounds = 3000
     """Steps of training, at most: where there are many words, fewer passes, at least one."""
     batch_size: Units = 512
     """Words a step."""
