@@ -2,7 +2,7 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import atomic_folder
-from explearn.data.choice import texts_to_explain
+from explearn.data.choice import texts_to_learn_from
 from explearn.introspection.word_signals import read_signals
 from explearn.methods.consensus.removal import texts_to_measure, write_effects
 from explearn.methods.consensus.signals import write_signals
@@ -16,16 +16,17 @@ from explearn.pipeline.base.workspace import Workspace
 def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's training and validation texts by many methods at once.
 
-    Texts with marks come first, then others, drawn by seed. Writes data/signals/TASK/train.parquet and
-    validation.parquet; with signals.removal_samples above 0 LIME's scores of the marked texts' words as well, in
-    removal_train.parquet and removal_validation.parquet.
+    Texts with marks come first, then others, drawn by seed; then more of those without marks. Writes
+    data/signals/TASK/train.parquet and validation.parquet; with signals.removal_samples above 0 LIME's scores of the
+    marked texts' words as well, in removal_train.parquet and removal_validation.parquet.
     """
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     gold = workspace.read_gold(task, params)
     with atomic_folder(workspace.signals(task)) as folder:
         for split in ("train", "validation"):
-            chosen = texts_to_explain(workspace.read_examples(task, split), gold, params.signals.max_texts, seed)
+            examples, wanted = workspace.read_examples(task, split), params.signals
+            chosen = texts_to_learn_from(examples, gold, wanted.max_texts, wanted.unmarked_texts, seed)
             write_signals(folder / f"{split}.parquet", classifier, chosen, description=f"{task}: signals of {split}")
             if samples := params.signals.removal_samples:
                 found = read_signals(folder / f"{split}.parquet")

@@ -69,6 +69,13 @@ class TestOutputs:
             8,
         ]
 
+    def test_signals_are_of_so_many_texts_and_of_unmarked_ones_besides(self, project: Path) -> None:
+        """All texts are marked, so that those beyond the first number stay out."""
+        change_params(project, signals={"max_texts": 6, "unmarked_texts": 4})
+        succeed(project, "signals", "--task", "films")
+        folder = project / "data" / "signals" / "films"
+        assert [pq.read_metadata(folder / f"{s}.parquet").num_rows for s in ("train", "validation")] == [6, 6]
+
     @pytest.mark.parametrize(
         ("task", "name", "trained_on"),
         [

@@ -30,9 +30,8 @@ ENTRY_POINTS = "explearn.methods"
 """The group in which a package names its methods: `name = "module:Class"`."""
 
 
-WITH_MARKS: Mapping[str, Any] = {"context": 1, "input_dropout": 0.3, "dropout": 0.5}
-"""How ExpNet learns from marks of the task: people mark phrases, so that the words around tell something, and marked
-texts are few."""
+WITH_MARKS: Mapping[str, Any] = {"input_dropout": 0.3, "dropout": 0.5}
+"""How ExpNet learns from marks of the task: marked texts are few, and more of what it reads is dropped at random."""
 
 
 BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {

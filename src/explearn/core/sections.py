@@ -299,6 +299,8 @@ class SignalsParams(Section):
 
     max_texts: PositiveInt | None = 400
     """Most texts a split; those with a rationale come first, then others by seed."""
+    unmarked_texts: Annotated[int, Field(ge=0, le=MOST)] = 2000
+    """Most texts a split besides, all without a rationale, by seed: the consensus marks them for expnet."""
     removal_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: not computed."""
     removal_texts: PositiveInt = 300

@@ -89,7 +89,7 @@ def propose(
         covered = sum(text.example_id in examples for text in sources.texts)
         raise DataError(
             f"task {name!r}, split {split!r}: each of the {covered} texts with signals is marked already, or not got "
-            "right by the classifier; raise signals.max_texts and run the stage signals, or name another split"
+            "right by the classifier; raise signals.unmarked_texts and run the stage signals, or name another split"
         )
     doubts = doubts_of(task, params, sources, usable & marked, candidates)
     states = aggregate_states(

@@ -131,7 +131,7 @@ class TestContext:
 
 class TestExplaining:
     @pytest.mark.parametrize(
-        "options", [{}, {"select": 5}, {"context": 1}, {"layers": [1], "attention": "column"}], ids=str
+        "options", [{}, {"select": 5}, {"context": 0}, {"layers": [1], "attention": "column"}], ids=str
     )
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_scores_are_the_network_s_output_on_the_word(self, kind: str, options: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class TestExplaining:
             for word in set(shown[shown >= 0].tolist()):
                 np.testing.assert_array_equal(found.token_scores[shown == word], found.scores[word])
 
-    @pytest.mark.parametrize("options", [{}, {"select": 5}, {"context": 1}, {"layers": [1]}], ids=str)
+    @pytest.mark.parametrize("options", [{}, {"select": 5}, {"context": 0}, {"layers": [1]}], ids=str)
     def test_stored_features_give_the_scores_of_explain(self, options: dict[str, Any], tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         expnet = trained(of, **options)
@@ -220,7 +220,7 @@ class TestExplaining:
 class TestFiles:
     def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
-        expnet = trained(select=7, hidden=5, context=1, seed=2)
+        expnet = trained(select=7, hidden=5, context=2, seed=2)
         expnet.save_pretrained(tmp_path / "it")
         loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
         assert isinstance(loaded, ExpNet)

@@ -15,7 +15,7 @@ from explearn.introspection.features import (
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet, training_words
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.student import Student, Words, train_student
+from explearn.methods.expnet.student import Student, Words, passes, train_student
 from explearn.methods.expnet.targets import Lesson
 from explearn.methods.expnet.words import (
     Input,
@@ -61,6 +61,21 @@ class TestStudent:
         assert (found == unseen.targets.bool()).float().mean() > 0.95
         assert int(student.importance.argmax()) == 2
         assert losses[-1] < losses[0] / 2
+
+    @pytest.mark.parametrize(
+        ("words", "steps", "expected"),
+        [(100, 60, 60), (100, 59, 59), (101, 60, 30), (200, 61, 30), (6000, 60, 1), (6100, 60, 1), (100, 1000, 60)],
+    )
+    def test_where_there_are_many_words_training_goes_over_them_less_often(
+        self, words: int, steps: int, expected: int
+    ) -> None:
+        options = ExpNetParams(epochs=60, steps=steps, batch_size=100, hidden=2, networks=1)
+        assert passes(words, options) == expected
+
+    def test_it_makes_no_more_steps_than_asked_for(self) -> None:
+        options = ExpNetParams(epochs=60, steps=9, batch_size=100, hidden=2, networks=1)
+        _, losses = train_student(planted(300, 1), options, 13, torch.device("cpu"))
+        assert len(losses) == 3
 
     def test_networks_side_by_side_learn_as_each_would_alone(self) -> None:
         """With no drop-out, and one batch an epoch, nothing that one network does touches another."""

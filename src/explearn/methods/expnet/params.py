@@ -33,7 +33,7 @@ class ExpNetParams(Section):
     select: PositiveInt | None = None
     """Most numbers read of a word (one for each layer, head, and row or column): those with the largest weights in a
     first training; a second one learns with them alone. null: all."""
-    context: Annotated[int, Field(ge=0, le=5)] = 0
+    context: Annotated[int, Field(ge=0, le=5)] = 1
     """Words before and after a word whose inputs are read with its own."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
@@ -48,7 +48,9 @@ class ExpNetParams(Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Of AdamW."""
     epochs: Rounds = 60
-    """Passes over the training words."""
+    """Passes over the training words, at most."""
+    steps: Rounds = 3000
+    """Steps of training, at most: where there are many words, fewer passes, at least one."""
     batch_size: Units = 512
     """Words a step."""
 

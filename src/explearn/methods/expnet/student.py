@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -108,6 +109,11 @@ class Student(nn.Module):
         return found
 
 
+def passes(words: int, options: ExpNetParams) -> int:
+    """How often training goes over so many words: `epochs` times, or as often as `steps` allows, once at least."""
+    return max(1, min(options.epochs, options.steps // math.ceil(words / options.batch_size)))
+
+
 def train_student(
     words: Words, options: ExpNetParams, seed: int, device: torch.device, description: str | None = None
 ) -> tuple[Student, list[float]]:
@@ -124,7 +130,7 @@ def train_student(
         y, w = words.targets.to(device), words.weights.to(device)
         x = student.read(words.inputs.to(device), words.texts.to(device))
         optimizer = torch.optim.AdamW(student.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
-        epochs = epoch_bar(options.epochs, description)
+        epochs = epoch_bar(passes(len(x), options), description)
         for _ in epochs:
             total = 0.0
             order = torch.randperm(len(x)).to(device)
