@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution, Example, Rationale, check_words
+from explearn.core.records import Attribution, Example, Rationale, check_text, check_words
 
 GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 
@@ -183,3 +183,18 @@ class TestNearNames:
 
     def test_without_a_near_one_all_are_told(self) -> None:
         assert str(UnknownNameError("task", "zzz", ["b", "a"])) == "unknown task 'zzz'; known: a, b."
+
+
+TEXTS = ["a", " a  b\t", "", " \n", "a\ud800", "é \udfff", "x" * 1000, "x" * 1001, "x " * 1000, "y " * 600 + "z" * 1001]
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "\x1c", "a\u00a0b", "w " * 100_001], ids=repr)
+def test_a_text_is_checked_as_its_words_are(text: str) -> None:
+    def complaint(check: Any, *arguments: Any) -> str:
+        try:
+            check(*arguments, "text")
+        except DataError as error:
+            return str(error)
+        return ""
+
+    assert complaint(check_text, text) == complaint(check_words, tuple(text.split()))

@@ -106,6 +106,13 @@ def check_words(words: tuple[str, ...], field: str = "words") -> None:
         raise DataError(f"field {field!r} has {total:,} characters; expected at most {MAX_TEXT_CHARS:,}")
 
 
+def check_text(text: str, field: str) -> None:
+    """`check_words` of a text's words."""
+    # Almost every text is no longer than a word may be: then none of its words is too long, and there are not too many.
+    if len(text) > MAX_WORD_CHARS or not text.strip() or not is_unicode(text):
+        check_words(tuple(text.split()), field)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One labelled text.

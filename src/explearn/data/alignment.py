@@ -70,14 +70,27 @@ def aggregate(
 
     Raises ExplearnError when a score is not finite: a method must not pass NaN on.
     """
-    owner = np.asarray(word_ids)
-    real = owner != NO_WORD
-    values, owner = np.asarray(scores[: len(real)][real], dtype=np.float64), owner[real]
+    result = aggregate_joined(scores[: len(word_ids)], np.asarray(word_ids, dtype=np.int64), words, aggregation)
+    return result, int(np.isnan(result).sum())
+
+
+def aggregate_joined(
+    scores: NDArray[np.float32], owners: NDArray[np.int64], words: int, aggregation: Aggregation
+) -> NDArray[np.float32]:
+    """`aggregate` of arrays: float32 scores, shape (words,), NaN where a word had no piece.
+
+    Texts may lie end to end: the words of each are then counted on from those of the text before it.
+
+    Args:
+        scores, owners: a number a position, and its word, NO_WORD for none. words: number of words.
+    """
+    real = owners != NO_WORD
+    values, owners = np.asarray(scores[real], dtype=np.float64), owners[real]
     if not np.isfinite(values).all():
         raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
-    present = np.zeros(words, dtype=bool)
-    present[owner] = True
     result = np.full(words, -np.inf if aggregation == "max" else 0.0)
-    (np.maximum if aggregation == "max" else np.add).at(result, owner, values)
-    result[~present] = np.nan
-    return result.astype(np.float32), int((~present).sum())
+    (np.maximum if aggregation == "max" else np.add).at(result, owners, values)
+    absent = np.ones(words, dtype=bool)
+    absent[owners] = False
+    result[absent] = np.nan
+    return result.astype(np.float32)

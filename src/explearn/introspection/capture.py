@@ -26,6 +26,7 @@ from explearn.models.architectures import (
     attention_captured,
     blocks_in_order,
     head_size,
+    is_captured,
     reads,
     unusual_build,
 )
@@ -65,11 +66,11 @@ class Captured(Generic[Reduced]):
 def layer_count(model: nn.Module) -> int:
     """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
     config: Any = model.config
-    known = attention_captured()
-    if config.model_type not in known:
+    # Asked for each batch and layer: no list of all types is made but for the refusal.
+    if not is_captured(architecture(config)):
         raise UnsupportedError(
-            f"attention of a {config.model_type!r} model cannot be captured; supported: {', '.join(known)}; "
-            "input_x_gradient works for any encoder"
+            f"attention of a {config.model_type!r} model cannot be captured; supported: "
+            f"{', '.join(attention_captured())}; input_x_gradient works for any encoder"
         )
     if getattr(config, "is_decoder", False) and not architecture(config).causal:
         raise UnsupportedError(

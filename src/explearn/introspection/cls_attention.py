@@ -62,6 +62,7 @@ class _ClsAttention(TorchFunctionMode):
         super().__init__()
         self.layers, self.calls = layers, 0
         self.found: dict[int, torch.Tensor] = {}
+        self.blocks: torch.Tensor | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -97,8 +98,18 @@ class _ClsAttention(TorchFunctionMode):
         else:
             output = func(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, scale=scale)
             normalisers = _normalisers(query, key, bias, scale)
-        self.found[layer] = _row_and_column(query, key, bias, normalisers, scale)
+        self.found[layer] = _row_and_column(query, key, bias, normalisers, scale, self._blocks(query, normalisers))
         return output
+
+    def _blocks(self, query: torch.Tensor, normalisers: torch.Tensor) -> torch.Tensor:
+        """Zeros, (batch, heads, d, heads), for `_with_each_head`; those of the layer before where they fit."""
+        batch, heads, _, size = query.shape
+        dtype = torch.float64 if normalisers.dtype == torch.float64 else torch.float32
+        shape, kept = (batch, heads, size, heads), self.blocks
+        # Layers may be on several devices.
+        if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, dtype, query.device):
+            self.blocks = kept = query.new_zeros(shape, dtype=dtype)
+        return kept
 
 
 def _scale(query: torch.Tensor, scale: float | None) -> float:
@@ -131,30 +142,32 @@ def _row_and_column(
     bias: torch.Tensor | None,
     normalisers: torch.Tensor,
     scale: float | None,
+    blocks: torch.Tensor,
 ) -> torch.Tensor:
     """A[h, 0, j] and A[h, j, 0], (batch, tokens, 2 heads)."""
-    normalisers = normalisers if normalisers.dtype == torch.float64 else normalisers.float()
+    normalisers = normalisers.to(blocks.dtype)
     factor = _scale(query, scale)
     with torch.autocast(query.device.type, enabled=False):
-        row = _with_each_head(key.to(normalisers.dtype), query[:, :, 0] * factor)
-        column = _with_each_head(query.to(normalisers.dtype), key[:, :, 0] * factor)
+        row = _with_each_head(key.to(blocks.dtype), query[:, :, 0] * factor, blocks)
+        column = _with_each_head(query.to(blocks.dtype), key[:, :, 0] * factor, blocks)
     if bias is not None:
-        row = row + bias[:, :, 0].transpose(1, 2)
-        column = column + bias[..., 0].transpose(1, 2)
-    row = row - normalisers[:, :, :1].transpose(1, 2)
-    column = column - normalisers.transpose(1, 2)
-    return torch.cat([row, column], dim=-1).exp_()
+        row += bias[:, :, 0].transpose(1, 2)
+        column += bias[..., 0].transpose(1, 2)
+    batch, tokens, heads = row.shape
+    both = row.new_empty(batch, tokens, 2 * heads)
+    torch.sub(row, normalisers[:, :, :1].transpose(1, 2), out=both[..., :heads])
+    torch.sub(column, normalisers.transpose(1, 2), out=both[..., heads:])
+    return both.exp_()
 
 
-def _with_each_head(vectors: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
+def _with_each_head(vectors: torch.Tensor, one: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
     """The product of every token's vector with one vector, head by head.
 
     vectors: (batch, heads, tokens, d). one: (batch, heads, d). Returns (batch, tokens, heads).
 
     As a product with a block-diagonal matrix: the heads of a token lie side by side in memory, and taking them apart
-    for a product each costs more than the zeros do.
+    for a product each costs more than the zeros do. Only the blocks on the diagonal of `blocks` are ever written.
     """
     batch, heads, tokens, size = vectors.shape
-    blocks = vectors.new_zeros(batch, heads, size, heads)
     blocks.diagonal(dim1=1, dim2=3).copy_(one.transpose(1, 2))
     return vectors.transpose(1, 2).reshape(batch, tokens, heads * size) @ blocks.view(batch, heads * size, heads)

@@ -236,12 +236,21 @@ def architecture(config: Any) -> Architecture:
 
 def taken_apart() -> list[str]:
     """Model types whose attention can be captured and whose parts are known, sorted."""
-    return sorted(name for name, entry in ARCHITECTURES.items() if entry.parts and entry.reads == "first")
+    return sorted(name for name, entry in ARCHITECTURES.items() if _is_taken_apart(entry))
+
+
+def _is_taken_apart(entry: Architecture) -> bool:
+    return bool(entry.parts) and entry.reads == "first"
+
+
+def is_captured(entry: Architecture) -> bool:
+    """Whether the attention of models of this type can be captured."""
+    return entry.attention == "calls" or _is_taken_apart(entry)
 
 
 def attention_captured() -> list[str]:
     """Model types whose attention can be captured, sorted."""
-    return sorted(name for name, entry in ARCHITECTURES.items() if entry.attention == "calls" or name in taken_apart())
+    return sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry))
 
 
 def reads(config: Any) -> Literal["first", "last", "mean"]:

@@ -45,7 +45,7 @@ from explearn.models.loading import check_config, load_trained
 from explearn.models.padding import check_ends, padding_shows, with_padding
 from explearn.models.problems import Answers, problem_of, with_both_classes
 from explearn.models.question_answering import SpanScorer, best_places, mark_answer, mark_words
-from explearn.models.reading import Text, encode_texts, max_length
+from explearn.models.reading import Text, TokenNames, encode_texts, max_length
 from explearn.models.spread import OnOneDevice, Spread, spread, spread_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Classifier(Answers):
             self.dtype = saved
         everywhere = (self.device,) if self.spread is None else self.spread.devices
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in everywhere)
-        self.tokenizer = tokenizer
+        self.tokenizer, self._token_names = tokenizer, TokenNames(tokenizer)
         self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
 
     def _place(self, compute: ComputeOptions) -> tuple[torch.device, Spread | None]:
@@ -245,8 +245,7 @@ class Classifier(Answers):
     @arguments(encoding=one_of(Encoding, "an encoding, as encode gives them"))
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         """Sub-tokens as text, special tokens left out."""
-        ids = [encoding.input_ids[i] for i in encoding.positions]
-        return tuple(self.tokenizer.convert_ids_to_tokens(ids))
+        return self._token_names.of(encoding)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 

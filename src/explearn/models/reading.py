@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError
-from explearn.core.records import Example, check_words
+from explearn.core.records import Example, check_text
 from explearn.data.alignment import NO_WORD, align, word_spans
 from explearn.models.architectures import position_offset
 from explearn.models.encoding import Encoding
@@ -112,6 +112,22 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     return min(limits, default=512)
 
 
+class TokenNames(dict[int, str]):
+    """Sub-tokens as text, by their ids; the tokenizer is asked once for each."""
+
+    def __init__(self, tokenizer: transformers.PreTrainedTokenizerBase) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> str:
+        found: Any = self._tokenizer.convert_ids_to_tokens(token_id)
+        return self.setdefault(token_id, found)
+
+    def of(self, encoding: Encoding) -> tuple[str, ...]:
+        """Those of a text, special tokens left out."""
+        return tuple(self[i] for i, special in zip(encoding.input_ids, encoding.special, strict=True) if not special)
+
+
 def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
     """A text, its second segment and its id; raises DataError, naming `number`, for a word that cannot be used."""
     if isinstance(text, Example):
@@ -126,7 +142,7 @@ def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
         if not isinstance(segment, str):
             raise DataError(f"text {number}: got {kind_of(segment)}; expected a text, a pair of texts or an Example")
         try:
-            check_words(tuple(segment.split()), "text")
+            check_text(segment, "text")
         except DataError as error:
             raise DataError(f"text {number}: {error}") from error
     return first, second, ""

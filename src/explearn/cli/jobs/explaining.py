@@ -20,6 +20,7 @@ from explearn.cli.jobs.manifest import Part, part_name
 from explearn.cli.jobs.parts import Explained, write_part
 from explearn.cli.jobs.reading import TextReader
 from explearn.core.errors import DataError
+from explearn.core.memory import keep_freed_memory
 from explearn.core.seeds import seed_everything
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Worker:
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.models.classifier import Classifier
 
+        keep_freed_memory()
         self.job = job
         self._tells = tells and job.windows is not None
         self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)

@@ -116,9 +116,9 @@ class Input:
         yield from read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 
     def _check_row(self, row: RawRow) -> None:
-        row.words(self.text)
+        row.text(self.text)
         if self.pair is not None:
-            row.words(self.pair)
+            row.text(self.pair)
         if self.id is not None:
             column, value = row.value(self.id)
             if isinstance(value, bool) or not isinstance(value, str | int) or value == "":

@@ -16,7 +16,7 @@ from typing import Any
 from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.extras import need
-from explearn.core.records import SPLITS, Split, check_words
+from explearn.core.records import SPLITS, Split, check_text, check_words
 from explearn.core.tables import column_names, iter_rows
 
 SHOWN_CHARS = 60
@@ -79,14 +79,20 @@ class RawRow:
 
         Raises DataError when the value is no text, is empty or holds an unusable word.
         """
+        return tuple(self.text(*columns).split())
+
+    def text(self, *columns: str) -> str:
+        """The first of `columns` present as it stands there; raises DataError as `words` does."""
         column, value = self.value(*columns)
         if not isinstance(value, str):
             raise self.error(column, value, "a text")
         if not value.strip():
             raise self.error(column, value, "a text of at least one word")
-        words = tuple(value.split())
-        self.check_words(words, column)
-        return words
+        try:
+            check_text(value, column)
+        except DataError as error:
+            raise DataError(f"{self.where}, {error}") from error
+        return value
 
     def word_list(self, *columns: str) -> tuple[str, ...]:
         """Words given as a list in the first of `columns` present; raises DataError as `words` does."""

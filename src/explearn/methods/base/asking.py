@@ -17,7 +17,7 @@ from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Example
 from explearn.models.encoding import Encoding
-from explearn.models.problems import Problem
+from explearn.models.problems import ONE_CLASS, Problem
 from explearn.models.spread import OFFLOADED
 from explearn.models.windows import Windowed, check_stride, cut
 
@@ -223,6 +223,22 @@ def targets_of(asked: Sequence[Question]) -> list[int] | None:
             return None
         found += [target for target in question.targets for _ in question.text.windows]
     return found
+
+
+def answers(classifier: Classifier, logits: NDArray[np.float64], targets: Sequence[str]) -> list[dict[str, Any]]:
+    """`answer_fields` of texts that are read at once, one logits row each, (texts, C), to the last bit."""
+    if classifier.problem not in ONE_CLASS:
+        # torch's sigmoid of many numbers may differ from that of a few in the last bit; its softmax goes row by row.
+        return [answer_fields(classifier, row[None], target) for row, target in zip(logits, targets, strict=True)]
+    labels = classifier.labels
+    probabilities = classifier.probabilities(torch.from_numpy(logits)).numpy()
+    places = [labels.index(target) for target in targets]
+    return [
+        {"probability": probability, "predicted": labels[best]}
+        for probability, best in zip(
+            probabilities[np.arange(len(places)), places].tolist(), probabilities.argmax(-1).tolist(), strict=True
+        )
+    ]
 
 
 def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:

@@ -12,33 +12,30 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 import torch
 
 from explearn.core.arguments import PATH, TEXT, arguments, or_none
 from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.core.finite import check_logits
 from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
-from explearn.data.alignment import aggregate
 from explearn.methods.base.asking import (
     Question,
     Target,
-    answer_fields,
     check_classifier,
     encodings_of,
     parts_of,
     questions,
     targets_of,
 )
+from explearn.methods.base.attributing import attributions_of, joined_windows, with_windows
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
 from explearn.methods.base.options import check_seed
 from explearn.methods.base.progress import Progress
@@ -46,6 +43,7 @@ from explearn.methods.base.scores import BatchScores, TextScores, resolve_target
 from explearn.methods.base.unread import tell_unread
 from explearn.models.encoding import Batch, Encoding
 from explearn.models.problems import Problem
+from explearn.models.windows import Windowed
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -198,59 +196,30 @@ class Explainer(ABC):
     ) -> Iterator[Attribution]:
         """The attributions of some texts, each as soon as its windows are scored."""
         encodings, targets = encodings_of(asked), targets_of(asked)
-        waiting = ((question, len(question.text.windows)) for question in asked for _ in question.targets or (None,))
-        question, wanted = next(waiting)
-        scored: list[TextScores] = []
+        waiting = deque(question.text for question in asked for _ in question.targets or (None,))
+        scored: deque[TextScores] = deque()
         progress.begin(len(encodings))
         for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, self.about.costly):
             with classifier.gathered():
                 scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
             if windowed:
                 progress.advance(part.stop - part.start)
-            while len(scored) >= wanted:
-                yield self._attribution_of(classifier, question, scored[:wanted])
-                del scored[:wanted]
-                question, wanted = next(waiting, (question, len(encodings) + 1))
+            # Of each text and class what its windows were given.
+            whole: list[tuple[Windowed, list[TextScores]]] = []
+            while waiting and len(scored) >= len(waiting[0].windows):
+                text = waiting.popleft()
+                whole.append((text, [scored.popleft() for _ in text.windows]))
+            joined = [windows[0] if len(windows) == 1 else joined_windows(text, windows) for text, windows in whole]
+            found = self._attributions(classifier, [text.whole for text, _ in whole], joined)
+            for attribution, (_, windows) in zip(found, whole, strict=True):
+                yield attribution if len(windows) == 1 else with_windows(classifier, attribution, windows)
 
-    def _attribution_of(self, classifier: Classifier, question: Question, scored: Sequence[TextScores]) -> Attribution:
-        """The attribution of a text from what each of its windows was given."""
-        if len(scored) == 1:
-            return self._attribution(classifier, question.text.whole, scored[0])
-        joined = replace(
-            scored[0],
-            scores=question.text.join([of_window.scores for of_window in scored]),
-            seconds=sum(of_window.seconds for of_window in scored),
-            completeness_error=None,
-            unread=0,
-        )
-        found = self._attribution(classifier, question.text.whole, joined)
-        logits = np.array([of_window.logits for of_window in scored], dtype=np.float64)
-        check_logits(logits, classifier.name)
-        return replace(found, windows=len(scored), **answer_fields(classifier, logits, found.target))
-
-    def _attribution(self, classifier: Classifier, encoding: Encoding, scored: TextScores) -> Attribution:
-        check_logits(np.asarray(scored.logits), classifier.name)
-        scores = np.asarray(scored.scores, dtype=np.float32)
-        target = classifier.labels[scored.target]
-        word_scores, unaligned = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
-        return Attribution(
-            words=encoding.words,
-            scores=word_scores,
-            tokens=classifier.tokens(encoding),
-            token_scores=scores[encoding.positions],
-            target=target,
-            method=self.name or self.about.name,
-            aggregation=self.aggregation,
-            signed=self.signed,
-            # The words of an answer have no score, and were not lost.
-            unaligned=unaligned + scored.unread - (encoding.answer[1] - encoding.answer[0] if encoding.answer else 0),
-            seconds=scored.seconds,
-            completeness_error=scored.completeness_error,
-            example_id=encoding.example_id,
-            **answer_fields(classifier, np.asarray(scored.logits, dtype=np.float64)[None], target),
-            spans=encoding.spans,
-            pair_start=encoding.pair_start,
-        )
+    def _attributions(
+        self, classifier: Classifier, encodings: Sequence[Encoding], scored: Sequence[TextScores]
+    ) -> list[Attribution]:
+        """Attributions of texts that are read at once, in order."""
+        method = self.name or self.about.name
+        return attributions_of(classifier, encodings, scored, method, self.aggregation, self.signed)
 
 
 class BatchExplainer(Explainer):

@@ -37,7 +37,7 @@ from explearn.methods.expnet.words import (
     pool_words,
     wanted_inputs,
 )
-from explearn.models.encoding import Batch
+from explearn.models.encoding import Batch, Encoding
 
 if TYPE_CHECKING:
     from explearn.models.classifier import Classifier
@@ -78,6 +78,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         self.student: Student | None = None
         self.encoder: dict[str, int] = {}
         self.inputs: list[Input] = []
+        self._read: tuple[list[Input], list[int], list[int]] | None = None
         self.classifier = ""
         self.trained_on: list[str] = []
         self.calibration = (1.0, 0.0)
@@ -184,16 +185,10 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.student is not None
-        layers = sorted({one.layer for one in self.inputs})
+        layers, columns = self._reads()
         features = batch_features(classifier, batch, layers)
         texts, tokens, _ = features.attention.shape
-        # Words of different texts are different words.
-        owners = np.full((texts, tokens), NO_WORD, dtype=np.int64)
-        for row, encoding in enumerate(batch.encodings):
-            ids = np.asarray(encoding.word_ids, dtype=np.int64)
-            owners[row, : len(ids)] = np.where(ids == NO_WORD, NO_WORD, ids + row * TEXT)
-        pooled = pool_words(features.attention.flatten(0, 1), owners.reshape(-1))
-        columns = columns_of(self.inputs, layers, self.encoder["heads"])
+        pooled = pool_words(features.attention.flatten(0, 1), _owners(batch.encodings, tokens))
         self.student = self.student.to(pooled.values.device)
         inputs = log_attention(_take(pooled.values, columns).float())
         slope, offset = self.calibration
@@ -201,6 +196,13 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         # One more entry, which -1 reads: what is of no word has score 0.
         scores = torch.cat([found, found.new_zeros(1)])[torch.from_numpy(pooled.of).to(found.device)]
         return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
+
+    def _reads(self) -> tuple[list[int], list[int]]:
+        """The layers that inputs are of, and where these stand among the features of those layers."""
+        if self._read is None or self._read[0] is not self.inputs:
+            layers = sorted({one.layer for one in self.inputs})
+            self._read = self.inputs, layers, columns_of(self.inputs, layers, self.encoder["heads"])
+        return self._read[1:]
 
     def score_features(self, features: ExampleFeatures, source: Mapping[str, Any], words: int) -> NDArray[np.float32]:
         """Scores of a text's words from its stored features, (words,); `filled` for words that were not read.
@@ -252,6 +254,16 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         self.student = Student(len(self.inputs), self.options)
         self.student.load_state_dict(dict(state.tensors))
         self.student.freeze()
+
+
+def _owners(encodings: Sequence[Encoding], tokens: int) -> NDArray[np.int64]:
+    """The word of each position of a batch, (batch tokens,). Words of different texts are different words."""
+    lengths = np.array([len(encoding) for encoding in encodings])
+    ids = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64, int(lengths.sum()))
+    of_text = np.repeat(np.arange(len(encodings)) * TEXT, lengths)
+    owners = np.full((len(encodings), tokens), NO_WORD, dtype=np.int64)
+    owners[np.arange(tokens) < lengths[:, None]] = np.where(ids == NO_WORD, NO_WORD, ids + of_text)
+    return owners.reshape(-1)
 
 
 def _texts(pooled: Pooled, device: torch.device) -> torch.Tensor:

@@ -202,7 +202,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         # Of questions, those with the model's own answer, as they are explained.
         few = classifier.encode(data.examples[: self.options.schedule.validation_texts])
         scored = self.score_texts(classifier, few, None)
-        found = [self._attribution(classifier, e, s) for e, s in zip(few, scored, strict=True)]
+        found = self._attributions(classifier, few, scored)
         keyed = [f"{number}" for number in range(len(few))]
         measured: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
