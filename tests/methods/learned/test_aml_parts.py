@@ -13,6 +13,7 @@ from aml_cases import CPU
 
 import tiny
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.method_info import About
 from explearn.core.sections import EvaluateParams
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, PredictedMasking, gates, make_masking
@@ -187,9 +188,10 @@ class TestMasking:
 class Given(Explainer):
     """Scores as they are given."""
 
+    about = About(name="given", family="chance", cost="one forward pass")
+
     def __init__(self, scores: list[np.ndarray]) -> None:
         self.scores = scores
-        self.name = "random"
 
     def score_texts(self, classifier: Any, encodings: Any, targets: Any) -> list[TextScores]:
         p = classifier.predict_proba(encodings)
