@@ -227,7 +227,9 @@ class TestEvidence:
     def test_what_differs_is_named(self, project: Path) -> None:
         (project / "data/examples/films/test.parquet").write_bytes(b"other")
         (project / "reports/metrics.json").unlink()
-        (project / "data/examples/films/more.parquet").write_bytes(b"new")
+        for more in ("data/examples/films/more.parquet", "data/attributions/films/more.parquet"):
+            (project / more).write_bytes(b"new")
+        (project / "data/classifiers/films/added_tokens.json").write_text("{}", encoding="utf-8")
         manifest = project / "reports/evidence/audit.json"
         found = read_json(manifest)
         found["versions"]["torch"] = "0.1"
@@ -239,11 +241,13 @@ class TestEvidence:
             "data: data/examples/films/test.parquet differs",
             "results: reports/metrics.json is missing",
             "data: data/examples/films/more.parquet was not there",
+            "results: data/attributions/films/more.parquet was not there",
+            "models: data/classifiers/films/added_tokens.json was not there",
             "code: explearn/core/records.py differs",
         ):
             assert line in said.splitlines()
         assert "version of torch: 0.1 then" in said
-        assert said.splitlines()[-1].endswith("5 differences")
+        assert said.splitlines()[-1].endswith("7 differences")
 
     def test_another_model_is_named(self, project: Path) -> None:
         tiny.save(project / "data/classifiers/films", "bert", 2, seed=1)

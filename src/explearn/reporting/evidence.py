@@ -6,7 +6,7 @@ The manifest is a JSON document. `check_manifest` computes everything in it anew
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
     differences = []
     for part in PARTS:
         base = CODE.parent if part == "code" else root
-        differences += _file_differences(part, base, found.files[part])
+        differences += _file_differences(part, base, found.files[part], _folders(part, root, found))
     known = dict(versions())
     for name, version in found.versions.items():
         if known.get(name) != version:
@@ -203,7 +203,16 @@ def _counts(file: Path) -> bool:
     return file.is_file() and file.suffix != ".pyc" and not file.name.startswith(".")
 
 
-def _file_differences(part: str, base: Path, then: Mapping[str, str]) -> list[str]:
+def _folders(part: str, root: Path, found: _Manifest) -> list[Path]:
+    """The folders and files that a part is of."""
+    if part == "code":
+        return [CODE]
+    if part == "models":
+        return [folder for model in found.classifiers.values() if is_folder(folder := root / model.name)]
+    return [root / name for name in (DATA if part == "data" else RESULTS)]
+
+
+def _file_differences(part: str, base: Path, then: Mapping[str, str], folders: Iterable[Path]) -> list[str]:
     found = []
     for name, digest in then.items():
         file = base / name
@@ -211,14 +220,9 @@ def _file_differences(part: str, base: Path, then: Mapping[str, str]) -> list[st
             found.append(f"{part}: {name} is missing")
         elif _sha256(file) != digest:
             found.append(f"{part}: {name} differs")
-    return found + [f"{part}: {name} was not there" for name in _new_files(part, base, then)]
-
-
-def _new_files(part: str, base: Path, then: Mapping[str, str]) -> Sequence[str]:
-    """Files of a part that the manifest does not know: new code or data is a difference, too."""
-    folders = {"data": [base / name for name in DATA], "code": [CODE]}.get(part, [])
-    files = {file.relative_to(base).as_posix() for folder in folders for file in folder.rglob("*") if _counts(file)}
-    return sorted(files - set(then))
+    # A file more may be read, too: another tokenizer, another method's scores.
+    now = {file.relative_to(base).as_posix() for folder in folders for file in folder.rglob("*") if _counts(file)}
+    return found + [f"{part}: {name} was not there" for name in sorted(now - set(then))]
 
 
 def _sha256(path: Path) -> str:

@@ -281,3 +281,8 @@ class TestFiles:
         assert "not finite" in self.refused(tmp_path / "it")
         save_file({key: value for key, value in tensors.items() if key != name}, file)
         self.refused(tmp_path / "it")
+
+
+def test_with_people_s_marks_alone_there_is_no_consensus_to_aim() -> None:
+    with pytest.raises(ParamsError, match="in_domain learns from people's marks alone; expected 0"):
+        ExpNet(protocol="in_domain", aim=0.5)

@@ -103,3 +103,18 @@ def test_options_are_those_of_the_section(method: Any) -> None:
     assert all(field.description for field in method.section.model_fields.values())
     with pytest.raises(ParamsError, match=r"sede: no such parameter"):
         method(sede=1)
+
+
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        (
+            {"train-9": (True, False)},
+            "gold: no text has the id 'train-9'; expected ids of the task's texts \\('train-1'",
+        ),
+        ({"train-1": (True,)}, "gold of text 'train-1': 1 marks; expected one for each of its 2 words"),
+    ],
+)
+def test_marks_that_fit_no_text(gold: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        ListedTask(tiny.classifier("bert"), [("fox sea", "a")], gold=gold)

@@ -57,7 +57,8 @@ class ListedTask:
         seed: of teachers and of those samples.
         search_file: where a search for options keeps its trials.
 
-    Raises DataError for a text that is neither an example nor a pair, ParamsError for an argument of another kind.
+    Raises DataError for a text that is neither an example nor a pair, and for marks of no text or of another number of
+    words; ParamsError for an argument of another kind.
     """
 
     def __init__(
@@ -111,6 +112,20 @@ class ListedTask:
                 self._example(text, number, "validation") for number, text in enumerate(validation, start=1)
             ],
         }
+        self._check_gold()
+
+    def _check_gold(self) -> None:
+        lengths = {example.id: len(example.all_words) for example in self.examples()}
+        for example_id, mask in self.gold.items():
+            if example_id not in lengths:
+                some = ", ".join(repr(known) for known in list(lengths)[:2]) or "none"
+                raise DataError(
+                    f"gold: no text has the id {example_id!r}; expected ids of the task's texts ({some}, ...)"
+                )
+            if len(mask) != (words := lengths[example_id]):
+                raise DataError(
+                    f"gold of text {example_id!r}: {len(mask)} marks; expected one for each of its {words} words"
+                )
 
     def _example(self, text: LabelledText, number: int, split: Split) -> Example:
         if isinstance(text, Example):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from explearn.core.settings import Fraction, LayerIndex, OpenFraction, PositiveInt, Rounds, Section, Units
 
@@ -53,6 +53,15 @@ class ExpNetParams(Section):
     """Steps of training, at most: where there are many words, fewer passes, at least one."""
     batch_size: Units = 512
     """Words a step."""
+
+    @model_validator(mode="after")
+    def _a_consensus_to_aim(self) -> Self:
+        if self.aim and self.protocol == "in_domain":
+            raise ValueError(
+                f"aim is {self.aim:g}, but in_domain learns from people's marks alone; expected 0, or the protocol "
+                "universal or few_shot"
+            )
+        return self
 
 
 class ExpNetPaperParams(Section):
