@@ -176,7 +176,7 @@ def test_attention_features_are_there_and_aml_says_that_it_cannot() -> None:
 
 
 def test_the_stage_names_the_method_that_cannot(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="method 'gae': a model that answers questions"):
+    with pytest.raises(UnsupportedError, match="gae: a model that answers questions"):
         write_attributions(tmp_path / "a", explearn.get_explainer("gae"), tiny.make_answerer(), examples("test"), {})
     assert list(tmp_path.iterdir()) == []
 
