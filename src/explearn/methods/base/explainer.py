@@ -199,7 +199,8 @@ class Explainer(ABC):
         waiting = deque(question.text for question in asked for _ in question.targets or (None,))
         scored: deque[TextScores] = deque()
         progress.begin(len(encodings))
-        for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, self.about.costly):
+        costly = windowed and self.about.costly
+        for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, costly):
             with classifier.gathered():
                 scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
             if windowed:
