@@ -44,6 +44,8 @@ BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "expnet_in_domain": {
         "of": "expnet",
         "protocol": "in_domain",
+        # It learns from people's marks alone, whatever `expnet.aim` is.
+        "aim": 0.0,
         **WITH_MARKS,
         "summary": "ExpNet trained on the task's own rationales.",
     },
