@@ -12,12 +12,14 @@ import tarfile
 import tomllib
 import zipfile
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from core_session import METHODS, TEXT
@@ -27,6 +29,7 @@ from test_architecture import runtime_imports
 
 MOST_PACKAGES = 75
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 BROUGHT = {"tokenizers": "transformers", "numba": "shap", "pydantic_core": "pydantic"}
@@ -89,7 +92,19 @@ def test_the_core_brings_few_packages() -> None:
 def test_torch_is_a_range_for_users_and_one_version_in_the_lock() -> None:
     (torch,) = (Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch"))
     assert [part.operator for part in torch.specifier] == [">="]
-    assert len(re.findall(r"^torch==[\d.]+$", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.M)) == 1
+    assert len(re.findall(r"^torch==[\d.]+$", LOCK, re.M)) == 1
+
+
+def test_what_is_locked_installs_on_every_python_3_11() -> None:
+    locked = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", LOCK, re.M)}
+    refused = {
+        f"{found.name} {found.version}: {asked}"
+        for found in distributions()
+        if canonicalize_name(found.name) in locked
+        and (asked := found.metadata.get("Requires-Python"))
+        and "3.11.0" not in SpecifierSet(asked)
+    }
+    assert not refused
 
 
 def test_the_page_on_installation_names_every_extra() -> None:
