@@ -21,10 +21,10 @@ NOISE = RNG.normal(0, 0.01, 40)
 HOSTILE = "<img/src=x/onerror=alert(1)>"
 
 
-def params(*tasks: str) -> Params:
+def params(*tasks: str, explainer: str = "expnet") -> Params:
     names = [*tasks, "another"]
     sources = {name: {"kind": "embedded", "adapter": "corpus"} for name in names}
-    return Params.of({"profile": "p", "tasks": names, "sources": sources})
+    return Params.of({"profile": "p", "tasks": names, "sources": sources, "explainer": explainer})
 
 
 def by_text(**means: float) -> dict:
@@ -44,6 +44,7 @@ def judged(f1: dict, aopc: dict, **changes):
         "ivra": 0.9,
         "faml": 0.02,
         "grad_cam": 0.5,
+        "consensus": 0.4,
     }
     methods = {m: metrics(f1[m], aopc_comprehensiveness=aopc[m], relative_throughput=speeds[m]) for m in f1}
     texts = {METRICS[metric].by_text: by_text(**means) for metric, means in ((PEOPLE, f1), (MODEL, aopc))}
@@ -90,6 +91,31 @@ def test_beside_a_method_trained_on_the_task_s_marks_stands_the_best_that_needs_
     assert found.leaders[1].role == "best at people's words without marked words of the task"
     alone = first(judged({"expnet_in_domain": 0.6, "random": 0.1}, {"expnet_in_domain": 0.4, "random": 0.02}))
     assert "F1 0.600, words at random" in alone.verdict and [s.method for s in alone.leaders] == ["expnet_in_domain"]
+
+
+LEVEL = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "lime": 0.3, "random": 0.1}
+AOPC = {"expnet_in_domain": 0.1, "consensus": 0.1, "expnet": 0.1, "cam": 0.1, "lime": 0.4, "random": 0.02}
+
+
+def test_beside_the_best_that_needs_no_marks_stands_the_fastest_that_is_not_significantly_worse():
+    found = first(judged(LEVEL, AOPC))
+    assert (
+        "(F1 0.600, without such words **consensus** 0.500 at 2.5× and, not significantly worse, **expnet** 0.500 at "
+        "1.1×, words at random 0.100), at 1.1× the time of classifying; and **lime**"
+    ) in found.timed
+    assert [(s.method, s.role) for s in found.fastest] == [
+        ("expnet", "the fastest not significantly worse than consensus: 1.1×")
+    ]
+    behind = first(judged({**LEVEL, "expnet": 0.45, "cam": 0.45}, AOPC))
+    assert "without such words **consensus** 0.500 at 2.5×, words" in behind.timed and not behind.fastest
+
+
+def test_where_times_play_no_part_the_explainer_under_study_stands_there():
+    of = judged(LEVEL, AOPC)
+    for studied, said in (("expnet", " and, not significantly worse, **expnet** 0.500"), ("expnet_in_domain", "")):
+        chosen = params("films", explainer=studied)
+        verdict = glance(chosen, [of], leaders([of], 0.05)).verdict
+        assert f"without such words **consensus** 0.500{said}, words at random" in verdict
 
 
 def test_one_method_may_be_the_best_for_both():

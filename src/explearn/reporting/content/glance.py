@@ -12,7 +12,16 @@ from explearn.reporting.content.caveats import caveats
 from explearn.reporting.content.columns import comparable
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import ExampleReport, TaskReport
-from explearn.reporting.content.verdict import TIME, Leader, aside, counted_tasks, counting_sentence, means, near_chance
+from explearn.reporting.content.verdict import (
+    TIME,
+    Leader,
+    aside,
+    compare_together,
+    counted_tasks,
+    counting_sentence,
+    means,
+    near_chance,
+)
 
 PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
 """The figures that answer the report's two questions: do the words agree with people, and with the model?"""
@@ -54,6 +63,31 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmarked:
+    """The methods that need no marked words of the task.
+
+    Attributes:
+        best: the best of them by PEOPLE.
+        level: those of the others that are not significantly worse, random scores left out; none where that was not
+            tested.
+        figures: method -> its figure, as text.
+    """
+
+    best: str
+    level: tuple[str, ...]
+    figures: dict[str, str]
+
+    def beside(self, chosen: str | None) -> str | None:
+        """`chosen`, where it is one of those that are level with the best."""
+        return chosen if chosen in self.level else None
+
+    def fastest(self, times: dict[str, float]) -> str | None:
+        """The fastest of those that are level with the best; None where the best is faster still."""
+        known = [method for method in (self.best, *self.level) if method in times]
+        return self.beside(min(known, key=times.__getitem__, default=None))
+
+
+@dataclass(frozen=True, slots=True)
 class Glance:
     """What the first screen shows.
 
@@ -62,7 +96,7 @@ class Glance:
         scope: the tasks that the means are over.
         leaders: the best methods by PEOPLE and MODEL, those of the two for which there are figures. Where the best by
             PEOPLE learned from marked words of the task, which others may not have, the best without them as well.
-        fastest: the fastest methods not significantly worse than these, where they are others.
+        fastest: the fastest methods not significantly worse than these, where they are others and were timed.
         example, task: the text to show and its task; None where no text was explained.
         open, folded: caveats, those that may change the verdict and the others.
     """
@@ -93,25 +127,28 @@ def glance(params: Params, tasks: Sequence[TaskReport], found: Sequence[Leader])
     for leader in (leader for leader in asked if not _by_chance(leader)):
         roles.setdefault(leader.method, []).append(f"{_BEST[leader.column.metric]}{_level(leader)}")
         if without is not None and leader.column.metric == PEOPLE:
-            roles.setdefault(without[0], []).append("best at people's words without marked words of the task")
+            roles.setdefault(without.best, []).append("best at people's words without marked words of the task")
     ahead = tuple(Shown(method, "; ".join(what)) for method, what in roles.items())
     times = means(TIME.metric, counted)
+    equals = [(leader.fastest, leader.method) for leader in asked]
+    quick = None if without is None else without.fastest(times)
+    if without is not None:
+        equals.append((quick, without.best))
     faster = {
-        leader.fastest: Shown(
-            leader.fastest,
-            f"the fastest not significantly worse than {leader.method}: {TIME.text(leader.fastest_time)}",
-        )
-        for leader in asked
-        if leader.fastest is not None and leader.fastest not in roles
+        one: Shown(one, f"the fastest not significantly worse than {of}: {TIME.text(times[one])}")
+        for one, of in equals
+        if one is not None and one not in roles
     }
     no_evidence = bool(tasks) and all(near_chance(t.classifier, params.report.chance_margin) for t in tasks)
     sentence = counting_sentence(params, tasks) if no_evidence else None
-    # Which method is the fastest depends on the machine, and what report.md shows must not.
+    # Which method is the fastest depends on the machine, and what report.md shows must not: there, the explainer under
+    # study stands beside the best where it is level with it.
+    study = None if without is None else without.beside(params.explainer)
     example, task = _text(counted, list(roles))
     opened, folded = _caveats(caveats(params, tasks), list(roles))
     return Glance(
-        verdict=sentence or _verdict(asked, without, None),
-        timed=sentence or _verdict(asked, without, times),
+        verdict=sentence or _verdict(asked, without, study, {}),
+        timed=sentence or _verdict(asked, without, quick, times),
         scope=_scope(tasks, counted),
         leaders=ahead,
         fastest=tuple(faster.values()),
@@ -136,9 +173,9 @@ def _level(leader: Leader) -> str:
     return ""
 
 
-def _without_marks(params: Params, tasks: Sequence[TaskReport], asked: Sequence[Leader]) -> tuple[str, str] | None:
-    """The best method by PEOPLE that needs no marked words of the task, and its figure; None where the best of all
-    needs none either, or where none is better than random scores."""
+def _without_marks(params: Params, tasks: Sequence[TaskReport], asked: Sequence[Leader]) -> Unmarked | None:
+    """The methods that need no marked words of the task; None where the best of all is one of them, or where none of
+    them is better than random scores."""
     leader = next((leader for leader in asked if leader.column.metric == PEOPLE and not _by_chance(leader)), None)
     if leader is None or not _on_marks(params, leader.method):
         return None
@@ -146,7 +183,10 @@ def _without_marks(params: Params, tasks: Sequence[TaskReport], asked: Sequence[
     best = max(table, key=table.__getitem__, default=None)
     if best is None or get_info(best).family == "chance":
         return None
-    return best, leader.column.text(table[best])
+    tested = compare_together(PEOPLE, table, tasks, True, params.evaluate.significance)
+    level = [] if tested is None else [m for m in (*tested.best, *tested.tied) if m != best]
+    figures = {method: leader.column.text(value) for method, value in table.items()}
+    return Unmarked(best, tuple(m for m in level if get_info(m).family != "chance"), figures)
 
 
 def _on_marks(params: Params, method: str) -> bool:
@@ -155,9 +195,11 @@ def _on_marks(params: Params, method: str) -> bool:
     return info.trained and params.options_of(method).get("protocol") in _ON_MARKS
 
 
-def _verdict(asked: Sequence[Leader], without: tuple[str, str] | None, times: dict[str, float] | None) -> Markdown:
-    """Which method to use for what; `without` as from `_without_marks`, `times` by method, None where the page names no
-    times."""
+def _verdict(
+    asked: Sequence[Leader], without: Unmarked | None, beside: str | None, times: dict[str, float]
+) -> Markdown:
+    """Which method to use for what; `without` as from `_without_marks`, `beside` the one of them that is named beside
+    the best, `times` by method, empty where the page names no times."""
     if not asked:
         return Markdown("No method has figures on all tasks, so none is ahead.")
     clear = [leader for leader in asked if not _by_chance(leader)]
@@ -166,8 +208,8 @@ def _verdict(asked: Sequence[Leader], without: tuple[str, str] | None, times: di
     parts = []
     for method in dict.fromkeys(leader.method for leader in clear):
         of = [leader for leader in clear if leader.method == method]
-        what = ", and ".join(f"{_ASKED[x.column.metric]} ({_figure(x, without)})" for x in of)
-        time = f", at {TIME.text(times[method])} the time of classifying" if times and method in times else ""
+        what = ", and ".join(f"{_ASKED[x.column.metric]} ({_figure(x, without, beside, times)})" for x in of)
+        time = f", at {TIME.text(times[method])} the time of classifying" if method in times else ""
         on_marks = without is not None and any(leader.column.metric == PEOPLE for leader in of)
         learned = ", trained on marked words of the task," if on_marks else ""
         parts.append(f"**{escape_markdown(method)}**{aside(method)}{learned} for {what}{time}")
@@ -176,14 +218,24 @@ def _verdict(asked: Sequence[Leader], without: tuple[str, str] | None, times: di
     return Markdown(f"Use {'; and '.join(parts)}{rest}.")
 
 
-def _figure(leader: Leader, without: tuple[str, str] | None) -> str:
+def _figure(leader: Leader, without: Unmarked | None, beside: str | None, times: dict[str, float]) -> str:
     """The leader's figure beside those of the best without marks, where that is another, and of random scores."""
     value, chance = leader.column.text(leader.value), leader.column.text(leader.chance)
-    if leader.column.metric == PEOPLE:
-        unmarked = "" if without is None else f", without such words **{escape_markdown(without[0])}** {without[1]}"
-        return f"F1 {value}{unmarked}" + ("" if leader.chance is None else f", words at random {chance}")
-    beside = "" if leader.chance is None else f", random words by {chance}"
-    return f"without them its probability falls by {value}{beside}"
+    if leader.column.metric != PEOPLE:
+        random = "" if leader.chance is None else f", random words by {chance}"
+        return f"without them its probability falls by {value}{random}"
+
+    def named(method: str, figures: dict[str, str]) -> str:
+        time = f" at {TIME.text(times[method])}" if method in times else ""
+        return f"**{escape_markdown(method)}** {figures[method]}{time}"
+
+    parts = [f"F1 {value}"]
+    if without is not None:
+        level = "" if beside is None else f" and, not significantly worse, {named(beside, without.figures)}"
+        parts.append(f"without such words {named(without.best, without.figures)}{level}")
+    if leader.chance is not None:
+        parts.append(f"words at random {chance}")
+    return ", ".join(parts)
 
 
 def _scope(tasks: Sequence[TaskReport], counted: Sequence[TaskReport]) -> Markdown:
