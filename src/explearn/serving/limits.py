@@ -32,7 +32,7 @@ class Limits:
         methods, labels: of a request.
         requests: in work or waiting at once. waiting: texts that may wait for the model, each counted once a method.
         seconds: that a request may wait for its answer. read_seconds: that its client may take to read it.
-        rate: texts that a client may have explained a second, each counted once a method; 0: any number.
+        rate: texts that a client may have explained a second, each counted once a method and label; 0: any number.
         burst: of them that may come at once.
         join_seconds: that a text waits for others of the same method, which then go through the model with it.
         join_texts: of a batch.

@@ -52,7 +52,8 @@ class Service:
             as_segments(text, number)
         asked = probabilities and engine.has_probabilities
         # The guard took one.
-        self.allowance.charge(client_of(request.scope), max(0, len(texts) * (len(methods) + asked) - 1))
+        each = len(methods) * max(1, len(labels)) + asked
+        self.allowance.charge(client_of(request.scope), max(0, len(texts) * each - 1))
         work: list[Coroutine[Any, Any, Any]] = [engine.explain(method, texts, labels) for method in methods]
         if asked:
             work.append(engine.probabilities(texts))
