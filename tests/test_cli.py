@@ -231,6 +231,12 @@ class TestBadInput:
     def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
         assert words in complaint(explain(tiny_folder, *arguments))
 
+    def test_one_file_for_two_results(self, tiny_folder: Path, tmp_path: Path) -> None:
+        page, table = tmp_path / "x.csv", tmp_path / "more" / ".." / "x.csv"
+        said = complaint(explain(tiny_folder, "--html", page, "--output", table, "a"))
+        assert "x.csv', which is that of --html, too; expected two files" in said
+        assert not page.exists()
+
     @NO_GPU
     def test_a_gpu_that_is_not_there(self, tiny_folder: Path) -> None:
         message = complaint(explain(tiny_folder, "--device", "cuda", "lazy dog"))

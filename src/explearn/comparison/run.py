@@ -22,6 +22,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
+from explearn.core.locks import locked
 from explearn.core.method_names import get_info
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
@@ -228,7 +229,9 @@ def _check_folder(work: str | Path | None) -> None:
 @contextmanager
 def _folder(work: str | Path | None) -> Iterator[Path]:
     if work is not None:
-        yield Path(work)
+        # Of two comparisons at once one would judge what the other wrote.
+        with locked(Path(work) / "compare", what=f"comparison {work}"):
+            yield Path(work)
         return
     with tempfile.TemporaryDirectory(prefix="explearn-compare-") as folder:
         yield Path(folder)
