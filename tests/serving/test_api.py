@@ -181,6 +181,19 @@ class TestLimits:
             refused = client.post("/explain", json=body)
             assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
 
+    def test_an_answer_holds_no_more_scores_than_allowed(self) -> None:
+        texts = ["the quick brown fox", "a dog"]
+        with TestClient(app_of(limits=Limits(rate=0, scores=12))) as client:
+            body = {"texts": texts, "methods": list(METHODS)}
+            assert client.post("/explain", json=body).status_code == 200  # 6 words, 2 methods
+            assert client.post("/explain", json={**body, "label": ["bad"]}).status_code == 200
+            refused = client.post("/explain", json={**body, "label": ["bad", "good"]})
+            assert refused.status_code == 413 and refused.json() == {
+                "error": "texts: 6 words by 2 methods for 2 labels are 24 scores; expected at most 12"
+            }
+            pairs = client.post("/explain", json={**body, "pairs": ["sleeps", "sleeps"]})
+            assert pairs.status_code == 413 and "8 words" in pairs.text
+
     def test_a_length_that_is_no_number_of_a_header_is_refused(self) -> None:
         # h11 refuses it before; another server may not.
         app, sent = app_of("occlusion"), list[dict[str, Any]]()
