@@ -211,6 +211,8 @@ class TestBadInput:
                 "option of raw_attention 'laier'; did you mean layer?",
             ),
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
+            (["--method", "raw_attention", "-o", "path=x", "a"], "unknown option of raw_attention 'path'; known: "),
+            (["--method", "raw_attention", "-o", "name=lime", "a"], "unknown option of raw_attention 'name'; known: "),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (
                 ["--method", "raw_attention", "-o", "layer=last", "a"],
