@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -182,6 +183,23 @@ class TestExplain:
             ("lazy", "bad"),
             ("fox", "good"),
             ("fox", "bad"),
+        ]
+
+    def test_a_table_has_the_number_of_the_text_whatever_the_number_of_classes(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        table = tmp_path / "words.parquet"
+        methods = ("--method", "attcat", "--method", "rollout")
+        explain(
+            tiny_folder, "--output", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy"
+        )
+        rows = pq.read_table(table).to_pylist()
+        texts = [(row["text"], row["method"], row["target"]) for row in rows if row["index"] == 0]
+        assert texts == [
+            (number, method, target)
+            for number in range(3)
+            for target in ("good", "bad")
+            for method in ("attcat", "rollout")
         ]
 
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
