@@ -99,6 +99,18 @@ def test_a_folder_that_is_a_file_is_refused_before_the_model_is_loaded(
         explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "r.html")
 
 
+def test_a_folder_that_holds_something_else_stays_as_it_is(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
+    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ParamsError, match=r"work: .*project holds 'params.yaml' and no comparison; expected a new"):
+        explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
+    assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
+
+
 def test_a_folder_in_which_another_comparison_works_is_waited_for(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

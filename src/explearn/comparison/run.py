@@ -16,7 +16,16 @@ from explearn.comparison.choice import choose_methods, parse_budget
 from explearn.comparison.given import PREFIX, read_scores, register_given
 from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
-from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
+from explearn.comparison.work import (
+    PLAN,
+    Plan,
+    make_params,
+    read_plan,
+    texts_hash,
+    with_remark,
+    write_inputs,
+    write_plan,
+)
 from explearn.core.arguments import FUNCTION, PATH, SEVERAL, Kind, arguments, or_none, shown
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import kind_of
@@ -218,12 +227,22 @@ def _check_kinds(classifier: object, max_texts: object, columns: object, compute
 
 
 def _check_folder(work: str | Path | None) -> None:
-    """Raise ParamsError for a folder that cannot be worked in; before the work, which takes minutes."""
+    """Raise ParamsError for a folder that cannot be worked in, or holds what is of no comparison and might be replaced.
+
+    Before the work, which takes minutes.
+    """
     if work is None:
         return
-    if Path(work).exists() and not Path(work).is_dir():
+    folder = Path(work)
+    if folder.exists() and not folder.is_dir():
         raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
-    check_place(Path(work) / "plan.json")
+    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
+    if there and PLAN not in there:
+        raise ParamsError(
+            f"work: {work} holds {there[0]!r} and no comparison; expected a new folder, an empty one, or that of a "
+            "comparison"
+        )
+    check_place(folder / PLAN)
 
 
 @contextmanager
