@@ -36,7 +36,7 @@ from explearn.core.method_names import get_info
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
-from explearn.core.writing import check_place
+from explearn.core.writing import check_place, check_replaceable
 from explearn.methods.base.unread import unread_words_known
 from explearn.models.classifier import Classifier
 from explearn.models.completion import Given
@@ -236,12 +236,7 @@ def _check_folder(work: str | Path | None) -> None:
     folder = Path(work)
     if folder.exists() and not folder.is_dir():
         raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
-    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
-    if there and PLAN not in there:
-        raise ParamsError(
-            f"work: {work} holds {there[0]!r} and no comparison; expected a new folder, an empty one, or that of a "
-            "comparison"
-        )
+    check_replaceable(folder, lambda there: (there / PLAN).exists(), "comparison")
     check_place(folder / PLAN)
 
 

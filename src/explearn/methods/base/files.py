@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from explearn.core.documents import check_regular, is_folder, read_json
-from explearn.core.errors import DataError, ModelError, ParamsError, problem_of
+from explearn.core.documents import check_regular, read_json
+from explearn.core.errors import DataError, ModelError, problem_of
 from explearn.core.finite import check_weights
 from explearn.core.shapes import Shape, check_shape
-from explearn.core.writing import atomic_folder, write_json
+from explearn.core.writing import atomic_folder, check_replaceable, write_json
 
 CONFIG = "config.json"
 DIVERGED = "try a lower learning rate; what was there is as it was"
@@ -59,27 +59,19 @@ def write_trained(
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
     check_weights(tensors.items(), f"{folder}: {explainer} diverged in training", DIVERGED)
-    _check_replaceable(Path(folder), weights)
+    check_replaceable(folder, lambda there: (there / weights).exists() or _holds_explainer(there), "trained explainer")
     with atomic_folder(folder) as partial:
         save_file(tensors, partial / weights)
         beside(partial)
         write_json(partial / CONFIG, {"explainer": explainer, "options": dict(options), **state.record})
 
 
-def _check_replaceable(folder: Path, weights: str) -> None:
-    """Raise ParamsError where a folder holds what is no trained explainer: the new one takes the place of all of it."""
-    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if is_folder(folder) else []
-    if not there or weights in there:
-        return
+def _holds_explainer(folder: Path) -> bool:
     try:
         found = read_json(folder / CONFIG)
     except DataError:
-        found = None
-    if not (isinstance(found, dict) and isinstance(found.get("explainer"), str)):
-        raise ParamsError(
-            f"{folder}: holds {there[0]!r} and no trained explainer; expected a new folder, an empty one, or that of a "
-            "trained explainer, whose place this one takes"
-        )
+        return False
+    return isinstance(found, dict) and isinstance(found.get("explainer"), str)
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], State]:
