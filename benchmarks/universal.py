@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Example
+from explearn.core.records import Example, filled
 from explearn.core.storage import read_json, write_json
 from explearn.data.choice import texts_to_explain
 from explearn.introspection.word_signals import WordSignals
@@ -189,7 +189,7 @@ class Learned:
         source, rows = self.task.features("test")
         words = {text.id: len(text.all_words) for text in self.texts}
         return {
-            row.example_id: explainer.score_features(row, source, words[row.example_id]).astype(np.float64)
+            row.example_id: filled(explainer.score_features(row, source, words[row.example_id])).astype(np.float64)
             for row in rows
             if row.example_id in words
         }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -184,6 +185,23 @@ class TestExplain:
             ("fox", "bad"),
         ]
 
+    def test_a_table_has_the_number_of_the_text_whatever_the_number_of_classes(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        table = tmp_path / "words.parquet"
+        methods = ("--method", "attcat", "--method", "rollout")
+        explain(
+            tiny_folder, "--output", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy"
+        )
+        rows = pq.read_table(table).to_pylist()
+        texts = [(row["text"], row["method"], row["target"]) for row in rows if row["index"] == 0]
+        assert texts == [
+            (number, method, target)
+            for number in range(3)
+            for target in ("good", "bad")
+            for method in ("attcat", "rollout")
+        ]
+
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
         assert len(records(result)) == 1
@@ -211,6 +229,8 @@ class TestBadInput:
                 "option of raw_attention 'laier'; did you mean layer?",
             ),
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
+            (["--method", "raw_attention", "-o", "path=x", "a"], "unknown option of raw_attention 'path'; known: "),
+            (["--method", "raw_attention", "-o", "name=lime", "a"], "unknown option of raw_attention 'name'; known: "),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (
                 ["--method", "raw_attention", "-o", "layer=last", "a"],
@@ -230,6 +250,12 @@ class TestBadInput:
     )
     def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
         assert words in complaint(explain(tiny_folder, *arguments))
+
+    def test_one_file_for_two_results(self, tiny_folder: Path, tmp_path: Path) -> None:
+        page, table = tmp_path / "x.csv", tmp_path / "more" / ".." / "x.csv"
+        said = complaint(explain(tiny_folder, "--html", page, "--output", table, "a"))
+        assert "x.csv', which is that of --html, too; expected two files" in said
+        assert not page.exists()
 
     @NO_GPU
     def test_a_gpu_that_is_not_there(self, tiny_folder: Path) -> None:

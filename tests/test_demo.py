@@ -54,6 +54,17 @@ def test_a_text_of_one_s_own_is_explained_by_all_methods(
     assert again.predict([OWN]) == trained.predict([OWN])
 
 
+def test_a_folder_that_is_there_is_not_replaced(
+    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    said = complaint(run("demo", OWN, "--html", tmp_path / "demo.html", "--save", tmp_path / "mine"))
+    assert "mine is there already; expected the name of a new folder" in said
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
 def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     assert "text 1: field 'text' is empty" in complaint(run("demo", " "))

@@ -223,6 +223,15 @@ class TestTables:
         assert (rows[1]["start"], rows[1]["end"]) == (4, 8)
         assert rows[2]["start"] is None and rows[4]["score"] is None and rows[0]["score"] == -0.5
 
+    def test_several_classes_of_a_text_have_one_number(self) -> None:
+        other = ("not", "bad")
+        found = [
+            attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
+            attribution(other, target="bad"), attribution(other, target="good"),
+        ]  # fmt: skip
+        rows = explearn.to_arrow(found).to_pylist()
+        assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
+
     def test_a_frame(self) -> None:
         frame = explearn.to_frame([attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8)))])
         assert list(frame.columns) == WORD_SCHEMA.names

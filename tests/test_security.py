@@ -38,8 +38,9 @@ def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
         f"| a server's reply, unpacked | {transport.MAX_REPLY_BYTES // 2**20} MiB |",
         f"| {templates.MAX_TEMPLATE_CHARS:,} characters; {templates.MAX_CHARS:,}; {templates.MAX_ROUNDS:,}; "
         f"{templates.MAX_SECONDS:g} s |",
-        f"| a request to the service; its texts; a text | {Limits().body_bytes // 2**20} MiB, or room for the largest "
-        f"request up to {MOST_BODY_BYTES // 2**20} MiB; {Limits().texts}; {Limits().text_chars:,} characters |",
+        f"| a request to the service; its texts; a text; scores of its answer | {Limits().body_bytes // 2**20} MiB, or "
+        f"room for the largest request up to {MOST_BODY_BYTES // 2**20} MiB; {Limits().texts}; {Limits().text_chars:,} "
+        f"characters; {Limits().scores:,}, or room for every text once |",
         f"| seeds | 0 to {settings.LARGEST_SEED:,} |",
         f"| epochs, steps, samples, evaluations | {settings.MOST_ROUNDS:,} |",
         f"| widths, layers, heads, texts a batch | {settings.MOST_UNITS:,} |",

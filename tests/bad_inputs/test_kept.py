@@ -14,6 +14,7 @@ from explearn.cli.app import app
 from explearn.cli.jobs.manifest import read_manifest
 from explearn.comparison.given import read_scores
 from explearn.comparison.work import read_plan
+from explearn.core.errors import ModelError
 from explearn.pipeline.base.workspace import Workspace
 from explearn.reporting.evidence import check_manifest
 
@@ -206,6 +207,30 @@ def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["verify", str(path)])
     assert result.exit_code == 1
     assert "\\x1b[2J is missing" in result.stdout and "\x1b" not in result.stdout
+
+
+def test_a_classifier_that_cannot_be_loaded_is_told_with_the_reason(tmp_path: Path) -> None:
+    def refuse(name: str) -> str:
+        raise ModelError(f"{name}: the hub cannot be reached")
+
+    path = tmp_path / "page.json"
+    classifiers = {"films": {"name": "someone/model", "fingerprint": "0" * 64}}
+    path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
+    said = "classifier of films (someone/model): cannot be loaded (someone/model: the hub cannot be reached)"
+    assert said in check_manifest(path, refuse)
+
+
+def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "config.json").write_text("{}", encoding="utf-8")
+    path = tmp_path / "project" / "page.json"
+    path.parent.mkdir()
+    classifiers = {"films": {"name": str(elsewhere), "fingerprint": "0" * 64}}
+    path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
+    found = check_manifest(path, lambda name: "1" * 64)
+    assert f"classifier of films ({elsewhere}): weights or labels differ" in found
+    assert not any(line.startswith("models: ") for line in found)
 
 
 def test_a_bundle_inside_the_folder_of_its_explainer(tmp_path: Path) -> None:

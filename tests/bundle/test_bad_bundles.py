@@ -98,6 +98,8 @@ def test_a_format_that_is_none(bundle: Path, value: Any) -> None:
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
         ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
         ({"options": {"stepz": 1}}, "unknown option of consensus 'stepz'"),
+        ({"options": {"path": "x"}}, "unknown option of consensus 'path'"),
+        ({"options": {"name": "lime"}}, "unknown option of consensus 'name'"),
         ({"files": {}}, "is not in manifest.json"),
     ],
 )
@@ -148,6 +150,8 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         (lambda m, t: ("--method", "rolout"), "unknown explainer 'rolout'; did you mean rollout?"),
         (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
         (lambda m, t: ("--method", "rollout", "-o", "layers=1"), "unknown option of rollout 'layers'"),
+        (lambda m, t: ("--method", "rollout", "-o", "path=x"), "unknown option of rollout 'path'"),
+        (lambda m, t: ("--method", "rollout", "-o", "name=lime"), "unknown option of rollout 'name'"),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--task", "reviews"), "got a task, but no metrics"),
         (lambda m, t: ("--method", "rollout", "--classifier", "nowhere/at/all"), "nowhere/at/all: no such folder"),

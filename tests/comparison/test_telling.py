@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,44 @@ def test_a_folder_that_is_a_file_is_refused_before_the_model_is_loaded(
     monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
     with pytest.raises(ParamsError, match=r"work: .*work is a file; expected a folder"):
         explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "r.html")
+
+
+def test_a_folder_that_holds_something_else_stays_as_it_is(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
+    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ParamsError, match=r"project: holds 'params.yaml' and no comparison; expected a new"):
+        explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
+    assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
+
+
+def test_a_folder_in_which_another_comparison_works_is_waited_for(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not work in it: one of the two would judge what the other has written."""
+    monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
+    work, begun, go = tmp_path / "work", threading.Event(), threading.Event()
+
+    def hold(*_: Any) -> None:
+        begun.set()
+        assert go.wait(60)
+
+    def first() -> None:
+        explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "1.html", tell=hold)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(first)
+        try:
+            assert begun.wait(60)
+            with pytest.raises(DataError, match=r"comparison .*work: another run is writing it"):
+                explearn.compare(model, list(TEXTS[:3]), methods="random", work=work, out=tmp_path / "2.html")
+        finally:
+            go.set()
+        running.result()
+    assert (tmp_path / "1.html").exists() and not (tmp_path / "2.html").exists()
 
 
 @pytest.mark.parametrize(("budget", "said"), [("0.001s", True), ("10h", False)])

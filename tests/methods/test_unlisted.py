@@ -24,9 +24,13 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.method_names import get_info, list_explainers
 from explearn.introspection.representations import aggregate_states
+from explearn.methods.aml import fitted_stand_in
+from explearn.methods.aml.fitted_stand_in import fit_stand_in
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
 from explearn.models.architectures import ARCHITECTURES
 from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
+from explearn.models.encoding import Batch, Encoding
 
 TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
 FEW: dict[str, dict[str, Any]] = {
@@ -84,6 +88,7 @@ READS_AS = {
     **dict.fromkeys(("ctrl", "bloom", "opt", "qwen3", "phi", "falcon"), "qwen2"),
 }
 REFUSED = {"ibert": "does not look its words up in a table", "reformer": "has no gradients at its embeddings"}
+SEES_PADDING = ("xlnet", "convbert", "nystromformer")
 ENCODER_DECODERS = ("bart", "mbart", "t5")
 KINDS = list(SIZES)
 EXPLAINED = [kind for kind in KINDS if kind not in REFUSED]
@@ -157,8 +162,39 @@ def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind: str) -> 
 
 
 def test_only_models_that_see_padding_are_asked_without() -> None:
-    assert {kind for kind in KINDS if classifier(kind).same_length} == {"xlnet", "convbert", "nystromformer"}
+    assert {kind for kind in KINDS if classifier(kind).same_length} == set(SEES_PADDING)
     assert not tiny.classifier("bert").same_length
+
+
+@pytest.mark.parametrize("kind", SEES_PADDING)
+class TestTrainingWherePaddingShows:
+    """AML's texts go through such a classifier without padding, too."""
+
+    def test_a_stand_in_is_fitted_to_what_the_classifier_says_of_each_text_by_itself(
+        self, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fitted_stand_in, "STEPS", 1)
+        of = classifier(kind)
+        texts = of.encode(TEXTS)
+        _, (together, _) = fit_stand_in(of, texts, texts, seed=0)
+        monkeypatch.setattr(of, "max_tokens", 1)
+        _, (alone, _) = fit_stand_in(of, texts, texts, seed=0)
+        assert together == pytest.approx(alone, rel=1e-4)
+
+    def test_no_batch_of_a_training_is_padded(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fitted_stand_in, "STEPS", 2)
+        of = classifier(kind)
+        lengths: list[set[int]] = []
+
+        def batch(encodings: Any) -> Batch:
+            lengths.append({len(encoding) for encoding in encodings})
+            return Classifier.batch(of, encodings)
+
+        monkeypatch.setattr(of, "batch", batch)
+        texts = [(text, "no") for text in (*TEXTS, "slow fox")]
+        backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
+        PAML(epochs=1, batch_size=4, masking="fitted", backbone=backbone).fit(ListedTask(of, texts, texts))
+        assert lengths and all(len(found) == 1 for found in lengths)
 
 
 @pytest.mark.parametrize("kind", EXPLAINED)

@@ -50,6 +50,15 @@ class TestJudging:
         found = judge_draws([RIGHT], [np.ones(3, bool), np.ones(4, bool)], 1, "expected_f1", 100, 0.95, 1)
         assert found["auroc"] is None and found["auroc_low"] is None
 
+    def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
+        # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
+        text = np.array([0.5, 0.1, np.nan, np.nan])
+        found = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 100, 0.95, 1)
+        # Five of four words: TP a, FP b, FN d.
+        assert found["f1_topk"] == found["f1"] == 0.5
+        # a > b, a > c, d < b, d = c.
+        assert found["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
 
 class TestNextMarks:
     def test_between_points_it_goes_straight_over_the_logarithm(self) -> None:

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ModelError
+from explearn.core.errors import ModelError, ParamsError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
 from explearn.core.sections import FinetuneParams
@@ -68,6 +68,13 @@ def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path: Path) 
     with pytest.raises(ModelError, match=r"e: E diverged in training: 1 of the 2 values of w are NaN or infinite"):
         write(float("nan"))
     assert {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()} == before
+
+
+def test_fine_tuning_replaces_no_folder_of_other_things(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(ParamsError, match=r"holds 'thesis.txt' and no classifier; expected a new or an empty folder"):
+        finetune(tmp_path, EXAMPLES, ["no", "yes"], "nowhere", FinetuneParams(), ComputeOptions(device="cpu"), 1)
+    assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
 def test_fine_tuning_that_diverges_keeps_the_earlier_classifier(

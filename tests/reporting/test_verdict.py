@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from explearn.metrics.catalogue import CATALOGUE
 from explearn.pipeline.base.params import Params
+from explearn.reporting.content import verdict
 from explearn.reporting.content.caveats import caveats
 from explearn.reporting.content.papers import EXPNET_F1, EXPNET_PRECISION, EXPNET_RECALL, left_out, side_by_side
 from explearn.reporting.content.task_sections import agreement_rows, own_model_blocks, sanity_rows, significance_matrix
@@ -143,6 +146,17 @@ def test_overview_marks_the_best_mean_and_gives_the_time():
         "rollout": ("0.450", True),
     }
     assert [row.cells[-1].text for row in rows] == ["1.0×", "2.0×"]
+
+
+@pytest.mark.parametrize("place", range(len(QUESTION_COLUMNS)))
+def test_a_question_s_figure_is_as_the_catalogue_declares_it(monkeypatch, place):
+    name = QUESTION_COLUMNS[place].metric
+    other = "lower" if CATALOGUE[name].larger_is_better else "higher"
+    monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], heading="Tempo", direction=other, decimals=7))
+    found = runpy.run_path(verdict.__file__)["QUESTION_COLUMNS"][place]
+    # What two metrics of stability share is all that is said here.
+    heading = "Stability" if name == "stability_semantic" else "Tempo"
+    assert (found.heading, found.larger_is_better, found.decimals) == (heading, other == "higher", 7)
 
 
 def said(tasks) -> str:

@@ -174,6 +174,41 @@ class TestLimits:
             assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
             assert client.get("/ready").status_code == 200
 
+    def test_a_client_pays_for_each_label_too(self) -> None:
+        with TestClient(app_of(limits=Limits(rate=0.5, burst=20))) as client:
+            body = {"texts": TEXTS, "methods": list(METHODS), "label": ["bad", "fair", "good"]}
+            assert client.post("/explain", json=body).status_code == 200  # 5 texts, 2 methods, 3 labels: 30
+            refused = client.post("/explain", json=body)
+            assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
+
+    def test_an_answer_holds_no_more_scores_than_allowed(self) -> None:
+        texts = ["the quick brown fox", "a dog"]
+        with TestClient(app_of(limits=Limits(rate=0, scores=12))) as client:
+            body = {"texts": texts, "methods": list(METHODS)}
+            assert client.post("/explain", json=body).status_code == 200  # 6 words, 2 methods
+            assert client.post("/explain", json={**body, "label": ["bad"]}).status_code == 200
+            refused = client.post("/explain", json={**body, "label": ["bad", "good"]})
+            assert refused.status_code == 413 and refused.json() == {
+                "error": "texts: 6 words by 2 methods for 2 labels are 24 scores; expected at most 12"
+            }
+            pairs = client.post("/explain", json={**body, "pairs": ["sleeps", "sleeps"]})
+            assert pairs.status_code == 413 and "8 words" in pairs.text
+
+    def test_a_length_that_is_no_number_of_a_header_is_refused(self) -> None:
+        # h11 refuses it before; another server may not.
+        app, sent = app_of("occlusion"), list[dict[str, Any]]()
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        headers = [(b"content-type", b"application/json"), (b"content-length", "\u00b2".encode("latin-1"))]
+        scope = {"type": "http", "method": "POST", "path": "/explain", "query_string": b"", "headers": headers}
+        asyncio.run(app(scope | {"client": ("127.0.0.1", 1), "http_version": "1.1"}, receive, send))
+        assert sent[0]["status"] == 413
+
     def test_the_allowance_fills_again(self) -> None:
         allowance = Allowance(rate=2, burst=4)
         assert [allowance.take("a", 1, 0.0) for _ in range(4)] == [0.0] * 4
@@ -223,6 +258,16 @@ class TestAround:
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
             assert client.get("/methods").json()["classifier"] == tiny_folder.name
             assert str(tiny_folder.parent) not in client.get("/").text
+
+    def test_nor_does_an_error_tell_where_it_is(self, tiny_folder: Path) -> None:
+        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        for weight in classifier.model.parameters():
+            weight.data.fill_(float("nan"))
+        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            answer = client.post("/explain", json={"texts": ["the fox"], "methods": []})
+        assert "error" in answer.json() and tiny_folder.name in answer.text
+        assert str(tiny_folder.parent) not in answer.text
+        assert classifier.name == str(tiny_folder)
 
     @pytest.mark.parametrize("given", [{"sources": ["lime"], "methods": []}, {"sources": [], "methods": ["lime"]}])
     def test_a_seed_is_that_of_methods_named_either_way(self, tiny_folder: Path, given: dict[str, list[str]]) -> None:

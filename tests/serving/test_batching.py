@@ -135,7 +135,16 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
     assert [items for _, items in work.batches] == [[1, 13, 2], [1], [13], [2]]
 
 
-def test_a_fault_is_that_of_its_batch_and_the_next_one_is_worked_on() -> None:
+def test_a_fault_harms_the_request_that_brings_it_about_alone() -> None:
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        found = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 0, 2)), return_exceptions=True)
+        assert found[0] == [2] and found[2] == [4]
+        assert isinstance(found[1], ZeroDivisionError)
+
+    with_batcher(Work(), case)
+
+
+def test_after_a_fault_the_next_batch_is_worked_on() -> None:
     async def case(batcher: Batcher[str, int, int]) -> None:
         with pytest.raises(ZeroDivisionError):
             await batcher.submit("a", [0])

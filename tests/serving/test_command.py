@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -95,6 +96,23 @@ def test_the_classifier_of_a_bundle_has_the_name_that_it_had(
     result = run("serve", folder, "--port", "0", "--device", "cpu")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"{tiny_folder.name} with occlusion: http://")
+
+
+def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_cli import run
+
+    folder = tmp_path / "bundle"
+    explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest["classifier"]["name"] = "mine\x1b[2J\nanother line"
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    monkeypatch.setattr("explearn.serving.server.serve", lambda *_: None)
+    result = run("serve", folder, "--port", "0", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("mine\\x1b[2J\\x0aanother line with occlusion: http://")
+    assert len(result.stdout.splitlines()) == 1
 
 
 class TestMistakes:

@@ -54,11 +54,12 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| texts a request | {limits.texts} |",
         f"| characters a text | {limits.text_chars:,} |",
         f"| methods, labels a request | {limits.methods} |",
+        f"| scores an answer: words, times methods, times labels | {limits.scores:,}, or room for every text once |",
         f"| body; counted while it arrives | {limits.body_bytes // 2**20} MiB, or room for the largest request at "
         f"{CHAR_BYTES} bytes a character, up to {MOST_BODY_BYTES // 2**20} MiB |",
         f"| headers; address | {limits.head_bytes // 1024} KiB each |",
         f"| time for the headers; for the body | {limits.body_seconds:g} s each |",
-        f"each counted once a method | {limits.rate:g}, at once {limits.burst} |",
+        f"each counted once a method and label | {limits.rate:g}, at once {limits.burst} |",
         f"| requests in work | {limits.requests} |",
         f"| texts that wait for the model, each counted once a method | {limits.waiting}, or room for the largest "
         f"request |",

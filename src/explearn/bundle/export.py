@@ -36,7 +36,7 @@ from explearn.core.storage import atomic_folder, json_text, write_json, write_te
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import LearnedExplainer, WithOptions
 from explearn.methods.base.refining import RefiningExplainer
-from explearn.methods.base.registry import explainer_class, get_explainer
+from explearn.methods.base.registry import explainer_class, make_explainer
 from explearn.models.classifier import Classifier
 from explearn.models.loading import load_trained
 
@@ -144,7 +144,7 @@ def _make(method: str | None, folder: Path | None, options: Mapping[str, Any]) -
     info = get_info(name)
     if folder is None and info.learned and not info.ready:
         raise ParamsError(f"{name!r} is trained; expected the folder of a trained one (--explainer)")
-    made = get_explainer(name, path=None if folder is None else str(folder), **options)
+    made = make_explainer(name, options, None if folder is None else str(folder))
     if folder is not None and not issubclass(explainer_class(name), RefiningExplainer):
         return _Made(info, made, {}, folder)
     if info.ready:
@@ -152,7 +152,7 @@ def _make(method: str | None, folder: Path | None, options: Mapping[str, Any]) -
     found = made.all_options() if isinstance(made, WithOptions) else _plain_options(info, options)
     try:
         plain = json.loads(json_text(found))
-        again = get_explainer(name, path=None if folder is None else str(folder), **plain)
+        again = make_explainer(name, plain, None if folder is None else str(folder))
     except TypeError as error:
         raise ParamsError(f"{name}: its options cannot be written as JSON ({error})") from error
     return _Made(info, again, plain, folder)

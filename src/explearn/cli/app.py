@@ -181,7 +181,7 @@ def explain(
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
     with user_errors():
         # What one command alone needs is loaded there: `explearn --help` takes a fraction of a second.
-        from explearn.cli.outputs import check_format, writers
+        from explearn.cli.outputs import check_files, writers
 
         # Names and options are checked before torch is loaded for the classifier.
         own: dict[str, Any] = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
@@ -189,7 +189,7 @@ def explain(
         other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
         large = input_of(input, output, own, pair, other)
         if large is None:
-            check_format(output)
+            check_files(html, output)
         choices = choose(method, explainer or [])
         classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:

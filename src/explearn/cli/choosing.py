@@ -13,7 +13,7 @@ from explearn.core.documents import parse_yaml
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.method_info import MethodInfo
 from explearn.core.method_names import get_info
-from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.methods.base.registry import accepted_options, make_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -122,7 +122,7 @@ def make(choices: Sequence[Choice], options: Mapping[str, Any], seed: int | None
 
     With one method, all options are its own. With several, NAME goes to all that have it and METHOD.NAME to one.
 
-    Raises UnknownNameError for an option that no method has; what `get_explainer` raises.
+    Raises UnknownNameError for an option that no method has; what `make_explainer` raises.
     """
     given = _dealt(choices, options)
     found = []
@@ -133,7 +133,7 @@ def make(choices: Sequence[Choice], options: Mapping[str, Any], seed: int | None
         if own and choice.bundle is not None:
             raise ParamsError(f"options {', '.join(own)} come with the bundle {choice.bundle.folder}; give no others")
         own = {**choice.options, **own}
-        found.append(get_explainer(name, path=str(choice.folder) if choice.folder else None, **own))
+        found.append(make_explainer(name, own, str(choice.folder) if choice.folder else None))
     return found
 
 

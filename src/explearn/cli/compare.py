@@ -89,19 +89,24 @@ def compare(
             compute=compute,
             tell=lambda line: print(visible(line), flush=True),
         )
-    for name, reason in found.left_out.items():
-        print(visible(f"left out: {name} ({reason})"))
-    print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items()))
-    print(found.report)
+        for name, reason in found.left_out.items():
+            print(visible(f"left out: {name} ({reason})"))
+        print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items()))
+        print(found.report)
 
 
 def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:
-    """Value -> class, of VALUE=CLASS. Raises ParamsError for a pair of another form, and without a column `labels`."""
-    names = {}
+    """Value -> class, of VALUE=CLASS.
+
+    Raises ParamsError for a pair of another form, a value that comes twice, and without a column `labels`.
+    """
+    names: dict[str, str] = {}
     for pair in pairs:
         value, _, name = pair.partition("=")
         if not (value and name):
             raise ParamsError(f"--label-name: got {pair!r}; expected VALUE=CLASS")
+        if value in names:
+            raise ParamsError(f"--label-name: got {value!r} twice; expected one class for each value")
         names[value] = name
     if names and labels is None:
         raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")

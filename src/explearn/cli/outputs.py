@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,10 +22,17 @@ ROWS_AT_ONCE = 20_000
 """Words held before they go to a Parquet file."""
 
 
-def check_format(output: Path | None) -> None:
-    """Raise ParamsError unless the name of the file says one of FORMATS."""
+def check_files(html: Path | None, output: Path | None) -> None:
+    """Raise ParamsError unless the name of the table says one of FORMATS, and where both files are one."""
     if output is not None and output.suffix not in FORMATS:
         raise ParamsError(f"--output: got {str(output)!r}; expected a name that ends in {', '.join(FORMATS)}")
+    if html is not None and output is not None and _real(html) == _real(output):
+        raise ParamsError(f"--output: got {str(output)!r}, which is that of --html, too; expected two files")
+
+
+def _real(path: Path) -> str:
+    # Path.resolve raises where links go round.
+    return os.path.realpath(path)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import typer
 
 from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
+from explearn.core.visible import visible
 from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def serve(
     max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
     rate: Annotated[
         float,
-        typer.Option(help="Texts a second that a client may have explained, each once a method; 0: any.", min=0),
+        typer.Option(
+            help="Texts a second that a client may have explained, each once a method and label; 0: any.", min=0
+        ),
     ] = 100.0,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1)] = 30.0,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
@@ -122,5 +125,7 @@ def _serve(
             file=sys.stderr,
         )
     names = ", ".join(app.state.service.engine.explainers)
-    print(f"{loaded.classifier.name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+    # A bundle says for itself what its classifier is called.
+    name = visible(loaded.classifier.name, one_line=True)
+    print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
     run(app, listening, limits)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from explearn.core.errors import ModelError
 from explearn.core.visible import visible
 from explearn.pipeline.base.staging import user_errors
 
@@ -23,17 +22,13 @@ def verify(
         from explearn.models.classifier import Classifier
         from explearn.reporting.evidence import check_manifest
 
-        def fingerprint(name: str) -> str:
-            try:
-                return Classifier.from_pretrained(name, device="cpu").fingerprint
-            except ModelError as error:
-                return str(error)
-
-        differences = check_manifest(manifest, fingerprint)
-    for difference in differences:
-        # Names come from the manifest.
-        print(visible(difference))
-    if differences:
-        print(f"{manifest}: {len(differences)} differences")
+        found = check_manifest(manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint)
+        for difference in found:
+            # Names come from the manifest.
+            print(visible(difference, one_line=True))
+        if found:
+            print(f"{manifest}: {len(found)} difference{'s' * (len(found) > 1)}")
+        else:
+            print(f"{manifest}: models, data, results, code and versions are as they were.")
+    if found:
         raise typer.Exit(1)
-    print(f"{manifest}: models, data, results, code and versions are as they were.")

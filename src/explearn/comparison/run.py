@@ -16,17 +16,27 @@ from explearn.comparison.choice import choose_methods, parse_budget
 from explearn.comparison.given import PREFIX, read_scores, register_given
 from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
 from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
-from explearn.comparison.work import Plan, make_params, read_plan, texts_hash, with_remark, write_inputs, write_plan
+from explearn.comparison.work import (
+    PLAN,
+    Plan,
+    make_params,
+    read_plan,
+    texts_hash,
+    with_remark,
+    write_inputs,
+    write_plan,
+)
 from explearn.core.arguments import FUNCTION, PATH, SEVERAL, Kind, arguments, or_none, shown
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
+from explearn.core.locks import locked
 from explearn.core.method_names import get_info
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
-from explearn.core.writing import check_place
+from explearn.core.writing import check_place, check_replaceable
 from explearn.methods.base.unread import unread_words_known
 from explearn.models.classifier import Classifier
 from explearn.models.completion import Given
@@ -217,18 +227,25 @@ def _check_kinds(classifier: object, max_texts: object, columns: object, compute
 
 
 def _check_folder(work: str | Path | None) -> None:
-    """Raise ParamsError for a folder that cannot be worked in; before the work, which takes minutes."""
+    """Raise ParamsError for a folder that cannot be worked in, or holds what is of no comparison and might be replaced.
+
+    Before the work, which takes minutes.
+    """
     if work is None:
         return
-    if Path(work).exists() and not Path(work).is_dir():
+    folder = Path(work)
+    if folder.exists() and not folder.is_dir():
         raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
-    check_place(Path(work) / "plan.json")
+    check_replaceable(folder, lambda there: (there / PLAN).exists(), "comparison")
+    check_place(folder / PLAN)
 
 
 @contextmanager
 def _folder(work: str | Path | None) -> Iterator[Path]:
     if work is not None:
-        yield Path(work)
+        # Of two comparisons at once one would judge what the other wrote.
+        with locked(Path(work) / "compare", what=f"comparison {work}"):
+            yield Path(work)
         return
     with tempfile.TemporaryDirectory(prefix="explearn-compare-") as folder:
         yield Path(folder)

@@ -39,6 +39,9 @@ from explearn.pipeline.base.workspace import Workspace
 
 PROFILE = "compare"
 
+PLAN = "plan.json"
+"""Written first into the folder of a comparison."""
+
 
 def make_params(
     texts: OwnTexts,
@@ -136,7 +139,7 @@ def read_plan(workspace: Workspace, request: Mapping[str, Any]) -> Plan | None:
 
     What was chosen by speed stays chosen, so that a comparison which was interrupted goes on as it began.
     """
-    path = workspace.root / "plan.json"
+    path = workspace.root / PLAN
     if not path.exists():
         return None
     found = read_json(path)
@@ -157,7 +160,7 @@ def read_plan(workspace: Workspace, request: Mapping[str, Any]) -> Plan | None:
 
 
 def write_plan(workspace: Workspace, request: Mapping[str, Any], plan: Plan) -> None:
-    write_json(workspace.root / "plan.json", {"request": request, **asdict(plan)})
+    write_json(workspace.root / PLAN, {"request": request, **asdict(plan)})
 
 
 def read_done(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,28 +34,40 @@ WORD_SCHEMA = pa.schema(
 )
 """A row a word.
 
-text: number of the text among those of its method, from 0. id: of the example, empty for free text. segment: 0, or 1
-in the second segment of a pair. index: place among the words of both segments, from 0. start, end: [start, end) of the
-word in the characters of its segment, null where unknown. score: null where the classifier did not read the word.
+text: number of the text among those of its method, from 0, the same for all its classes. id: of the example, empty for
+free text. segment: 0, or 1 in the second segment of a pair. index: place among the words of both segments, from 0.
+start, end: [start, end) of the word in the characters of its segment, null where unknown. score: null where the
+classifier did not read the word.
 """
 
 
 class WordRows:
-    """Rows of WORD_SCHEMA, one attribution after the other; it counts the texts of each method."""
+    """Rows of WORD_SCHEMA, one attribution after the other; it counts the texts of each method.
+
+    An attribution of a method is of the same text as the one before it where words and id are the same, and the class
+    is another than those of that text so far.
+    """
 
     def __init__(self) -> None:
-        self._texts: Counter[str] = Counter()
+        self._last: dict[str, tuple[int, tuple[object, ...], set[str]]] = {}
+
+    def _number(self, attribution: Attribution) -> int:
+        number, before, classes = self._last.get(attribution.method, (-1, (), set()))
+        text = (attribution.example_id, attribution.words, attribution.pair_start)
+        if text != before or attribution.target in classes:
+            number, classes = number + 1, set()
+        self._last[attribution.method] = number, text, classes | {attribution.target}
+        return number
 
     def rows(self, attribution: Attribution) -> Iterator[dict[str, Any]]:
         shared = {
-            "text": self._texts[attribution.method],
+            "text": self._number(attribution),
             "id": attribution.example_id,
             "method": attribution.method,
             "target": attribution.target,
             "predicted": attribution.predicted,
             "probability": attribution.probability,
         }
-        self._texts[attribution.method] += 1
         for index, (word, score) in enumerate(zip(attribution.words, attribution.scores.tolist(), strict=True)):
             start, end = attribution.spans[index] if attribution.spans else (None, None)
             second = attribution.pair_start is not None and index >= attribution.pair_start

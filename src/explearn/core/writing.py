@@ -12,7 +12,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,22 @@ def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
             _put(partial, target)
         finally:
             remove(partial)
+
+
+def check_replaceable(folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
+    """Raise ParamsError for a folder that holds something else than what is to take its place: all of it would be lost.
+
+    Hidden files do not count.
+
+    Args:
+        is_such: whether a folder with something in it holds `what`, and may be replaced.
+    """
+    folder = Path(folder)
+    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    if there and not is_such(folder):
+        raise ParamsError(
+            f"{shown(folder)}: holds {there[0]!r} and no {what}; expected a new or an empty folder, or one with such"
+        )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.records import filled
 from explearn.metrics.arrays import ratio
 from explearn.metrics.plausibility import binarise, rationale_counts, select_top_k
 from explearn.metrics.significance import bootstrap_counts, percentile_interval, resampled_areas
@@ -40,7 +41,8 @@ def judge_draws(
     the figures of its draws on its texts.
 
     Args:
-        draws: of each draw, scores of each text's words. marked: masks of the same texts.
+        draws: of each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
+            come last, as in `explearn.metrics.evaluate`. marked: masks of the same texts.
         k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.core.method_info.Binarisation`.
         samples: resamples; of the texts the same for every call with one seed. confidence: coverage of the intervals.
 
@@ -52,9 +54,13 @@ def judge_draws(
     picks = rng.integers(len(draws), size=(samples, len(draws)))
     found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
     for scores in draws:
-        values = [np.asarray(text, dtype=np.float64) for text in scores]
-        top = [select_top_k(text, k) for text in values]
-        own = [binarise(text, rule, k=k, threshold=None, positive_rate=0.0) for text in values]
+        given = [np.asarray(text, dtype=np.float32) for text in scores]
+        read, values = [~np.isnan(text) for text in given], [filled(text) for text in given]
+        top = [known & select_top_k(text, k) for known, text in zip(read, values, strict=True)]
+        own = [
+            known & binarise(text, rule, k=k, threshold=None, positive_rate=0.0)
+            for known, text in zip(read, values, strict=True)
+        ]
         found["f1_topk"].append(_resampled_f1(top, marked, counts))
         found["f1"].append(_resampled_f1(own, marked, counts))
         found["auroc"].append(resampled_areas(values, marked, counts)[0])

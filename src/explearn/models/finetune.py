@@ -21,7 +21,7 @@ from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.sections import FinetuneParams
 from explearn.core.seeds import seed_everything
-from explearn.core.storage import atomic_folder
+from explearn.core.writing import atomic_folder, check_replaceable
 from explearn.models.classifier import Classifier, QuestionAnswerer
 from explearn.models.encoder import SCRATCH, resolve_encoder
 from explearn.models.heads import head_for
@@ -149,16 +149,19 @@ def finetune(
 ) -> list[Epoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
-    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole.
+    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole,
+    in the place of an earlier classifier.
 
-    Raises DataError for an empty split, UnknownNameError for a label that is not in `labels`, ModelError (also where
-    training diverged: an earlier classifier then stays), DeviceError.
+    Raises ParamsError for a folder that holds anything but a classifier, DataError for an empty split, UnknownNameError
+    for a label that is not in `labels`, ModelError (also where training diverged: an earlier classifier then stays),
+    DeviceError.
     """
     # The Trainer needs it, and says so in a sentence of its own only once everything is loaded.
     check_installed("accelerate", extra="pipeline", what="fine-tuning")
     import transformers
 
     compute.check_one_device("training a classifier")
+    check_replaceable(target, lambda there: any(there.glob("model*.safetensors")), "classifier")
     device = compute.resolve_device()
     dtype = compute.resolve_dtype(device)
     splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from explearn.core.documents import is_folder, kind_of
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ModelError
 from explearn.core.shapes import read_document
 from explearn.core.storage import read_json
 from explearn.metrics import shapes
@@ -63,7 +63,7 @@ class _Manifest(_Part):
 
 
 Fingerprint = Callable[[str], str]
-"""Name or folder of a classifier -> hash of its weights and labels."""
+"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError where it cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,12 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
         if known.get(name) != version:
             differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
     for task, model in found.classifiers.items():
-        folder = root / model.name
-        now = fingerprint(str(folder) if is_folder(folder) else model.name)
-        if now != model.fingerprint:
-            differences.append(f"classifier of {task} ({model.name}): weights or labels differ")
+        folder, what = root / model.name, f"classifier of {task} ({model.name})"
+        try:
+            if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
+                differences.append(f"{what}: weights or labels differ")
+        except ModelError as error:
+            differences.append(f"{what}: cannot be loaded ({error})")
     return differences
 
 
@@ -208,7 +210,9 @@ def _folders(part: str, root: Path, found: _Manifest) -> list[Path]:
     if part == "code":
         return [CODE]
     if part == "models":
-        return [folder for model in found.classifiers.values() if is_folder(folder := root / model.name)]
+        # An absolute name leads out of the workspace, whose files alone a manifest names.
+        folders = [root / model.name for model in found.classifiers.values()]
+        return [folder for folder in folders if is_folder(folder) and folder.is_relative_to(root)]
     return [root / name for name in (DATA if part == "data" else RESULTS)]
 
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from explearn.core.errors import ExplearnError
 from explearn.serving.limits import Limits
 from explearn.serving.refusals import busy
 
@@ -32,7 +31,7 @@ class Batcher(Generic[Key, Item, Result]):
     """Collects work for a few milliseconds, joins what has the same key, and does it in one thread.
 
     The oldest work comes first. While a batch is being worked on, the next one collects. Work whose request was
-    cancelled is left out. `ExplearnError` in a joined batch is that of one of its requests: each is then done alone.
+    cancelled is left out. An error in a joined batch may be that of one of its requests: each is then done alone.
 
     Args:
         run: (key, items) -> a result for each item; called in the thread.
@@ -129,7 +128,7 @@ class Batcher(Generic[Key, Item, Result]):
         try:
             results = list(self._run(live[0].key, [item for work in live for item in work.items]))
         except Exception as error:
-            if isinstance(error, ExplearnError) and len(live) > 1:
+            if len(live) > 1:
                 for work in live:
                     self._do(loop, [work])
                 return

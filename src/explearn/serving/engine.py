@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: that is explained. name: of it, without the place of a local folder.
+        classifier: that is explained. name: of it; both without the place of a local folder.
         explainers: by name, in the order given.
 
     Args:
@@ -58,10 +59,11 @@ class Engine:
     ) -> None:
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(f"{classifier.name}: answers questions; expected a classifier")
+        if is_folder(classifier.name):
+            # Where it is on this machine is nobody's business, and errors name it, too.
+            place, classifier = Path(classifier.name), copy.copy(classifier)
+            classifier.name = place.resolve().name
         self.classifier, self.name = classifier, classifier.name
-        if is_folder(self.name):
-            # Where it is on this machine is nobody's business.
-            self.name = Path(self.name).resolve().name
         self.explainers: dict[str, Explainer] = {}
         for explainer in explainers:
             if explainer.name in self.explainers:

@@ -198,7 +198,7 @@ class Guard:
         most = self._limits.body_bytes
         too_large = RefusedError(413, "size", f"body: got more than {most:,} bytes; expected at most that")
         said = headers.get("content-length", "0")
-        if not said.isdigit() or len(said) > 18 or int(said) > most:
+        if not (said.isascii() and said.isdigit()) or len(said) > 18 or int(said) > most:
             raise too_large
         body = bytearray()
         try:

@@ -30,9 +30,10 @@ class Limits:
         connections: open at once.
         texts: of a request. text_chars: of a text, its second segment included.
         methods, labels: of a request.
+        scores: of an answer, one for each word of the texts, method and label.
         requests: in work or waiting at once. waiting: texts that may wait for the model, each counted once a method.
         seconds: that a request may wait for its answer. read_seconds: that its client may take to read it.
-        rate: texts that a client may have explained a second, each counted once a method; 0: any number.
+        rate: texts that a client may have explained a second, each counted once a method and label; 0: any number.
         burst: of them that may come at once.
         join_seconds: that a text waits for others of the same method, which then go through the model with it.
         join_texts: of a batch.
@@ -47,6 +48,7 @@ class Limits:
     text_chars: int = 10_000
     methods: int = 8
     labels: int = 8
+    scores: int = 1_000_000
     requests: int = 128
     waiting: int = 512
     seconds: float = 30.0
@@ -82,6 +84,8 @@ class Limits:
         return cls(
             texts=max_texts,
             text_chars=max_chars,
+            # Each text once at least; a word takes two characters, with the space behind it.
+            scores=max(usual.scores, max_texts * (max_chars // 2 + 1)),
             rate=rate,
             burst=max(1, int(2 * rate)),
             seconds=timeout,

@@ -143,6 +143,8 @@ class Bounds(_Answer):
     text_chars: int
     methods: int
     labels: int
+    scores: int
+    """Of an answer: words of all texts, times methods, times labels."""
     body_bytes: int
     rate: float
 

@@ -18,7 +18,7 @@ from explearn.serving.engine import Engine, Segments
 from explearn.serving.guard import Allowance, client_of
 from explearn.serving.limits import Limits
 from explearn.serving.metrics import Metrics
-from explearn.serving.refusals import ClientGoneError, busy
+from explearn.serving.refusals import ClientGoneError, RefusedError, busy
 from explearn.serving.schemas import ExplainRequest
 
 Found = TypeVar("Found")
@@ -43,16 +43,27 @@ class Service:
     ) -> tuple[list[list[list[Attribution]]], list[dict[str, float]] | None]:
         """For each method, of each text its attributions; and of each text its probabilities, if asked for.
 
-        Raises UnknownNameError and DataError for names and texts that cannot be used, RefusedError when the service is
-        busy or the time is over, ClientGoneError.
+        Raises UnknownNameError and DataError for names and texts that cannot be used, RefusedError for more scores than
+        an answer may hold, when the service is busy and when the time is over, ClientGoneError.
         """
         engine = self.engine
         engine.check_names(methods, labels)
+        words = 0
         for number, text in enumerate(texts, start=1):
-            as_segments(text, number)
+            first, second, _ = as_segments(text, number)
+            words += len(first.split()) + len((second or "").split())
+        scores = words * len(methods) * max(1, len(labels))
+        if scores > self.limits.scores:
+            raise RefusedError(
+                413,
+                "size",
+                f"texts: {words:,} words by {len(methods)} methods for {max(1, len(labels))} labels are {scores:,} "
+                f"scores; expected at most {self.limits.scores:,}",
+            )
         asked = probabilities and engine.has_probabilities
         # The guard took one.
-        self.allowance.charge(client_of(request.scope), max(0, len(texts) * (len(methods) + asked) - 1))
+        each = len(methods) * max(1, len(labels)) + asked
+        self.allowance.charge(client_of(request.scope), max(0, len(texts) * each - 1))
         work: list[Coroutine[Any, Any, Any]] = [engine.explain(method, texts, labels) for method in methods]
         if asked:
             work.append(engine.probabilities(texts))

@@ -285,6 +285,17 @@ class TestFiles:
         ):
             np.testing.assert_array_equal(a.scores, b.scores)
 
+    def test_an_earlier_explainer_is_replaced_and_nothing_else(self, tmp_path: Path) -> None:
+        taught().save_pretrained(tmp_path / "l2e")
+        (tmp_path / "l2e" / "config.json").write_text("damaged", encoding="utf-8")
+        taught().save_pretrained(tmp_path / "l2e")
+        explearn.get_explainer("l2e", path=str(tmp_path / "l2e"))
+        folder = tiny.save(tmp_path / "mine", "bert", 2)
+        before = sorted(path.name for path in folder.iterdir())
+        with pytest.raises(ParamsError, match=r"mine: holds 'config.json' and no trained explainer; expected a"):
+            taught().save_pretrained(folder)
+        assert sorted(path.name for path in folder.iterdir()) == before
+
     @pytest.mark.parametrize("damage", ["config", "weights", "missing"])
     def test_damage_is_named(self, tmp_path: Path, damage: str) -> None:
         folder = tmp_path / "l2e"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.garbage import start_up
 from explearn.core.writing import atomic_folder, check_place
 from explearn.pipeline.base.staging import compute_options, user_errors
@@ -45,6 +46,9 @@ def demo(
     with user_errors():
         # Before the training.
         check_place(html)
+        # The classifier would take the place of all that is in it.
+        if save is not None and os.path.lexists(save):
+            raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
         # These load torch and transformers, which --help need not wait for.
         with start_up():
             from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread

@@ -7,7 +7,7 @@ with certainty. G then learns what differs from that class, and not what the tex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,12 +92,10 @@ def _differences(
 ) -> Any:
     """Parts of the mean over texts of the divergence, one for each batch that fits the classifier's budget."""
     table: Any = classifier.model.get_input_embeddings()
-    for indices in budget_batches([len(text) for text in texts], classifier.max_tokens):
-        chosen = [texts[i] for i in indices]
-        batch = classifier.batch(chosen)
+    for indices in _batches(classifier, texts):
+        batch = classifier.batch([texts[i] for i in indices])
+        expected = _log_probabilities(classifier, [texts[i].delete(words[i]) for i in indices])
         with torch.no_grad():
-            left = classifier.batch([texts[i].delete(words[i]) for i in indices])
-            expected = classifier.softmax_logits(classifier.logits(left)).log_softmax(-1)
             embeddings = table(batch.input_ids)
         gone = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
         for row, i in enumerate(indices):
@@ -105,3 +103,17 @@ def _differences(
         masked = torch.where(gone[..., None].to(embeddings.device), stand_in, embeddings)
         found = classifier.softmax_logits(embedded_logits(classifier, batch, masked)).log_softmax(-1)
         yield nn.functional.kl_div(found, expected, reduction="sum", log_target=True) / len(texts)
+
+
+@torch.no_grad()
+def _log_probabilities(classifier: Classifier, texts: Sequence[Encoding]) -> torch.Tensor:
+    """Natural logarithms of the classes' probabilities, (texts, C). Texts of one length, shortened, have several."""
+    found: dict[int, torch.Tensor] = {}
+    for indices in _batches(classifier, texts):
+        logits = classifier.logits(classifier.batch([texts[i] for i in indices]))
+        found.update(zip(indices, classifier.softmax_logits(logits).log_softmax(-1), strict=True))
+    return torch.stack([found[i] for i in range(len(texts))])
+
+
+def _batches(classifier: Classifier, texts: Sequence[Encoding]) -> Iterator[list[int]]:
+    return budget_batches([len(text) for text in texts], classifier.max_tokens, classifier.same_length)

@@ -192,7 +192,8 @@ class PAML(LearnedExplainer, BatchExplainer):
                 file=search_file,
                 identity={
                     "options": {name: value for name, value in self.all_options().items() if name != "trials"},
-                    "training": TRAINING,
+                    # Where padding shows, training no longer pads.
+                    "training": TRAINING + classifier.same_length,
                     "classifier": classifier.fingerprint,
                     "encoder": encoder,
                     "start": fingerprint(untrained),

@@ -139,16 +139,19 @@ def train(
             seen = texts if options.remix is None else _remixed(classifier, texts, options.remix, seed + epoch)
             lengths = [len(encoding) for encoding in seen.encodings]
             for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
-                reading = read(classifier, bridge, [seen.encodings[i] for i in indices])
-                y = _rows(classifier, seen, indices)
-                scores = attribution_logits(model, classifier, reading, y)
-                terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed + epoch)
-                loss = terms.total(weights).mean()
+                totals = []
+                for part in _read_together(classifier, lengths, indices):
+                    reading = read(classifier, bridge, [seen.encodings[i] for i in part])
+                    y = _rows(classifier, seen, part)
+                    scores = attribution_logits(model, classifier, reading, y)
+                    terms = loss_terms(classifier, reading.target, scores, y, masking, weights, draw=seed + epoch)
+                    totals.append(terms.total(weights))
+                    sums += [term.detach().sum().item() for term in (terms.prediction, terms.size, terms.inverse)]
+                loss = torch.cat(totals).mean()
                 if not loss.isfinite():
                     raise _diverged(epoch, "the loss is not finite")
                 descend(loss, optimizer, parameters)
                 schedule.step()
-                sums += [term.detach().sum().item() for term in (terms.prediction, terms.size, terms.inverse)]
             note(epoch, tuple(float(value) for value in sums / len(texts.encodings)))  # type: ignore[arg-type]
             bar.set_postfix({judge.metrics[0]: f"{history[-1].metric:.4f}"})
             if after_epoch is not None:
@@ -156,6 +159,13 @@ def train(
     best.restore()
     model.eval()
     return history
+
+
+def _read_together(classifier: Classifier, lengths: Sequence[int], indices: list[int]) -> list[list[int]]:
+    """The texts of a step, in one batch; where padding shows in the classifier's answers, in one for each length."""
+    if not classifier.same_length:
+        return [indices]
+    return [[i for i in indices if lengths[i] == length] for length in sorted({lengths[i] for i in indices})]
 
 
 def _remixed(classifier: Classifier, texts: TrainingTexts, least: float, seed: int) -> TrainingTexts:

@@ -338,7 +338,8 @@ class LearnedExplainer(WithOptions):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
-        Raises ModelError where it was not trained.
+        The folder takes the place of an earlier one of a trained explainer. Raises ParamsError for a folder that holds
+        anything else, ModelError where it was not trained.
         """
         write_trained(
             folder, self.weights_file, type(self).__name__, self.all_options(), self._state(), self._save_beside

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from explearn.core.documents import check_regular, read_json
-from explearn.core.errors import ModelError, problem_of
+from explearn.core.errors import DataError, ModelError, problem_of
 from explearn.core.finite import check_weights
 from explearn.core.shapes import Shape, check_shape
-from explearn.core.writing import atomic_folder, write_json
+from explearn.core.writing import atomic_folder, check_replaceable, write_json
 
 CONFIG = "config.json"
 DIVERGED = "try a lower learning rate; what was there is as it was"
@@ -47,7 +47,10 @@ def write_trained(
     state: State,
     beside: Callable[[Path], None],
 ) -> None:
-    """Write an explainer, atomically; raises ModelError for weights that are not finite, before anything is replaced.
+    """Write an explainer, atomically, in the place of a trained one that is there.
+
+    Raises, before anything is replaced, ModelError for weights that are not finite, and ParamsError for a folder that
+    holds anything but a trained explainer.
 
     Args:
         weights: name of the safetensors file.
@@ -56,10 +59,19 @@ def write_trained(
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
     check_weights(tensors.items(), f"{folder}: {explainer} diverged in training", DIVERGED)
+    check_replaceable(folder, lambda there: (there / weights).exists() or _holds_explainer(there), "trained explainer")
     with atomic_folder(folder) as partial:
         save_file(tensors, partial / weights)
         beside(partial)
         write_json(partial / CONFIG, {"explainer": explainer, "options": dict(options), **state.record})
+
+
+def _holds_explainer(folder: Path) -> bool:
+    try:
+        found = read_json(folder / CONFIG)
+    except DataError:
+        return False
+    return isinstance(found, dict) and isinstance(found.get("explainer"), str)
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], State]:

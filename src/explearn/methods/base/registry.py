@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import shown
@@ -36,6 +37,11 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
     Raises UnknownNameError for an unknown name or option (near names suggested), ParamsError for an option's bad value,
     and ModelError when `path` holds no such explainer.
     """
+    return make_explainer(name, options, path)
+
+
+def make_explainer(name: str, options: Mapping[str, Any], path: str | None = None) -> Explainer:
+    """As `get_explainer`, of options by names that come from outside and may be any, `name` and `path` among them."""
     info = get_info(name)
     cls = explainer_class(name)
     given = {**info.defaults, **options}

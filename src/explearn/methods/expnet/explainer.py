@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.method_info import About
-from explearn.core.records import filled
 from explearn.data.alignment import NO_WORD
 from explearn.introspection.capture import layer_count
 from explearn.introspection.features import ExampleFeatures, batch_features
@@ -205,7 +204,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         return self._read[1:]
 
     def score_features(self, features: ExampleFeatures, source: Mapping[str, Any], words: int) -> NDArray[np.float32]:
-        """Scores of a text's words from its stored features, (words,); `filled` for words that were not read.
+        """Scores of a text's words from its stored features, (words,); NaN for words that were not read.
 
         Those of `explain`, but that stored attention is rounded to float16.
 
@@ -221,7 +220,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             found = (slope * self.student(inputs, torch.zeros(len(inputs))) + offset).sigmoid()
         scores = np.full(words, np.nan, dtype=np.float32)
         scores[pooled.owners] = found.numpy()
-        return filled(scores)
+        return scores
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

@@ -15,23 +15,24 @@ from explearn.metrics.headline import best_rival, headline
 from explearn.metrics.significance import Comparison, compare
 from explearn.pipeline.base.params import Params
 from explearn.reporting.content.columns import Cell, Column, Row, comparable
+from explearn.reporting.content.columns import column as of_catalogue
 from explearn.reporting.content.markdown import Markdown, escape_markdown
 from explearn.reporting.content.task_report import Number, TaskReport
 
 QUESTIONS: tuple[tuple[str, Column], ...] = (
-    ("Chooses the words that people marked", Column("f1_topk", "F1 top-K", True)),
-    ("Puts marked words first", Column("auroc", "AUROC", True)),
-    ("Finds the words the classifier depends on", Column("aopc_comprehensiveness", "AOPC compr.", True)),
-    ("Finds words that are enough on their own", Column("aopc_sufficiency", "AOPC suff.", False)),
-    ("Predicts what masking words does", Column("infidelity", "Infidelity", False, decimals=4)),
-    ("Explains texts of similar meaning alike", Column("stability_semantic", "Stability", True)),
-    ("Explains alike where the classifier's states are close", Column("consistency", "Consistency", True)),
-    ("Teaches others to predict the classifier", Column("simulatability", "Simulatability", True)),
+    ("Chooses the words that people marked", of_catalogue("f1_topk")),
+    ("Puts marked words first", of_catalogue("auroc")),
+    ("Finds the words the classifier depends on", of_catalogue("aopc_comprehensiveness")),
+    ("Finds words that are enough on their own", of_catalogue("aopc_sufficiency")),
+    ("Predicts what masking words does", of_catalogue("infidelity")),
+    ("Explains texts of similar meaning alike", of_catalogue("stability_semantic", heading="Stability")),
+    ("Explains alike where the classifier's states are close", of_catalogue("consistency")),
+    ("Teaches others to predict the classifier", of_catalogue("simulatability")),
 )
 """What the first page asks of the methods, each question with the figure that answers it. All methods choose their
 words by the same rule, so that none gains from its own."""
 
-TIME = Column("time", "Time", False, "×", 1, limit=1.0)
+TIME = of_catalogue("time")
 
 
 @dataclass(frozen=True, slots=True)
