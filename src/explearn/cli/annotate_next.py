@@ -44,6 +44,7 @@ def next_texts(task: str, count: int, out: Path | None, split: str | None, param
 
 def _outlook(found: Proposal, task: str, more: int) -> str:
     if found.curve is None:
-        return f"What more marks bring is not measured for {task}: `python stages/marks_curve.py --task {task}` measures it."
+        command = f"python stages/marks_curve.py --task {task}"
+        return f"What more marks bring is not measured for {task}: `{command}` measures it."
     told = next_marks(found.curve, min(found.marked, int(found.curve["points"][-1]["marks"])), more)
     return f"{told} (±: standard error over {found.curve['draws']} draws of texts at random)" if "±" in told else told

@@ -94,7 +94,9 @@ def _check_ending(path: Path) -> None:
 
 
 def _is_there(path: Path) -> ParamsError:
-    return ParamsError(f"--out: {path} is there already, and people may have filled it in; give another name, or remove it")
+    return ParamsError(
+        f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
+    )
 
 
 def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
