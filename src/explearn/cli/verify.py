@@ -12,6 +12,18 @@ from explearn.core.visible import visible
 from explearn.pipeline.base.staging import user_errors
 
 
+def _verify_bundle(folder: Path) -> None:
+    from explearn.bundle.manifest import differences, read_manifest
+
+    manifest = read_manifest(folder)
+    found = list(differences(folder, manifest))
+    for difference in found:
+        print(visible(difference, one_line=True))
+    if found:
+        raise typer.Exit(1)
+    print(f"{folder}: all {len(manifest.files):,} files are as they were exported.")
+
+
 def verify(
     manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page, or the folder of a bundle.")],
 ) -> None:
@@ -41,15 +53,3 @@ def verify(
         print(f"{manifest}: {len(differences)} differences")
         raise typer.Exit(1)
     print(f"{manifest}: models, data, results, code and versions are as they were.")
-
-
-def _verify_bundle(folder: Path) -> None:
-    from explearn.bundle.manifest import differences, read_manifest
-
-    manifest = read_manifest(folder)
-    found = list(differences(folder, manifest))
-    for difference in found:
-        print(visible(difference, one_line=True))
-    if found:
-        raise typer.Exit(1)
-    print(f"{folder}: all {len(manifest.files):,} files are as they were exported.")
