@@ -131,7 +131,7 @@ class TestSpotCheck:
         )
         printed = annotated.succeed("import", out, "--annotator", "ana")
         assert "2 verdicts, 1 of them reject" in printed
-        assert "human.jsonl: 1 marks" in printed
+        assert "human.jsonl: 1 mark\n" in printed
         assert "1 text that nobody has touched is left out" in printed
         verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
         assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
@@ -263,7 +263,7 @@ class TestAgreement:
         page = (films.root / "s.html").read_text(encoding="utf-8")
         assert "<mark>kind</mark>" in page
         fill(out, f_10={"text": "[[warm]] and [[bright]] and kind"})
-        assert "adjudicated.jsonl: 1 decisions" in films.succeed("import", out, "--annotator", "judge")
+        assert "adjudicated.jsonl: 1 decision\n" in films.succeed("import", out, "--annotator", "judge")
         out = films.root / "rest.csv"
         films.succeed("adjudicate", "--out", out)
         assert [row["id"] for row in rows(out)] == ["f-11"]

@@ -172,6 +172,6 @@ class TestTools:
 
     def test_the_command_files_them_as_human_marks(self, films: Project) -> None:
         path = self.write(films.root / "e.json", [label_studio(EMOJI, *at(EMOJI, "charming"))])
-        assert "human.jsonl: 1 marks" in films.succeed("import", path, "--format", "label-studio")
+        assert "human.jsonl: 1 mark\n" in films.succeed("import", path, "--format", "label-studio")
         (row,) = films.rows("human.jsonl")
         assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])

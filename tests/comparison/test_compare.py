@@ -72,6 +72,11 @@ class TestWithoutLabelsOrMarks:
         assert "No labels" in page
         assert "F1 of each method, by its own rule" not in page
 
+    def test_the_first_screen_shows_no_marks_and_names_no_true_label(self, found: explearn.Comparison) -> None:
+        first = page_of(found.report).partition("<nav")[0]
+        assert "A text of texts: predicted <b>" in first and "underlined: the words chosen by a method" in first
+        assert "true label" not in first and "nobody" not in first and "marked words" not in first
+
     def test_the_times_of_all_parts_are_told(self, found: explearn.Comparison) -> None:
         assert {"load", "choose", "explain", "judge", "sanity", "report", "total"} <= set(found.seconds)
 

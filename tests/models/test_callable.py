@@ -128,7 +128,9 @@ class TestExplaining:
         "name", [n for n in explearn.list_explainers() if n not in OPTIONS and not explearn.get_info(n).learned]
     )
     def test_what_looks_inside_refuses_by_name(self, name: str) -> None:
-        with pytest.raises(UnsupportedError, match=f"^{name}: looks inside a model, and the function is a function of"):
+        with pytest.raises(
+            UnsupportedError, match=f"^{name}: looks inside a model, which the function does not show; use"
+        ):
             list(explearn.get_explainer(name).explain(of(), [TEXT]))
 
 

@@ -146,10 +146,17 @@ class TestNextTexts:
         assert result.exit_code == 2 and result.stdout == ""
         assert "expected a file ending in .html or .csv" in result.stderr
 
+    def test_a_page_that_is_there_is_refused_before_anything_is_computed(self, project: Path) -> None:
+        (project / "next.html").write_text("filled in")
+        result = self.next(project, "--out", "next.html")
+        assert result.exit_code == 2 and result.stdout == ""
+        assert "next.html is there already, and people may have filled it in" in result.stderr
+        assert (project / "next.html").read_text() == "filled in"
+
     def test_without_a_curve_it_says_how_to_get_one(self, project: Path) -> None:
         self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
         (project / "reports" / "metrics" / "curve" / "films.json").unlink()
-        assert "`python stages/marks_curve.py --task films` does" in self.next(project).stdout
+        assert "`python stages/marks_curve.py --task films` measures it" in self.next(project).stdout
 
     def test_where_every_text_is_marked(self, project: Path) -> None:
         result = self.next(project)

@@ -22,7 +22,7 @@ LIMITS = (
     "word, and it does not say whether the classifier is right.",
     "Methods disagree. Judge them on your own classifier and texts (`explearn compare`) before you rely on one.",
     "Words that the classifier does not read, since the text is longer than it takes, have no score.",
-    "The hashes in `manifest.json` tell damage and mix-ups. They do not say who made the bundle.",
+    "The hashes in `manifest.json` reveal damage and mix-ups. They do not say who made the bundle.",
 )
 
 

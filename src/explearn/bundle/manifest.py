@@ -134,21 +134,26 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:
-    """Raise ModelError, naming the file, for one that is missing, has changed, or is not in the manifest.
+    """Raise ModelError with the first of `differences`."""
+    for difference in differences(folder, manifest):
+        raise ModelError(difference)
+
+
+def differences(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """A sentence, naming the file, for each that is missing, has changed, or is not in the manifest.
 
     Beside the explainer's and the classifier's files, where nothing of theirs would be read, others may stand.
     """
     for name, facts in manifest.files.items():
         path = folder / name
         if not path.is_file():
-            raise ModelError(f"{path}: is missing; expected every file that {MANIFEST} names")
-        if path.stat().st_size != facts.bytes or sha256(path) != facts.sha256:
-            raise ModelError(f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)")
+            yield f"{path}: is missing; expected every file that {MANIFEST} names"
+        elif path.stat().st_size != facts.bytes or sha256(path) != facts.sha256:
+            yield f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)"
     for part in (EXPLAINER, CLASSIFIER):
         for path in files_in(folder / part):
-            name = path.relative_to(folder).as_posix()
-            if name not in manifest.files:
-                raise ModelError(f"{path}: is not in {MANIFEST}; expected no other file in {part}/")
+            if path.relative_to(folder).as_posix() not in manifest.files:
+                yield f"{path}: is not in {MANIFEST}; expected no other file in {part}/"
 
 
 def files_in(folder: Path) -> Iterator[Path]:

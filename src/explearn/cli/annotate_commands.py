@@ -286,7 +286,7 @@ def _import(
 
 def _report(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
     instead = f", {replaced:,} in the place of earlier ones" if replaced else ""
-    console().print(f"{printed(str(file))}: {count:,} {noun}{more}{instead}")
+    console().print(f"{printed(str(file))}: {count:,} {noun.removesuffix('s') if count == 1 else noun}{more}{instead}")
 
 
 def _check_new(path: Path, rationales: Sequence[Rationale], marks: TaskMarks, target: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from explearn.annotation.people.sheets import SheetRow, check_ending, write_new_sheet
+from explearn.annotation.people.sheets import SheetRow, check_new_sheet, write_new_sheet
 from explearn.cli.printing import console, printed
 from explearn.core.compute import ComputeOptions
 from explearn.metrics.marks_curve import next_marks
@@ -19,7 +19,7 @@ SHOWN_WORDS = 14
 
 def next_texts(task: str, count: int, out: Path | None, split: str | None, params_file: Path) -> None:
     if out is not None:
-        check_ending(out)
+        check_new_sheet(out)
     params, workspace = load_params(params_file), Workspace()
     marks = read_task_marks(params.check_task(task), params, workspace)
     found = propose(workspace, params, task, count, split, marks.marked, ComputeOptions(), params.seed)
@@ -44,6 +44,7 @@ def next_texts(task: str, count: int, out: Path | None, split: str | None, param
 
 def _outlook(found: Proposal, task: str, more: int) -> str:
     if found.curve is None:
-        return f"What more marks bring is not measured for {task}: `python stages/marks_curve.py --task {task}` does."
+        command = f"python stages/marks_curve.py --task {task}"
+        return f"What more marks bring is not measured for {task}: `{command}` measures it."
     told = next_marks(found.curve, min(found.marked, int(found.curve["points"][-1]["marks"])), more)
     return f"{told} (±: standard error over {found.curve['draws']} draws of texts at random)" if "±" in told else told

@@ -354,6 +354,8 @@ def _speaks_unicode() -> bool:
 
 def _lines() -> list[str]:
     """Texts from standard input, one a line."""
+    if sys.stdin.isatty():
+        print("no text given: type texts, one a line; Ctrl+D ends them", file=sys.stderr)
     lines = []
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         try:

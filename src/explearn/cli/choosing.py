@@ -103,14 +103,18 @@ def _choose(methods: Sequence[str], folders: Sequence[Path]) -> list[Choice]:
         if len(folders) > 1:
             raise ParamsError(f"--explainer: got {len(folders)} folders; expected one")
         return [Choice(infos[0], folders[0] if folders else None)]
-    learned = [info.name for info in infos if info.learned and not info.ready]
-    if len(folders) < len(learned):
-        raise _no_folder(learned[len(folders)])
-    if len(folders) > len(learned):
-        which = f"{len(learned)}, of {', '.join(learned)}" if learned else "none: no chosen method is trained"
+    trained = [info.name for info in infos if info.learned]
+    needing = [info.name for info in infos if info.learned and not info.ready]
+    if len(folders) < len(needing):
+        raise _no_folder(needing[len(folders)])
+    # What explains without a folder, too, has one only where every trained method has.
+    takers = trained if len(folders) == len(trained) else needing
+    if len(folders) > len(takers):
+        counts = {len(names): f"{len(names)} (of {', '.join(names)})" for names in (needing, trained) if names}
+        which = " or ".join(counts.values()) or "none: no chosen method is trained"
         raise ParamsError(f"--explainer: got {len(folders)}; expected {which}")
     left = iter(folders)
-    return [Choice(info, next(left) if info.name in learned else None) for info in infos]
+    return [Choice(info, next(left) if info.name in takers else None) for info in infos]
 
 
 def _no_folder(name: str) -> ParamsError:

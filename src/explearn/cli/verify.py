@@ -11,14 +11,30 @@ from explearn.core.visible import visible
 from explearn.pipeline.base.staging import user_errors
 
 
+def _verify_bundle(folder: Path) -> None:
+    from explearn.bundle.manifest import differences, read_manifest
+
+    manifest = read_manifest(folder)
+    found = list(differences(folder, manifest))
+    for difference in found:
+        print(visible(difference, one_line=True))
+    if found:
+        raise typer.Exit(1)
+    print(f"{folder}: all {len(manifest.files):,} files are as they were exported.")
+
+
 def verify(
-    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page.")],
+    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page, or the folder of a bundle.")],
 ) -> None:
-    """Check models, data, results, code and versions against a manifest.
+    """Check models, data, results, code and versions against a manifest, or the files of a bundle against its own.
 
     Exit code 0: all is as it was. 1: something differs, and is named. 2: this is no manifest.
     """
     with user_errors():
+        if manifest.is_dir():
+            _verify_bundle(manifest)
+            return
+
         from explearn.models.classifier import Classifier
         from explearn.reporting.evidence import check_manifest
 

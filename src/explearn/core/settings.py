@@ -62,6 +62,8 @@ class Section(BaseModel):
 SHOWN_PROBLEMS = 5
 SHOWN_CHARS = 80
 """Most problems told at once, and characters of a value."""
+SHOWN_NAMES = 25
+"""Most names of parameters listed where none is like the one given; the whole run has more."""
 
 SectionT = TypeVar("SectionT", bound=Section)
 
@@ -104,8 +106,10 @@ def _problem_sentence(problem: Any, root: type[Section]) -> str:
     places = problem["loc"][:-2] if problem["loc"][-1:] == ("[key]",) else problem["loc"]
     where = ".".join(str(part) for part in places)[: 2 * SHOWN_CHARS] or "parameters"
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(problem["loc"][-1]), _names_beside(problem["loc"], root), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "expected one of those in conf/config.yaml"
+        known = _names_beside(problem["loc"], root)
+        near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
+        of = ", ".join(known) if len(known) <= SHOWN_NAMES else "those in conf/config.yaml"
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {of}"
         return f"{where}: no such parameter; {hint}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"

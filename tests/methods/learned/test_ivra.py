@@ -133,6 +133,7 @@ class TestBadInput:
             ),
             ({"schedule": {"epoch": 3}}, r"schedule.epoch: no such parameter; did you mean epochs\?"),
             ({"weights": {"compr": 3}}, r"weights.compr: no such parameter; did you mean comp\?"),
+            ({"epochs": 3}, r"^epochs: no such parameter; expected one of criteria, weights, norm, schedule, "),
             ({"criteria": ["sim"], "schedule": {"validation_texts": 1}}, "'sim' .* schedule.validation_texts of 2 or"),
             ({"criteria": ["cons"], "schedule": {"validation_texts": 2}}, "'cons' .* schedule.validation_texts of 3"),
             ({"student": {"share": 1.5}}, "student.share: got 1.5; expected"),

@@ -118,3 +118,10 @@ def test_options_are_those_of_the_section(method: Any) -> None:
 def test_marks_that_fit_no_text(gold: dict[str, Any], said: str) -> None:
     with pytest.raises(DataError, match=said):
         ListedTask(tiny.classifier("bert"), [("fox sea", "a")], gold=gold)
+
+
+def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
+    marked = ListedTask(tiny.classifier("bert"), [("fox sea", "good")], gold={"train-1": (True, False)})
+    said = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
+    with pytest.raises(DataError, match=said):
+        METHODS["expnet"].fit(marked)

@@ -73,20 +73,34 @@ def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[Shee
     check_output(path)
     with locked(path):
         if path.exists() and not _may_go(path, text):
-            raise ParamsError(
-                f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
-            )
+            raise _is_there(path)
         write_text(path, text)
 
 
-def check_ending(path: Path) -> None:
-    """Raise ParamsError unless it is that of a sheet."""
+def check_new_sheet(path: Path) -> None:
+    """Raise ParamsError where `write_new_sheet` would, whatever the sheet, so that nothing is computed in vain.
+
+    A table that is there may be one that nobody has touched; what else is there has to stay.
+    """
+    _check_ending(path)
+    check_output(path)
+    if path.exists() and path.suffix != ".csv":
+        raise _is_there(path)
+
+
+def _check_ending(path: Path) -> None:
     if path.suffix not in (".html", ".csv"):
         raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
 
 
+def _is_there(path: Path) -> ParamsError:
+    return ParamsError(
+        f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
+    )
+
+
 def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
-    check_ending(path)
+    _check_ending(path)
     return _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
 
 

@@ -118,8 +118,8 @@ class Explainer(ABC):
         check_classifier(classifier, name if self.reads_weights else "")
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
-                f"{name}: looks inside a model, and {classifier.name} is a function of texts; use a method that "
-                "asks for predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
+                f"{name}: looks inside a model, which {classifier.name} does not show; use a method that asks for "
+                "predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
             )
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")

@@ -122,6 +122,12 @@ def marked_lessons(task: TaskData) -> dict[str, Lesson]:
         if row.example_id in gold and len(row.word_ids) and row.predicted == labels[row.example_id]
     }
     if not found:
+        named = sorted({labels[example_id] for example_id in gold if example_id in labels})
+        if named and not set(named) & set(task.classifier.labels):
+            raise DataError(
+                f"task {task.name!r}, split {split!r}: the marked texts' labels ({_few(named)}) are none of the "
+                f"classifier's classes ({_few(task.classifier.labels)}); ExpNet learns from texts that it gets right"
+            )
         raise DataError(
             f"task {task.name!r}, split {split!r}: no text has both a rationale and a right prediction; "
             "ExpNet has nothing to learn from"
@@ -185,6 +191,10 @@ def read_sources(task: TaskData, protocol: str, seed: int, aim: float = 0.0) -> 
     own = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
     features = [word_matrix(one, taught.signals, taught.word_features) for one in own]
     return Sources(list(found), rows, own, features, generator, taught)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 def _consensus(

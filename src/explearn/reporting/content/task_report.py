@@ -39,6 +39,11 @@ class ExampleReport:
     selected: Mapping[str, NDArray[np.bool_]]
 
     @property
+    def has_label(self) -> bool:
+        """Whether the true label, or a question's answer, is known."""
+        return bool(self.example.label) or self.example.answer is not None
+
+    @property
     def true_label(self) -> str:
         """The example's label, a dash where it is not known; of a question, its answer's words."""
         example = self.example

@@ -178,8 +178,10 @@ def _glance_rows(first: Glance) -> list[list[str]]:
     if report is None:
         return []
     words = report.example.all_words
-    kinds = escape_markdown(", ".join(report.kinds) or "nobody")
-    rows: list[list[str]] = [[Markdown(f"*Marked* ({kinds})"), emphasise(words, report.gold.tolist())]]
+    rows: list[list[str]] = []
+    if report.kinds:
+        kinds = escape_markdown(", ".join(report.kinds))
+        rows.append([Markdown(f"*Marked* ({kinds})"), emphasise(words, report.gold.tolist())])
     for shown in first.leaders:
         if shown.method in report.selected:
             selected = np.asarray(report.selected[shown.method], dtype=np.bool_).tolist()

@@ -1,0 +1,30 @@
+"""`explearn explain` without a text, at a terminal and behind a pipe."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from explearn.cli.app import _lines
+
+
+class Given(io.TextIOWrapper):
+    def __init__(self, content: bytes, terminal: bool) -> None:
+        super().__init__(io.BytesIO(content))
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize(
+    ("terminal", "said"), [(True, "no text given: type texts, one a line; Ctrl+D ends them\n"), (False, "")]
+)
+def test_whoever_types_is_told_what_is_waited_for(
+    terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Given(b"a film\nanother\n", terminal))
+    assert _lines() == ["a film", "another"]
+    assert capsys.readouterr().err == said
