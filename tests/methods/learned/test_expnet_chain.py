@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import ClassVar
 
 import pytest
 import torch
@@ -128,7 +129,15 @@ def phrases(texts: int, seed: int) -> Words:
 
 
 class TestLearning:
-    OPTIONS = {"context": 0, "epochs": 40, "learning_rate": 0.01, "dropout": 0.0, "input_dropout": 0.0, "networks": 2, "hidden": 8}
+    OPTIONS: ClassVar = {
+        "context": 0,
+        "epochs": 40,
+        "learning_rate": 0.01,
+        "dropout": 0.0,
+        "input_dropout": 0.0,
+        "networks": 2,
+        "hidden": 8,
+    }
 
     def test_what_hangs_together_is_found_better_as_a_chain(self) -> None:
         learned, unseen = phrases(300, 1), phrases(300, 2)

@@ -64,4 +64,5 @@ class Chain(nn.Module):
         after, following = shift(torch.ones_like(marks), 1), shift(marks, 1)
         odds = logits + self._from_before(logits, shift)
         pair = to_mark * (1 - marks) * following + from_mark * marks * (1 - following) + stay * marks * following
-        return softplus(odds + from_mark * after) - marks * logits - after * pair
+        normaliser: torch.Tensor = softplus(odds + from_mark * after)
+        return normaliser - marks * logits - after * pair

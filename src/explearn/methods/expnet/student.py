@@ -120,7 +120,9 @@ class Student(nn.Module):
     def logits(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
         """The networks' logits, (..., networks), from what is read of each word."""
         found = self.alone(read, shift)
-        return found if self.chain is None else self.chain(found, shift)
+        if self.chain is not None:
+            found = self.chain(found, shift)
+        return found
 
     def alone(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
         """The networks' logits before the chain, (..., networks)."""
