@@ -34,6 +34,10 @@ WITH_MARKS: Mapping[str, Any] = {"input_dropout": 0.3, "dropout": 0.5}
 """How ExpNet learns from marks of the task: marked texts are few, and more of what it reads is dropped at random."""
 
 
+PHRASES: Mapping[str, Any] = {"reach": 1, "chain": 6}
+"""How ExpNet learns from marks alone: people mark phrases."""
+
+
 BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "expnet_few_shot": {
         "of": "expnet",
@@ -47,6 +51,7 @@ BUILT_IN_VARIANTS: Mapping[str, Mapping[str, Any]] = {
         # It learns from people's marks alone, whatever `expnet.aim` is.
         "aim": 0.0,
         **WITH_MARKS,
+        **PHRASES,
         "summary": "ExpNet trained on the task's own rationales.",
     },
 }

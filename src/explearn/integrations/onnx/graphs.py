@@ -6,6 +6,7 @@ b = batch, n = tokens, h = heads.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -110,7 +111,7 @@ class ExpNetGraph(_Attending):
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
         real = torch.arange(place.shape[1], device=place.device) < words[:, None]
         read = (log_attention(pooled) - self.student.offset) / self.student.scale * real[..., None]
-        found = self.student.network(self._with_context(read)).mean(-1)
+        found = self.student.logits(self._with_context(read), partial(_shifted, real)).mean(-1)
         scores = (self.slope * found + self.offset).sigmoid()
         return logits, functional.pad(scores, (0, 1)).gather(1, place)
 
@@ -121,6 +122,16 @@ class ExpNetGraph(_Attending):
             return read
         padded = functional.pad(read, (0, 0, context, context))
         return torch.cat([padded[:, by : by + tokens] for by in range(2 * context + 1)], -1)
+
+
+def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
+    """Each word's numbers of the word `by` places further on, 0 where the text has none, (b, n, ...).
+
+    Args:
+        real: whether there is a word, (b, n).
+    """
+    numbers, tokens, sides = numbers * real[..., None], numbers.shape[1], abs(by)
+    return functional.pad(numbers, (0, 0, sides, sides))[:, sides + by : sides + by + tokens]
 
 
 def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -35,6 +35,12 @@ class ExpNetParams(Section):
     first training; a second one learns with them alone. null: all."""
     context: Annotated[int, Field(ge=0, le=5)] = 1
     """Words before and after a word whose inputs are read with its own."""
+    reach: Annotated[int, Field(ge=0, le=5)] = 0
+    """Words before and after a word whose hidden units are read with its own. Above 0, as with `chain`, a step of
+    training takes whole texts."""
+    chain: Annotated[int, Field(ge=0, le=20)] = 0
+    """Words to each side over which marks hang together, as those of a phrase do: a linear-chain conditional random
+    field over the words' logits. 0: each word is marked by itself."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
     networks: Annotated[int, Field(ge=1, le=20)] = 3
@@ -52,7 +58,7 @@ class ExpNetParams(Section):
     steps: Rounds = 3000
     """Steps of training, at most: where there are many words, fewer passes, at least one."""
     batch_size: Units = 512
-    """Words a step."""
+    """Words a step; where it takes whole texts, on average."""
 
     @model_validator(mode="after")
     def _a_consensus_to_aim(self) -> Self:

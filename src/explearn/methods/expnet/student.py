@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import torch
 from torch import nn
 
 from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.expnet.chain import Chain, Shift
 from explearn.methods.expnet.params import ExpNetParams
 
 
@@ -40,13 +42,28 @@ def with_context(inputs: torch.Tensor, texts: torch.Tensor, context: int) -> tor
     """
     if not context:
         return inputs
-    places = torch.arange(len(inputs), device=inputs.device)
-    parts = []
-    for by in range(-context, context + 1):
-        place = (places + by).clamp(0, len(inputs) - 1)
-        inside = (place == places + by) & (texts[place] == texts)
-        parts.append(inputs[place] * inside[:, None])
-    return torch.cat(parts, 1)
+    shift = shift_in(texts)
+    return torch.cat([shift(inputs, by) for by in range(-context, context + 1)], 1)
+
+
+def shift_in(texts: torch.Tensor) -> Shift:
+    """What gives each word the numbers of another word of its text, (words, ...).
+
+    Args:
+        texts: (words,), the number of each word's text, the words of each text together, in order.
+    """
+    places = torch.arange(len(texts), device=texts.device)
+
+    @cache
+    def beside(by: int) -> tuple[torch.Tensor, torch.Tensor]:
+        place = (places + by).clamp(0, len(texts) - 1)
+        return place, ((place == places + by) & (texts[place] == texts))[:, None]
+
+    def shift(numbers: torch.Tensor, by: int) -> torch.Tensor:
+        place, inside = beside(by)
+        return numbers[place] * inside
+
+    return shift
 
 
 class Outputs(nn.Module):
@@ -66,7 +83,9 @@ class Outputs(nn.Module):
 class Student(nn.Module):
     """Standardise - join the words around - several networks of dropout - Linear - ReLU - dropout - Linear(hidden, 1).
 
-    Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself.
+    Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself. With
+    option `reach` the last layer reads the hidden units of words around, too, and with `chain` a network's logits are
+    the log-odds of a chain over them.
     """
 
     offset: torch.Tensor
@@ -84,6 +103,10 @@ class Student(nn.Module):
             nn.Dropout(options.dropout),
             Outputs(options.networks, options.hidden),
         )
+        self.sides = [by for by in range(-options.reach, options.reach + 1) if by]
+        # From 0 on: each word by itself.
+        self.around = nn.ParameterList(nn.Parameter(torch.zeros(options.networks, options.hidden)) for _ in self.sides)
+        self.chain = Chain(options.networks, options.chain) if options.chain else None
 
     def read(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """What the network takes of each word, (words, (2 context + 1) width), from (words, width) and (words,)."""
@@ -92,8 +115,40 @@ class Student(nn.Module):
 
     def forward(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """Logits, (words,), from (words, width) and the number of each word's text, (words,)."""
-        found: torch.Tensor = self.network(self.read(inputs, texts))
-        return found.mean(-1)
+        return self.logits(self.read(inputs, texts), shift_in(texts)).mean(-1)
+
+    def logits(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
+        """The networks' logits, (..., networks), from what is read of each word."""
+        found = self.alone(read, shift)
+        if self.chain is not None:
+            found = self.chain(found, shift)
+        return found
+
+    def alone(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
+        """The networks' logits before the chain, (..., networks)."""
+        if not self.sides:
+            found: torch.Tensor = self.network(read)
+            return found
+        units = read
+        for layer in self.network[:-1]:
+            units = layer(units)
+        found = self.network[-1](units)
+        by_network = units.unflatten(-1, (found.shape[-1], -1))
+        for weight, by in zip(self.around, self.sides, strict=True):
+            found = found + shift((by_network * weight).sum(-1), by)
+        return found
+
+    def loss(
+        self, read: torch.Tensor, texts: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Mean over words and networks, from what is read of each word and the fields of `Words`."""
+        shift = shift_in(texts)
+        logits = self.alone(read, shift)
+        if self.chain is not None:
+            return (self.chain.loss(logits, targets[:, None], shift) * weights[:, None]).mean()
+        return nn.functional.binary_cross_entropy_with_logits(
+            logits, targets[:, None].expand_as(logits), weights[:, None]
+        )
 
     def freeze(self) -> Self:
         """Ready to explain: no dropout, no gradients."""
@@ -114,12 +169,29 @@ def passes(words: int, options: ExpNetParams) -> int:
     return max(1, min(options.epochs, options.steps // math.ceil(words / options.batch_size)))
 
 
+def batches(texts: torch.Tensor, options: ExpNetParams) -> Iterator[torch.Tensor]:
+    """The words of each step of one pass, in a new order: by themselves, or, where neighbours count, by whole texts.
+
+    Args:
+        texts: (words,), the number of each word's text, the words of each text together.
+    """
+    if not (options.reach or options.chain):
+        yield from torch.split(torch.randperm(len(texts)), options.batch_size)
+        return
+    _, counts = torch.unique_consecutive(texts.cpu(), return_counts=True)
+    words = torch.split(torch.arange(len(texts)), counts.tolist())
+    steps = math.ceil(len(texts) / options.batch_size)
+    for chosen in torch.split(torch.randperm(len(words)), math.ceil(len(words) / steps)):
+        yield torch.cat([words[text] for text in chosen.tolist()])
+
+
 def train_student(
     words: Words, options: ExpNetParams, seed: int, device: torch.device, description: str | None = None
 ) -> tuple[Student, list[float]]:
     """Train on all words; returns the network, on the CPU, and the mean loss of each epoch.
 
-    Loss: weighted binary cross-entropy of each network against the targets, with AdamW.
+    Loss: weighted binary cross-entropy of each network against the targets, with option `chain` that of a text's marks
+    together (`Chain.loss`), with AdamW.
     """
     losses = []
     with seeded(seed, device):
@@ -128,17 +200,15 @@ def train_student(
         student.scale.copy_(words.inputs.std(0, correction=0).clamp_min(1e-6))
         student.to(device)
         y, w = words.targets.to(device), words.weights.to(device)
-        x = student.read(words.inputs.to(device), words.texts.to(device))
+        texts = words.texts.to(device)
+        x = student.read(words.inputs.to(device), texts)
         optimizer = torch.optim.AdamW(student.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
         epochs = epoch_bar(passes(len(x), options), description)
         for _ in epochs:
             total = 0.0
-            order = torch.randperm(len(x)).to(device)
-            for chosen in torch.split(order, options.batch_size):
-                logits = student.network(x[chosen])
-                loss = nn.functional.binary_cross_entropy_with_logits(
-                    logits, y[chosen, None].expand_as(logits), w[chosen, None]
-                )
+            for step in batches(words.texts, options):
+                chosen = step.to(device)
+                loss = student.loss(x[chosen], texts[chosen], y[chosen], w[chosen])
                 descend(loss, optimizer)
                 total += loss.item() * len(chosen)
             losses.append(total / len(x))
