@@ -72,7 +72,7 @@ def example(words, gold, predicted="good", methods=("lime", "expnet"), number=0)
 def test_the_verdict_names_a_method_for_each_question_with_figures_random_scores_and_times():
     found = first(judged({"expnet": 0.5, "lime": 0.3, "random": 0.1}, {"expnet": 0.1, "lime": 0.4, "random": 0.02}))
     assert found.verdict == (
-        "Use **expnet** for the words that people would mark (F1 0.500, words at random 0.100); and **lime** for the "
+        "Use **expnet** for the words that people would mark (F1 0.500; words at random 0.100); and **lime** for the "
         "words that the classifier depends on (without them its probability falls by 0.400, random words by 0.020)."
     )
     assert "at 1.1× the time of classifying; and" in found.timed and "at 50.0× the time" in found.timed
@@ -85,12 +85,12 @@ def test_beside_a_method_trained_on_the_task_s_marks_stands_the_best_that_needs_
     found = first(judged(f1, {"expnet_in_domain": 0.1, "expnet": 0.1, "lime": 0.4, "random": 0.02}))
     assert found.verdict.startswith(
         "Use **expnet_in_domain**, trained on marked words of the task, for the words that people would mark (F1 "
-        "0.600, without such words **expnet** 0.500, words at random 0.100); and **lime** for "
+        "0.600; without such words **expnet** 0.500; words at random 0.100); and **lime** for "
     )
     assert [shown.method for shown in found.leaders] == ["expnet_in_domain", "expnet", "lime"]
     assert found.leaders[1].role == "best at people's words without marked words of the task"
     alone = first(judged({"expnet_in_domain": 0.6, "random": 0.1}, {"expnet_in_domain": 0.4, "random": 0.02}))
-    assert "F1 0.600, words at random" in alone.verdict and [s.method for s in alone.leaders] == ["expnet_in_domain"]
+    assert "F1 0.600; words at random" in alone.verdict and [s.method for s in alone.leaders] == ["expnet_in_domain"]
 
 
 LEVEL = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "lime": 0.3, "random": 0.1}
@@ -100,22 +100,22 @@ AOPC = {"expnet_in_domain": 0.1, "consensus": 0.1, "expnet": 0.1, "cam": 0.1, "l
 def test_beside_the_best_that_needs_no_marks_stands_the_fastest_that_is_not_significantly_worse():
     found = first(judged(LEVEL, AOPC))
     assert (
-        "(F1 0.600, without such words **consensus** 0.500 at 2.5× and, not significantly worse, **expnet** 0.500 at "
-        "1.1×, words at random 0.100), at 1.1× the time of classifying; and **lime**"
+        "(F1 0.600; without such words **consensus** 0.500 at 2.5× or, not significantly worse, **expnet** 0.500 at "
+        "1.1×; words at random 0.100), at 1.1× the time of classifying; and **lime**"
     ) in found.timed
     assert [(s.method, s.role) for s in found.fastest] == [
         ("expnet", "the fastest not significantly worse than consensus: 1.1×")
     ]
     behind = first(judged({**LEVEL, "expnet": 0.45, "cam": 0.45}, AOPC))
-    assert "without such words **consensus** 0.500 at 2.5×, words" in behind.timed and not behind.fastest
+    assert "without such words **consensus** 0.500 at 2.5×; words" in behind.timed and not behind.fastest
 
 
 def test_where_times_play_no_part_the_explainer_under_study_stands_there():
     of = judged(LEVEL, AOPC)
-    for studied, said in (("expnet", " and, not significantly worse, **expnet** 0.500"), ("expnet_in_domain", "")):
+    for studied, said in (("expnet", " or, not significantly worse, **expnet** 0.500"), ("expnet_in_domain", "")):
         chosen = params("films", explainer=studied)
         verdict = glance(chosen, [of], leaders([of], 0.05)).verdict
-        assert f"without such words **consensus** 0.500{said}, words at random" in verdict
+        assert f"without such words **consensus** 0.500{said}; words at random" in verdict
 
 
 def test_one_method_may_be_the_best_for_both():

@@ -231,11 +231,11 @@ def _figure(leader: Leader, without: Unmarked | None, beside: str | None, times:
 
     parts = [f"F1 {value}"]
     if without is not None:
-        level = "" if beside is None else f" and, not significantly worse, {named(beside, without.figures)}"
+        level = "" if beside is None else f" or, not significantly worse, {named(beside, without.figures)}"
         parts.append(f"without such words {named(without.best, without.figures)}{level}")
     if leader.chance is not None:
         parts.append(f"words at random {chance}")
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def _scope(tasks: Sequence[TaskReport], counted: Sequence[TaskReport]) -> Markdown:
