@@ -130,7 +130,7 @@ class Student(nn.Module):
             found: torch.Tensor = self.network(read)
             return found
         units = read
-        for layer in self.network[:-1]:
+        for layer in list(self.network)[:-1]:
             units = layer(units)
         found = self.network[-1](units)
         by_network = units.unflatten(-1, (found.shape[-1], -1))
