@@ -11,7 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.method_names import PHRASES, WITH_MARKS, get_info, set_variants
+from explearn.core.method_names import WITH_MARKS, get_info, set_variants
 from explearn.methods.expnet.params import ExpNetPaperParams, ExpNetParams
 from explearn.pipeline.base.params import Params, load_params
 
@@ -49,7 +49,7 @@ class TestDefaults:
         config = OmegaConf.to_container(composed, resolve=True)
         assert isinstance(config, dict)
         del config["defaults"]
-        assert config["expnet_in_domain"] == {**config["expnet"], **WITH_MARKS, **PHRASES, "protocol": "in_domain"}
+        assert config["expnet_in_domain"] == {**config["expnet"], **WITH_MARKS, "protocol": "in_domain"}
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 
@@ -294,5 +294,5 @@ class TestOptionsOf:
 def test_a_section_of_a_built_in_variant_keeps_what_it_stands_for(tmp_path: Path) -> None:
     found = load(tmp_path, {**LEAST, "expnet_in_domain": {"epochs": 3}})
     assert found.options_of("expnet_in_domain") == {
-        **found.options_of("expnet"), **WITH_MARKS, **PHRASES, "protocol": "in_domain", "epochs": 3,
+        **found.options_of("expnet"), **WITH_MARKS, "protocol": "in_domain", "epochs": 3,
     }  # fmt: skip

@@ -173,7 +173,7 @@ class TestVariants:
         start = names.index("expnet")
         assert names[start : start + 4] == ["expnet", "expnet_few_shot", "expnet_in_domain", "expnet_paper"]
         info = explearn.get_info("expnet_in_domain")
-        defaults = {"protocol": "in_domain", "aim": 0.0, "input_dropout": 0.3, "dropout": 0.5, "reach": 1, "chain": 6}
+        defaults = {"protocol": "in_domain", "aim": 0.0, "input_dropout": 0.3, "dropout": 0.5, "reach": 1}
         assert (info.of, dict(info.defaults)) == ("expnet", defaults)
         assert info.summary == "ExpNet trained on the task's own rationales."
         assert explearn.get_info("expnet").of is None and not explearn.get_info("expnet").defaults

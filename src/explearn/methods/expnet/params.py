@@ -36,11 +36,8 @@ class ExpNetParams(Section):
     context: Annotated[int, Field(ge=0, le=5)] = 1
     """Words before and after a word whose inputs are read with its own."""
     reach: Annotated[int, Field(ge=0, le=5)] = 0
-    """Words before and after a word whose hidden units are read with its own. Above 0, as with `chain`, a step of
-    training takes whole texts."""
-    chain: Annotated[int, Field(ge=0, le=20)] = 0
-    """Words to each side over which marks hang together, as those of a phrase do: a linear-chain conditional random
-    field over the words' logits. 0: each word is marked by itself."""
+    """Words before and after a word whose hidden units are read with its own. Above 0 a step of training takes whole
+    texts."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
     networks: Annotated[int, Field(ge=1, le=20)] = 3

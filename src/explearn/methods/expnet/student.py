@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Self
@@ -12,8 +12,11 @@ import torch
 from torch import nn
 
 from explearn.methods.base.training import descend, epoch_bar, seeded
-from explearn.methods.expnet.chain import Chain, Shift
 from explearn.methods.expnet.params import ExpNetParams
+
+Shift = Callable[[torch.Tensor, int], torch.Tensor]
+"""Of numbers of words, (..., width), and a distance: those of the word so many places further on in the same text, 0
+where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,7 @@ class Student(nn.Module):
     """Standardise - join the words around - several networks of dropout - Linear - ReLU - dropout - Linear(hidden, 1).
 
     Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself. With
-    option `reach` the last layer reads the hidden units of words around, too, and with `chain` a network's logits are
-    the log-odds of a chain over them.
+    option `reach` the last layer reads the hidden units of the words around, too.
     """
 
     offset: torch.Tensor
@@ -106,7 +108,6 @@ class Student(nn.Module):
         self.sides = [by for by in range(-options.reach, options.reach + 1) if by]
         # From 0 on: each word by itself.
         self.around = nn.ParameterList(nn.Parameter(torch.zeros(options.networks, options.hidden)) for _ in self.sides)
-        self.chain = Chain(options.networks, options.chain) if options.chain else None
 
     def read(self, inputs: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """What the network takes of each word, (words, (2 context + 1) width), from (words, width) and (words,)."""
@@ -119,13 +120,6 @@ class Student(nn.Module):
 
     def logits(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
         """The networks' logits, (..., networks), from what is read of each word."""
-        found = self.alone(read, shift)
-        if self.chain is not None:
-            found = self.chain(found, shift)
-        return found
-
-    def alone(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
-        """The networks' logits before the chain, (..., networks)."""
         if not self.sides:
             found: torch.Tensor = self.network(read)
             return found
@@ -133,7 +127,7 @@ class Student(nn.Module):
         for layer in list(self.network)[:-1]:
             units = layer(units)
         found = self.network[-1](units)
-        by_network = units.unflatten(-1, (found.shape[-1], -1))
+        by_network = units.view(*units.shape[:-1], found.shape[-1], -1)
         for weight, by in zip(self.around, self.sides, strict=True):
             found = found + shift((by_network * weight).sum(-1), by)
         return found
@@ -142,10 +136,7 @@ class Student(nn.Module):
         self, read: torch.Tensor, texts: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
         """Mean over words and networks, from what is read of each word and the fields of `Words`."""
-        shift = shift_in(texts)
-        logits = self.alone(read, shift)
-        if self.chain is not None:
-            return (self.chain.loss(logits, targets[:, None], shift) * weights[:, None]).mean()
+        logits = self.logits(read, shift_in(texts))
         return nn.functional.binary_cross_entropy_with_logits(
             logits, targets[:, None].expand_as(logits), weights[:, None]
         )
@@ -175,7 +166,7 @@ def batches(texts: torch.Tensor, options: ExpNetParams) -> Iterator[torch.Tensor
     Args:
         texts: (words,), the number of each word's text, the words of each text together.
     """
-    if not (options.reach or options.chain):
+    if not options.reach:
         yield from torch.split(torch.randperm(len(texts)), options.batch_size)
         return
     _, counts = torch.unique_consecutive(texts.cpu(), return_counts=True)
@@ -190,8 +181,7 @@ def train_student(
 ) -> tuple[Student, list[float]]:
     """Train on all words; returns the network, on the CPU, and the mean loss of each epoch.
 
-    Loss: weighted binary cross-entropy of each network against the targets, with option `chain` that of a text's marks
-    together (`Chain.loss`), with AdamW.
+    Loss: weighted binary cross-entropy of each network against the targets, with AdamW.
     """
     losses = []
     with seeded(seed, device):
