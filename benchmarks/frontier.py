@@ -99,7 +99,7 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
     judged = faithfulness(task.classifier, encodings, methods, EvaluateParams(percents=PERCENTS))
     found: Found = {}
     for method, attributions in methods.items():
-        scores = [np.asarray(one.scores, dtype=np.float64) for one in attributions]
+        scores = [one.filled().astype(np.float64) for one in attributions]
         marks = [np.asarray(gold[str(one.example_id)], dtype=bool) for one in attributions]
         hit, false, missed = rationale_counts([select_top_k(s, k) for s in scores], marks).sum(0)
         by_text = {what: getattr(judged[method], f"aopc_{what}") for what in FAITHFUL}
@@ -186,7 +186,7 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     )
     axes.set_xlabel("AOPC comprehensiveness (faithful to the model)")
     axes.set_ylabel("F1 top-K (agrees with people)")
-    axes.margins(x=0.1)
+    axes.margins(x=0.1, y=0.1)
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, frameon=False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
