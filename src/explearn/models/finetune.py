@@ -164,13 +164,7 @@ def finetune(
     check_replaceable(target, lambda there: any(there.glob("model*.safetensors")), "classifier")
     device = compute.resolve_device()
     dtype = compute.resolve_dtype(device)
-    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
-    for split, rows in splits.items():
-        if not rows:
-            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
-    for example in examples:
-        if example.label not in labels:
-            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
+    splits = _by_split(examples, labels)
     seed_everything(seed)
     if encoder == SCRATCH:
         texts = [" ".join(example.all_words) for example in splits["train"]]
@@ -219,6 +213,18 @@ def finetune(
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
     return history
+
+
+def _by_split(examples: Sequence[Example], labels: Sequence[str]) -> dict[str, list[Example]]:
+    """Training and validation examples. Raises as `finetune` does for what is wrong with them."""
+    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
+    for split, rows in splits.items():
+        if not rows:
+            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    for example in examples:
+        if example.label not in labels:
+            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
+    return splits
 
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:

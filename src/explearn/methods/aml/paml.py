@@ -192,8 +192,8 @@ class PAML(LearnedExplainer, BatchExplainer):
                 file=search_file,
                 identity={
                     "options": {name: value for name, value in self.all_options().items() if name != "trials"},
-                    # Where padding shows, training no longer pads.
-                    "training": TRAINING + classifier.same_length,
+                    # Where padding shows, texts are read length by length; an earlier version padded them.
+                    "training": f"{TRAINING}, by length" if classifier.same_length else TRAINING,
                     "classifier": classifier.fingerprint,
                     "encoder": encoder,
                     "start": fingerprint(untrained),

@@ -110,11 +110,7 @@ def train(
         {"params": model.new_parameters(), "lr": options.head_learning_rate},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=options.weight_decay, fused=True)
-    steps = options.epochs * -(-len(texts.encodings) // options.batch_size)
-    rising = max(1, round(options.warmup * steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
-    )
+    schedule = _schedule(optimizer, options.epochs * -(-len(texts.encodings) // options.batch_size), options.warmup)
     history: list[Epoch] = []
     best = BestWeights(model)
 
@@ -159,6 +155,14 @@ def train(
     best.restore()
     model.eval()
     return history
+
+
+def _schedule(optimizer: torch.optim.Optimizer, steps: int, warmup: float) -> torch.optim.lr_scheduler.LambdaLR:
+    """Learning rates that rise over the share `warmup` of all steps, then fall linearly to 0."""
+    rising = max(1, round(warmup * steps))
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
+    )
 
 
 def _read_together(classifier: Classifier, lengths: Sequence[int], indices: list[int]) -> list[list[int]]:
