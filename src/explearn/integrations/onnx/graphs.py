@@ -110,18 +110,12 @@ class ExpNetGraph(_Attending):
         where = place[..., None].expand(-1, -1, values.shape[2])
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
         real = torch.arange(place.shape[1], device=place.device) < words[:, None]
-        read = (log_attention(pooled) - self.student.offset) / self.student.scale * real[..., None]
-        found = self.student.logits(self._with_context(read), partial(_shifted, real)).mean(-1)
+        read = (log_attention(pooled) - self.student.offset) / self.student.scale
+        shift, context = partial(_shifted, real), self.student.context
+        around = torch.cat([shift(read, by) for by in range(-context, context + 1)], -1)
+        found = self.student.logits(around, shift).mean(-1)
         scores = (self.slope * found + self.offset).sigmoid()
         return logits, functional.pad(scores, (0, 1)).gather(1, place)
-
-    def _with_context(self, read: torch.Tensor) -> torch.Tensor:
-        """Each word's inputs and those of the words around it, 0 beyond the ends, (b, n, (2 context + 1) width)."""
-        context, tokens = self.student.context, read.shape[1]
-        if not context:
-            return read
-        padded = functional.pad(read, (0, 0, context, context))
-        return torch.cat([padded[:, by : by + tokens] for by in range(2 * context + 1)], -1)
 
 
 def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
