@@ -43,20 +43,20 @@ import transformers
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.sections import FinetuneParams
 from explearn.core.storage import atomic_folder, write_json
-from explearn.data.choice import texts_to_explain
-from explearn.introspection.word_signals import SIGNALS
+from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
+from explearn.lens.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
 from explearn.methods.consensus.signals import available_signals, read_signals, write_signals
-from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.models.architectures import keep_lowest
-from explearn.models.classifier import Classifier
-from explearn.models.encoder import EMBEDDED, embedded_encoder
-from explearn.models.finetune import evaluate_classifier, finetune
-from explearn.pipeline.base.params import Params, load_params
-from explearn.pipeline.base.workspace import Workspace
+from explearn.model.architectures import keep_lowest
+from explearn.model.classifier import Classifier
+from explearn.model.encoder import EMBEDDED, embedded_encoder
+from explearn.model.finetune import evaluate_classifier, finetune
+from explearn.model.params import FinetuneParams
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params, load_params
+from explearn_study.workspace import Workspace
 from universal import DRAWS, Judged, auroc, f1, right_order, top_f1
 
 ENCODERS = ("minilm", "seed", "layers", "roberta", "gpt2")

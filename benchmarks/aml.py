@@ -29,17 +29,17 @@ import torch
 
 from _timing import paired
 from explearn.core.records import Attribution, Example
-from explearn.data.choice import texts_to_explain
+from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.faithfulness import faithfulness
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.registry import accepted_options, get_explainer
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.metrics.faithfulness import faithfulness
-from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params, load_params
-from explearn.pipeline.base.workspace import Workspace
+from explearn.model.classifier import Classifier
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params, load_params
+from explearn_study.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
 SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)

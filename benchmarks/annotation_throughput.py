@@ -27,13 +27,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from chat_server import ChatServer, Reply, Request, answer_json
-from explearn.annotation.llm.asking import Options, Question, ask_all
-from explearn.annotation.llm.budget import Meter
-from explearn.annotation.llm.cache import AnswerCache, read_answers
-from explearn.annotation.llm.collecting import bound_prompt
-from explearn.annotation.llm.endpoint import Endpoint
+
 from explearn.core.records import Example
-from explearn.core.sections import LLMParams
+from explearn_study.annotate.llm.asking import Options, Question, ask_all
+from explearn_study.annotate.llm.budget import Meter
+from explearn_study.annotate.llm.cache import AnswerCache, read_answers
+from explearn_study.annotate.llm.collecting import bound_prompt
+from explearn_study.annotate.llm.endpoint import Endpoint
+from explearn_study.sections import LLMParams
 
 LEAST_ANSWERS_PER_SECOND = 150.0
 MOST_GROWTH_MB = 20.0

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from explearn.introspection.capture import capture_attention, cls_row_and_column, head_mean
+from explearn.lens.capture import capture_attention, cls_row_and_column, head_mean
 
 TEXTS, TOKENS, ROUNDS = 2, 128, 7
 WIDTH, LAYERS, HEADS, FEEDFORWARD, VOCABULARY = 512, 6, 8, 1536, 2000

@@ -22,13 +22,13 @@ import numpy as np
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts
-from explearn.core.method_names import get_info, list_explainers
 from explearn.core.records import Attribution, Example
-from explearn.core.sections import EvaluateParams, SimulatabilityParams
-from explearn.introspection.representations import aggregate_states
+from explearn.judge.evaluate import evaluate_task
+from explearn.judge.params import EvaluateParams, SimulatabilityParams
+from explearn.lens.representations import aggregate_states
 from explearn.methods.base.registry import get_explainer
-from explearn.metrics.evaluate import evaluate_task
-from explearn.models.classifier import Classifier
+from explearn.methods.names import get_info, list_explainers
+from explearn.model.classifier import Classifier
 
 SECONDS, CORES, FACTOR = 360, 2, 2.0
 COST = {

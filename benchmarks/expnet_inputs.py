@@ -27,7 +27,8 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.judge.plausibility import agreement_of_counts, auroc, rationale_counts, rationale_k, select_top_k
+from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.word_features import word_columns
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
@@ -38,10 +39,9 @@ from explearn.methods.expnet.targets import (
     marked_lessons,
 )
 from explearn.methods.expnet.words import log_attention, pool_words
-from explearn.metrics.plausibility import agreement_of_counts, auroc, rationale_counts, rationale_k, select_top_k
-from explearn.pipeline.base.params import Params, load_params
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.marks_curve import SECTIONS, KeptTask
+from explearn_study.marks_curve import SECTIONS, KeptTask
+from explearn_study.params import Params, load_params
+from explearn_study.workspace import Workspace
 
 INPUTS = ("attention", "attention, words", "words")
 

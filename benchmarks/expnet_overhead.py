@@ -22,13 +22,13 @@ import torch
 import transformers
 
 from _timing import load_classifier, seconds
-from explearn.introspection.features import feature_source
+from explearn.lens.features import feature_source
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
 from explearn.methods.expnet.student import Words
 from explearn.methods.expnet.words import wanted_inputs
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 LIMITS = {128: 1.10, 512: 1.15}
 """Sub-tokens a text -> largest ratio allowed."""

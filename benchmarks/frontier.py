@@ -34,17 +34,17 @@ from sklearn.metrics import roc_auc_score
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Attribution, Example
-from explearn.core.sections import EvaluateParams
 from explearn.core.storage import read_json, write_json
-from explearn.data.choice import texts_to_explain
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams
+from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.pipeline.base.params import Params, load_params
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.train import WorkspaceTask
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params, load_params
+from explearn_study.train import WorkspaceTask
+from explearn_study.workspace import Workspace
 
 AIMS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PERCENTS = [10, 20, 50]

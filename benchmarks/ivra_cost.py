@@ -22,7 +22,7 @@ from explearn.methods.ivra.attention import HeadAttention, InterpretableAttentio
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import IvRAParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 STEP_LIMITS = {1: 3.5, None: 8.0}
 """Shares of words drawn a step (None: all five) -> largest ratio to a plain step."""

@@ -33,17 +33,17 @@ from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Attribution, Example
-from explearn.core.sections import EvaluateParams
-from explearn.introspection.representations import aggregate_states, word_embeddings
+from explearn.judge.consistency import consistency
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams
+from explearn.judge.simulatability import simulatability
+from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.metrics.consistency import consistency
-from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
-from explearn.models.loading import quiet_transformers
-from explearn.pipeline.base.workspace import Workspace
+from explearn.model.classifier import Classifier
+from explearn.model.loading import quiet_transformers
+from explearn_study.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")
 METHODS = ("attention_mean", "raw_attention", "input_x_gradient", "integrated_gradients", "lime")

@@ -22,7 +22,7 @@ from explearn.core.records import Example
 from explearn.methods.base.lessons import Lesson, Lessons
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.l2e.explainer import L2E
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}
 """Teacher -> least ratio with the class given."""

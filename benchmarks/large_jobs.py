@@ -33,13 +33,13 @@ import torch
 
 from _timing import CORPUS, load_texts
 from explearn.cli.choosing import choose
-from explearn.cli.jobs.engines import LocalEngine
-from explearn.cli.jobs.job import Job
-from explearn.cli.jobs.reading import Input
-from explearn.cli.jobs.run import run
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.registry import get_explainer
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
+from explearn_apps.jobs.engines import LocalEngine
+from explearn_apps.jobs.job import Job
+from explearn_apps.jobs.reading import Input
+from explearn_apps.jobs.run import run
 
 LIMIT = 0.9
 """Least throughput, as a share of the plain loop's."""

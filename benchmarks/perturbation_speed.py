@@ -30,7 +30,7 @@ from lime.lime_text import LimeTextExplainer
 
 from _timing import CORPUS, load_classifier, load_texts, paired
 from explearn.methods.base.registry import get_explainer
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 SAMPLES, MAX_EVALS, SEED = 1000, 500, 13
 

@@ -23,16 +23,16 @@ from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
-from explearn.core.sections import SimulatabilityParams
-from explearn.introspection.gradients import content_mask
-from explearn.introspection.representations import word_embeddings
+from explearn.judge.params import SimulatabilityParams
+from explearn.judge.simulatability import simulatability
+from explearn.lens.gradients import content_mask
+from explearn.lens.representations import word_embeddings
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.ivra.objectives import Words
 from explearn.methods.ivra.simulation import BagStudent
-from explearn.metrics.simulatability import simulatability
-from explearn.models.classifier import Classifier
-from explearn.models.loading import quiet_transformers
-from explearn.pipeline.base.workspace import Workspace
+from explearn.model.classifier import Classifier
+from explearn.model.loading import quiet_transformers
+from explearn_study.workspace import Workspace
 
 METHODS = ("attention_mean", "input_x_gradient", "integrated_gradients", "lime")
 STEPS = 300

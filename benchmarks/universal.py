@@ -41,20 +41,20 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example, filled
 from explearn.core.storage import read_json, write_json
-from explearn.data.choice import texts_to_explain
-from explearn.introspection.word_signals import WordSignals
+from explearn.judge.plausibility import binarise, rationale_counts, rationale_k, select_top_k
+from explearn.judge.significance import holm
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.targets import read_sources
-from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
-from explearn.metrics.significance import holm
-from explearn.pipeline.base.params import Params, load_params
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.marks_curve import KeptTask, trained
-from explearn.pipeline.train import WorkspaceTask
+from explearn.text.choice import texts_to_explain
+from explearn_study.marks_curve import KeptTask, trained
+from explearn_study.params import Params, load_params
+from explearn_study.train import WorkspaceTask
+from explearn_study.workspace import Workspace
 
 Scores = dict[str, NDArray[np.float64]]
 """Example id -> score of each word."""

@@ -24,10 +24,10 @@ import transformers
 from captum.attr import LayerIntegratedGradients
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.core.batching import budget_batches
 from explearn.methods.base.registry import get_explainer
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
 
 AT_LEAST = {"as documented": 3.0, "batched by hand": 1.3}
 PRECISION_GAIN = 1.5

@@ -21,17 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from explearn.core.compute import ComputeOptions  # noqa: E402
-from explearn.core.errors import ExplearnError  # noqa: E402
-from explearn.data.choice import texts_to_explain  # noqa: E402
-from explearn.introspection.word_signals import WordSignals, read_signals  # noqa: E402
-from explearn.methods.consensus.explainer import SHIPPED, Consensus  # noqa: E402
-from explearn.methods.consensus.marked import marked_texts  # noqa: E402
-from explearn.methods.consensus.model import weight_of_skill  # noqa: E402
-from explearn.methods.consensus.signals import write_signals  # noqa: E402
-from explearn.pipeline.base.params import Params, load_params  # noqa: E402
-from explearn.pipeline.base.workspace import Workspace  # noqa: E402
-from explearn.pipeline.train import WorkspaceTask  # noqa: E402
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ExplearnError
+from explearn.lens.word_signals import WordSignals, read_signals
+from explearn.methods.consensus.explainer import SHIPPED, Consensus
+from explearn.methods.consensus.marked import marked_texts
+from explearn.methods.consensus.model import weight_of_skill
+from explearn.methods.consensus.signals import write_signals
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params, load_params
+from explearn_study.train import WorkspaceTask
+from explearn_study.workspace import Workspace
 
 
 class Source(WorkspaceTask):

@@ -28,9 +28,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-import explearn.methods  # noqa: E402
-from explearn.core.method_info import Family, MethodInfo  # noqa: E402
-from explearn.methods.base.explainer import Explainer  # noqa: E402
+import explearn.methods
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.info import Family, MethodInfo
 
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
 TABLE = ROOT / "docs" / "methods.md"

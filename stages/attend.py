@@ -6,14 +6,14 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder
-from explearn.introspection.capture import layer_count
-from explearn.introspection.features import write_features
-from explearn.introspection.refusal import write_refusal
-from explearn.models.classifier import Classifier
-from explearn.pipeline.base.features_read import readers_of_features
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
+from explearn.lens.capture import layer_count
+from explearn.lens.features import write_features
+from explearn.lens.refusal import write_refusal
+from explearn.model.classifier import Classifier
+from explearn_study.features_read import readers_of_features
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 

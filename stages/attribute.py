@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.pipeline.attribute import attribute_group
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
+from explearn_study.attribute import attribute_group
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 GroupOption = Annotated[
     str,

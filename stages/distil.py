@@ -6,18 +6,18 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
-from explearn.core.sections import members
 from explearn.core.shapes import read_document
 from explearn.core.storage import write_json
-from explearn.data.choice import texts_to_explain
+from explearn.judge.plausibility import rationale_k
 from explearn.methods.base.lessons import make_teacher, read_lessons
-from explearn.metrics.plausibility import rationale_k
-from explearn.metrics.shapes import Agreement
-from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.distil import compare_with_students
+from explearn.methods.base.teachers import members
+from explearn.model.classifier import Classifier
+from explearn.text.choice import texts_to_explain
+from explearn_study.distil import compare_with_students
+from explearn_study.params import Params
+from explearn_study.shapes import Agreement
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", envvar="EXPLEARN_TEACHER")]
 

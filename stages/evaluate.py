@@ -1,10 +1,10 @@
 """Stage evaluate: all metrics of every method on a task, and how the methods compare."""
 
 from explearn.core.compute import ComputeOptions
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.evaluate import judge_task
+from explearn_study.evaluate import judge_task
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 
 @stage()

@@ -7,12 +7,12 @@ import typer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.storage import write_json, write_text
-from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.reporting.evidence import make_manifest
-from explearn.reporting.pages.evidence_html import render_evidence
+from explearn.model.classifier import Classifier
+from explearn_study.params import Params
+from explearn_study.report.evidence import make_manifest
+from explearn_study.report.evidence_html import render_evidence
+from explearn_study.staging import stage
+from explearn_study.workspace import Workspace
 
 PageOption = Annotated[str, typer.Option(help="Name of the page, one of `evidence` in the params file.")]
 

@@ -4,12 +4,12 @@ from dataclasses import asdict, fields
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json, write_text
-from explearn.models.classifier import Classifier
-from explearn.models.finetune import Epoch, evaluate_classifier, finetune
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.importing import import_classifier
+from explearn.model.classifier import Classifier
+from explearn.model.finetune import Epoch, evaluate_classifier, finetune
+from explearn_study.importing import import_classifier
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 
 @stage(precision="auto")

@@ -2,11 +2,11 @@
 
 from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder, write_examples, write_json, write_rationales
-from explearn.data.neutral import add_neutral
-from explearn.data.sources import load_task
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
+from explearn_study.params import Params
+from explearn_study.sources import load_task
+from explearn_study.sources.neutral import add_neutral
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 
 @stage()

@@ -1,12 +1,12 @@
 """Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from explearn.annotation import options
 from explearn.core.storage import write_json, write_rationales
-from explearn.data.agreement import agreement_metrics
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.rationalise import read_task_marks
+from explearn.text.agreement import agreement_metrics
+from explearn_study.annotate import options
+from explearn_study.params import Params
+from explearn_study.rationalise import read_task_marks
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
 """What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
@@ -43,8 +43,8 @@ def rationalise(
     rationales, figures = list(marks.rationales), {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
-        from explearn.annotation.llm.collecting import to_rationales
-        from explearn.annotation.llm.running import Bounds, annotate
+        from explearn_study.annotate.llm.collecting import to_rationales
+        from explearn_study.annotate.llm.running import Bounds, annotate
 
         bounds = Bounds.of(
             concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price

@@ -1,9 +1,9 @@
 """Stage report: the report, its figures, and the headline metrics."""
 
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.reporting.project import report_project
+from explearn_study.params import Params
+from explearn_study.report.project import report_project
+from explearn_study.staging import stage
+from explearn_study.workspace import Workspace
 
 
 @stage()

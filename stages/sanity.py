@@ -2,10 +2,10 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.sanity import check_task
+from explearn_study.params import Params
+from explearn_study.sanity import check_task
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 
 @stage()

@@ -2,14 +2,14 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import atomic_folder
-from explearn.data.choice import texts_to_learn_from
-from explearn.introspection.word_signals import read_signals
+from explearn.lens.word_signals import read_signals
 from explearn.methods.consensus.removal import texts_to_measure, write_effects
 from explearn.methods.consensus.signals import write_signals
-from explearn.models.classifier import Classifier
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
+from explearn.model.classifier import Classifier
+from explearn.text.choice import texts_to_learn_from
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
 
 
 @stage()

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.train import train_explainer
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.train import train_explainer
+from explearn_study.workspace import Workspace
 
 ExplainerOption = Annotated[str, typer.Option(help="A learned explainer's name.", envvar="EXPLEARN_EXPLAINER")]
 

@@ -6,10 +6,10 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.transfer import transfer
+from explearn_study.params import Params
+from explearn_study.staging import stage
+from explearn_study.transfer import transfer
+from explearn_study.workspace import Workspace
 
 ExplainerOption = Annotated[
     str, typer.Option(help="An explainer that trains a classifier of its own.", envvar="EXPLEARN_EXPLAINER")

@@ -6,13 +6,13 @@ import typer
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
-from explearn.core.method_names import get_info
 from explearn.core.storage import atomic_folder, write_json
-from explearn.pipeline.attribute import attribute_group
-from explearn.pipeline.base.params import Params
-from explearn.pipeline.base.staging import TaskOption, stage
-from explearn.pipeline.base.workspace import Workspace
-from explearn.pipeline.train import train_explainer
+from explearn.methods.names import get_info
+from explearn_study.attribute import attribute_group
+from explearn_study.params import Params
+from explearn_study.staging import TaskOption, stage
+from explearn_study.train import train_explainer
+from explearn_study.workspace import Workspace
 
 VariantOption = Annotated[str, typer.Option(help="A name under `variants`.", envvar="EXPLEARN_VARIANT")]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from places import ROOT
 
 # Before any import of the hub's client: no test reaches the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -22,7 +23,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = ROOT
 
 LONGEST = "test_pipeline.py"
 
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _no_variants_of_another_module() -> None:
     """Variants of parameters that were read last stay known in a process; a module starts without any."""
-    from explearn.core.method_names import set_variants
+    from explearn.methods.names import set_variants
 
     set_variants({})
 

@@ -13,18 +13,17 @@ import re
 import runpy
 import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
+from doc_commands import Command, commands, fences, mentions, pages
+from places import ROOT
 
 import explearn
-from doc_commands import Command, commands, fences, mentions, pages
 from explearn.cli.app import app
 
-ROOT = Path(__file__).resolve().parents[1]
 COMMANDS, MENTIONS = commands(ROOT), mentions(ROOT)
 EXPLEARN: Any = typer.main.get_command(app)
 ANY = {"git", "source", "export", "curl"}

@@ -18,17 +18,17 @@ from typing import Any
 
 import pytest
 import yaml
+from core_session import METHODS, TEXT
+from core_venv import build_wheel, closure, make_core_venv
+from import_cases import runtime_imports
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from places import ROOT
 
-from core_session import METHODS, TEXT
-from core_venv import build_wheel, closure, make_core_venv
 from explearn.core.extras import MissingExtraError, check_installed, need
-from test_architecture import runtime_imports
 
 MOST_PACKAGES = 75
-ROOT = Path(__file__).resolve().parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples" / "notebooks"
+FOLDER = ROOT / "examples" / "notebooks"
 MOST_STORED = 4096
 """Bytes of output that a notebook may be committed with."""
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 import transformers
+from places import ROOT
 from typer.testing import CliRunner
 
-import tiny
 from explearn.cli.app import app
-from explearn.models import finetune
+from explearn.model import finetune
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -14,23 +14,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ExplearnError
-from explearn.core.method_info import About, MethodInfo
-from explearn.core.method_names import get_info, list_explainers, register
 from explearn.methods.base.registry import get_explainer
+from explearn.methods.info import About, MethodInfo
+from explearn.methods.names import get_info, list_explainers, register
 
 if TYPE_CHECKING:
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle, load
-    from explearn.comparison.run import Comparison, compare
-    from explearn.comparison.texts import TextColumns
+    from explearn.compare.run import Comparison, compare
+    from explearn.compare.texts import TextColumns
     from explearn.core.records import Attribution, Example, Rationale
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
-    from explearn.integrations import register_pipeline
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
     from explearn.methods.base.listed_task import ListedTask
-    from explearn.models.callable import CallableClassifier
-    from explearn.models.classifier import Classifier
+    from explearn.model.callable import CallableClassifier
+    from explearn.model.classifier import Classifier
 
 __all__ = [
     "About",
@@ -57,7 +56,6 @@ __all__ = [
     "list_explainers",
     "load",
     "register",
-    "register_pipeline",
     "side_by_side",
     "to_arrow",
     "to_frame",
@@ -68,9 +66,9 @@ _LAZY = {
     "BatchExplainer": "explearn.methods.base.explainer",
     "BatchScores": "explearn.methods.base.explainer",
     "Bundle": "explearn.bundle.loading",
-    "CallableClassifier": "explearn.models.callable",
-    "Classifier": "explearn.models.classifier",
-    "Comparison": "explearn.comparison.run",
+    "CallableClassifier": "explearn.model.callable",
+    "Classifier": "explearn.model.classifier",
+    "Comparison": "explearn.compare.run",
     "Example": "explearn.core.records",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
@@ -79,12 +77,11 @@ _LAZY = {
     "SideBySide": "explearn.core.side_by_side",
     "export": "explearn.bundle.export",
     "load": "explearn.bundle.loading",
-    "register_pipeline": "explearn.integrations",
     "side_by_side": "explearn.core.side_by_side",
     "to_arrow": "explearn.core.word_tables",
     "to_frame": "explearn.core.word_tables",
-    "TextColumns": "explearn.comparison.texts",
-    "compare": "explearn.comparison.run",
+    "TextColumns": "explearn.compare.texts",
+    "compare": "explearn.compare.run",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

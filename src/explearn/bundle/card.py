@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from explearn.bundle.manifest import ClassifierFacts
-from explearn.core.method_info import MethodInfo
 from explearn.core.version import explearn_version
 from explearn.core.visible import visible_json
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.reporting.content.markdown import Markdown, escape_markdown, table
+from explearn.judge.catalogue import CATALOGUE
+from explearn.methods.info import MethodInfo
+from explearn.show.markdown import Markdown, escape_markdown, table
 
 GROUPS = ("plausibility", "faithfulness", "behaviour")
 """Of the metrics that a card shows; metrics.json holds all figures that were given."""

@@ -30,15 +30,15 @@ from explearn.bundle.manifest import (
 )
 from explearn.core.documents import is_folder, kind_of, name_of, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
-from explearn.core.method_info import MethodInfo
-from explearn.core.method_names import get_info
 from explearn.core.storage import atomic_folder, json_text, write_json, write_text
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import LearnedExplainer, WithOptions
 from explearn.methods.base.refining import RefiningExplainer
 from explearn.methods.base.registry import explainer_class, make_explainer
-from explearn.models.classifier import Classifier
-from explearn.models.loading import load_trained
+from explearn.methods.info import MethodInfo
+from explearn.methods.names import get_info
+from explearn.model.classifier import Classifier
+from explearn.model.loading import load_trained
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer

@@ -18,8 +18,8 @@ from explearn.core.records import Attribution
 from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import get_explainer
-from explearn.models.classifier import Classifier
-from explearn.models.reading import Text
+from explearn.model.classifier import Classifier
+from explearn.model.reading import Text
 
 
 class Bundle:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from explearn.bundle.manifest import EXPLAINER, Manifest, check_files, config_of, read_manifest
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.method_names import get_info, known_infos
 from explearn.core.version import explearn_version
 from explearn.methods.base.registry import make_explainer
+from explearn.methods.names import get_info, known_infos
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -16,7 +14,6 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from explearn.cli.annotate import app as annotate
 from explearn.cli.choosing import check_bundles, choose, make, parse_options
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
@@ -35,35 +32,19 @@ from explearn.cli.explain_options import (
     Windows,
 )
 from explearn.cli.export import export
-from explearn.cli.jobs.command import (
-    SHARD_TEXTS,
-    Devices,
-    EngineOption,
-    IdColumn,
-    InputOption,
-    PairColumn,
-    ShardTexts,
-    TextColumn,
-    Workers,
-    input_of,
-    run_job,
-)
-from explearn.cli.serve import serve
-from explearn.cli.verify import verify
-from explearn.core.errors import DataError, ExplearnError, ParamsError, sentence_of
-from explearn.core.garbage import start_up
-from explearn.core.method_info import Family, MethodInfo
-from explearn.core.method_names import get_info, list_explainers
+from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.version import explearn_version
 from explearn.core.visible import visible, visible_json
 from explearn.methods.base.registry import explainer_class
-from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, run_alone, user_errors
+from explearn.methods.info import Family, MethodInfo
+from explearn.methods.names import get_info, list_explainers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from explearn.core.records import Attribution
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 app = typer.Typer(
     add_completion=False,
@@ -162,14 +143,6 @@ def explain(
     as_json: AsJson = False,
     html: Html = None,
     output: Output = None,
-    input: InputOption = None,
-    text_column: TextColumn = None,
-    pair_column: PairColumn = None,
-    id_column: IdColumn = None,
-    shard_texts: ShardTexts = None,
-    engine: EngineOption = None,
-    workers: Workers = None,
-    devices: Devices = None,
     device: _DEVICE = "auto",  # type: ignore[valid-type]
     precision: _PRECISION = "fp32",  # type: ignore[valid-type]
     max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
@@ -184,31 +157,20 @@ def explain(
         from explearn.cli.outputs import check_files, writers
 
         # Names and options are checked before torch is loaded for the classifier.
-        own: dict[str, Any] = {"--text-column": text_column, "--pair-column": pair_column, "--id-column": id_column}
-        own |= {"--shard-texts": shard_texts, "--engine": engine, "--workers": workers, "--devices": devices}
-        other = {"a text": texts, "--json": as_json, "--html": html, "--completion": completion}
-        large = input_of(input, output, own, pair, other)
-        if large is None:
-            check_files(html, output)
+        check_files(html, output)
         choices = choose(method, explainer or [])
         classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
         if not classifier:
             raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
         compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
-        if large is not None and output is not None:
-            size = shard_texts or SHARD_TEXTS
-            settings = (size, classifier, choices, option or [], target or [], windows, seed, compute)
-            run_job(large, output, *settings, engine or "local", workers, devices)
-            return
-        with start_up():
-            explainers = make(choices, parse_options(option or []), seed)
-            lines = texts or _lines()
-            from explearn.core.seeds import seed_everything
-            from explearn.models.classifier import Classifier
+        explainers = make(choices, parse_options(option or []), seed)
+        lines = texts or _lines()
+        from explearn.core.seeds import seed_everything
+        from explearn.model.classifier import Classifier
 
-            if seed is not None:
-                seed_everything(seed)
-            loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
+        if seed is not None:
+            seed_everything(seed)
+        loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
         check_bundles(choices, loaded)
         inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
         targets = [target] * len(inputs) if target else None
@@ -232,7 +194,7 @@ def explain(
 
 def _show(classifier: Classifier, text: Any, found: Sequence[Attribution], as_json: bool) -> None:
     """A text's attributions on standard output: in colour, or as JSON Lines."""
-    from explearn.models.classifier import QuestionAnswerer
+    from explearn.model.classifier import QuestionAnswerer
 
     # Of a question, the answer is what is explained.
     answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
@@ -246,105 +208,21 @@ def _show(classifier: Classifier, text: Any, found: Sequence[Attribution], as_js
             console.print(attribution)
 
 
-def report(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="With --experiments: those to compare (default: all of the current commit).", show_default=False
-        ),
-    ] = None,
-    experiments: Annotated[
-        bool, typer.Option("--experiments", help="Set DVC experiments side by side instead.")
-    ] = False,
-    output: Annotated[
-        Path, typer.Option(help="With --experiments: folder for experiments.md and experiments.html.")
-    ] = Path("reports/experiments"),
-    params: Annotated[
-        Path, typer.Option("--params", help="File of the run's parameters.", envvar="EXPLEARN_PARAMS")
-    ] = Path("params.yaml"),
-    seed: _SEED = None,  # type: ignore[valid-type]
-) -> None:
-    """Write the report of the project in this folder anew, or compare DVC experiments (--experiments)."""
-    with user_errors():
-        if experiments:
-            from explearn.reporting.pages.experiments import read_experiments, write_experiments
-
-            for path in write_experiments(output, read_experiments(names or [])):
-                print(path)
-            return
-        if names:
-            raise ParamsError(f"got {names[0]!r}; names of experiments go with --experiments")
-        from explearn.pipeline.base.params import load_params
-        from explearn.pipeline.base.workspace import Workspace
-        from explearn.reporting.project import report_project
-
-        found = load_params(params)
-        workspace = Workspace()
-        with run_alone("report"):
-            report_project(workspace, found, found.seed if seed is None else seed)
-        for name in ("report.md", "report.html"):
-            print(workspace.reports / name)
-
-
-@contextmanager
-def _faults_are_no_regression() -> Iterator[None]:
-    """End with exit code 2 for what is no error of the user's or the machine's; Python itself would take 1."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ExplearnError) or sentence_of(error) is not None:
-            raise
-        traceback.print_exc()
-        raise SystemExit(2) from error
-
-
-def gate(
-    rules: Annotated[Path, typer.Argument(help="YAML file of rules, as conf/gate.yaml.", show_default=False)],
-    base: Annotated[str, typer.Option(help="Git revision to compare with.")] = "HEAD",
-    head: Annotated[
-        str, typer.Option(help="Git revision to judge, or workspace: the files as they stand.")
-    ] = "workspace",
-    old: Annotated[
-        Path | None, typer.Option(help="Metrics file, or project folder, to compare with, instead of --base.")
-    ] = None,
-    new: Annotated[
-        Path | None, typer.Option(help="Metrics file, or project folder, to judge, instead of --head.")
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a job summary.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Show every figure, not just those that became worse.")] = False,
-) -> None:
-    """Compare two runs figure by figure, and show what has become worse than the rules allow.
-
-    Exit code 0: nothing has. 1: something has, and for no other reason. 2: the comparison could not be made (rules or
-    metrics that cannot be used, a fault of the program).
-    """
-    with user_errors(), _faults_are_no_regression():
-        from explearn.reporting.gate import Gate, check, from_path, from_revision, load_gate
-        from explearn.reporting.pages.gate_changes import print_changes, summary
-
-        if (old is None) != (new is None):
-            raise ParamsError("--old and --new go together; expected both or neither")
-        found = load_gate(rules)
-        files = list(dict.fromkeys(rule.file for rule in found.rules))
-        if old is not None and new is not None:
-            before, after = from_path(files, old), from_path(files, new)
-            if old.is_file() or new.is_file():
-                shared = before.keys() | after.keys()
-                found = Gate(rules=[rule for rule in found.rules if rule.file in shared])
-        else:
-            before, after = from_revision(files, base), from_revision(files, head)
-        changes = check(found, before, after)
-        worse = [change for change in changes if change.regression]
-        print_changes(changes if every else worse, markdown)
-        print(f"\n{summary(changes)}")
-    if worse:
-        raise typer.Exit(1)
-
-
-# As --help lists them: what a newcomer wants first.
-for _command in (demo, explain, methods, compare, export, serve, report, gate, verify):
+for _command in (explain, compare, methods, demo, export):
     app.command()(_command)
-app.add_typer(annotate, name="annotate")
+
+
+def _add_commands_of_packages() -> None:
+    """Add what installed packages declare in the entry-point group `explearn.commands`: Typer apps, or functions."""
+    for entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):
+        command = entry.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
+
+
+_add_commands_of_packages()
 
 
 def _speaks_unicode() -> bool:

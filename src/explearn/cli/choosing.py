@@ -11,13 +11,13 @@ from explearn.bundle.making import Opened, method_of, open_bundle
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.method_info import MethodInfo
-from explearn.core.method_names import get_info
 from explearn.methods.base.registry import accepted_options, make_explainer
+from explearn.methods.info import MethodInfo
+from explearn.methods.names import get_info
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 DEFAULT = "attcat"
 """The method where none is named."""

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
 from explearn.core.errors import ParamsError
 from explearn.core.settings import LARGEST_SEED
 from explearn.core.visible import visible
-from explearn.pipeline.base.staging import COMPUTE_OPTIONS, compute_options, user_errors
 
 _DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY = (
     annotation for name, (annotation, _) in COMPUTE_OPTIONS.items() if name != "seed"
@@ -71,8 +71,8 @@ def compare(
         names = _label_names(label_name or (), labels)
         compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         # What loads torch takes seconds, which --help need not wait for.
-        from explearn.comparison.run import compare as run
-        from explearn.comparison.texts import TextColumns
+        from explearn.compare.run import compare as run
+        from explearn.compare.texts import TextColumns
 
         found = run(
             classifier,

@@ -8,20 +8,11 @@ from typing import Annotated
 import typer
 
 from explearn.cli.choosing import parse_options
-from explearn.core.errors import ParamsError
-from explearn.pipeline.base.staging import user_errors
+from explearn.cli.running import user_errors
 
 
 def export(
-    out: Annotated[Path | None, typer.Option(help="The bundle to write: a new folder.", show_default=False)] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a bundle: the ONNX file to write, with classifier and explainer in one graph (ExpNet and "
-            "L2E; --explainer may also be a bundle).",
-            show_default=False,
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Option(help="The bundle to write: a new folder.")],
     explainer: Annotated[
         Path | None,
         typer.Option(help="Folder of a trained explainer (data/explainers/TASK/NAME).", show_default=False),
@@ -55,22 +46,9 @@ def export(
     """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
 
     `explearn.load` and `explearn explain --explainer` take it. It holds safetensors, JSON and a README.md.
-    With --onnx write both as one graph for onnxruntime, which explearn.integrations.onnx.OnnxExplainer reads.
     """
     with user_errors():
-        if (out is None) == (onnx is None):
-            raise ParamsError(f"got {'neither' if out is None else 'both'} of --out and --onnx; expected one of them")
         options = parse_options(option or [])
-        if onnx is not None:
-            given = {"--method": method, "--option": option, "--metrics": metrics, "--task": task}
-            _refuse([name for name, value in given.items() if value], with_classifier)
-            if explainer is None:
-                raise ParamsError("--onnx: got no trained explainer; expected its folder, or a bundle (--explainer)")
-            from explearn.integrations.onnx.writing import export_onnx
-
-            print(export_onnx(onnx, explainer=explainer, classifier=classifier))
-            return
-        assert out is not None
         # Loads torch, which --help need not wait for.
         from explearn.bundle.export import export as write
 
@@ -86,11 +64,3 @@ def export(
                 task=task,
             )
         )
-
-
-def _refuse(given: list[str], with_classifier: bool) -> None:
-    """Raise ParamsError for options that say something of a bundle alone."""
-    if with_classifier:
-        raise ParamsError("--with-classifier: an ONNX file always holds the classifier; leave it out with --onnx")
-    if given:
-        raise ParamsError(f"{given[0]}: is for a bundle; leave it out with --onnx")

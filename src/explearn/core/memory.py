@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +12,6 @@ from explearn.core.compute import peak_memory_mb
 
 if TYPE_CHECKING:
     import torch
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""What malloc.h of glibc calls M_TRIM_THRESHOLD and M_MMAP_THRESHOLD."""
-
-_KEPT_BYTES, _LARGE_BYTES = 2**28, 2**25
-"""Free memory that a process keeps at the end of its heap; what is larger than the other is never part of the heap."""
 
 _RESET = Path("/proc/self/clear_refs")
 """Linux: writing 5 resets the peak of the process (proc(5))."""
@@ -45,16 +38,3 @@ def peak_from_here(device: torch.device) -> Callable[[], float | None]:
     except OSError:
         return lambda: None
     return lambda: peak_memory_mb(device)
-
-
-def keep_freed_memory() -> None:
-    """From here on, keep up to 256 MiB that this process frees for what it takes next; with glibc, elsewhere not.
-
-    By itself glibc gives the end of its heap back to the system when twice the largest buffer freed so far is free
-    there. Each layer of a model frees and takes that much. The system then makes the same pages anew, batch after
-    batch, and how often depends on what else happens to lie in the heap.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
-from explearn.core.method_info import MethodInfo
 from explearn.core.records import Attribution, Example
-from explearn.data.alignment import NO_WORD
 from explearn.methods.base import explainer as module
 from explearn.methods.base.explainer import Explainer, LearnedExplainer
 from explearn.methods.base.refining import RefiningExplainer
-from explearn.models.classifier import Classifier
-from explearn.models.reading import Text
+from explearn.methods.info import MethodInfo
+from explearn.model.classifier import Classifier
+from explearn.model.reading import Text
 from explearn.testing import tiny
+from explearn.text.alignment import NO_WORD
 
 SIZES = (*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2))
 """Architectures and numbers of classes that a method is tried on."""

@@ -16,7 +16,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from explearn.core.compute import ComputeOptions
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from explearn import About, BatchExplainer, BatchScores, Classifier
-from explearn.models.encoding import Batch
+from explearn.model.encoding import Batch
 
 
 class WordLength(BatchExplainer):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch.nn import functional
 
-from explearn.core.batching import budget_batches
 from explearn.core.compute import ComputeOptions
-from explearn.models.classifier import Classifier
-from explearn.models.encoder import EMBEDDED
-from explearn.models.encoding import Encoding
-from explearn.models.finetune import load_encoder
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoder import EMBEDDED
+from explearn.model.encoding import Encoding
+from explearn.model.finetune import load_encoder
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from explearn.cli.running import compute_options, user_errors
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.garbage import start_up
 from explearn.core.writing import atomic_folder, check_place
-from explearn.pipeline.base.staging import compute_options, user_errors
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 METHODS = ("attcat", "integrated_gradients", "lime")
 """One of each of three families; each takes less than a second for a headline."""
@@ -50,12 +49,11 @@ def demo(
         if save is not None and os.path.lexists(save):
             raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
         # These load torch and transformers, which --help need not wait for.
-        with start_up():
-            from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread
-            from explearn.core.side_by_side import side_by_side
-            from explearn.methods.base.registry import get_explainer
+        from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread
+        from explearn.core.side_by_side import side_by_side
+        from explearn.methods.base.registry import get_explainer
 
-            methods = [get_explainer(name) for name in METHODS]
+        methods = [get_explainer(name) for name in METHODS]
         console = Console()
         held_out = headlines("test")
         chosen = texts or held_out.texts[:SHOWN]

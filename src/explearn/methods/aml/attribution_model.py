@@ -13,10 +13,10 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import SAVED, ModelError, ParamsError, problem_of
-from explearn.models.architectures import architecture, keep_lowest, position_offset, tells_segments_apart
-from explearn.models.encoder import resolve_encoder
-from explearn.models.encoding import Batch
-from explearn.models.loading import holds_no_words, quiet_transformers
+from explearn.model.architectures import architecture, keep_lowest, position_offset, tells_segments_apart
+from explearn.model.encoder import resolve_encoder
+from explearn.model.encoding import Batch
+from explearn.model.loading import holds_no_words, quiet_transformers
 
 PREDICTION_STD = 0.02
 """Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""

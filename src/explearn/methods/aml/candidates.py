@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.records import filled
-from explearn.data.alignment import aggregate
-from explearn.metrics.plausibility import ranking
-from explearn.metrics.protocols import as_sub_tokens
-from explearn.models.encoding import Encoding
+from explearn.judge.plausibility import ranking
+from explearn.judge.protocols import as_sub_tokens
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import aggregate
 
 SHARPNESS = 2.0
 """A standard deviation of worth more multiplies a word's odds of being drawn by e to this power."""

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.core.method_info import About
 from explearn.core.records import Attribution
-from explearn.introspection.anatomy import dissect_encoder
+from explearn.lens.anatomy import dissect_encoder
 from explearn.methods.aml.instance_training import Refined, refine
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
@@ -20,11 +19,12 @@ from explearn.methods.aml.target_metric import MapJudge, MetricOptions
 from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.refining import RefiningExplainer
-from explearn.models.architectures import architecture
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
-from explearn.models.problems import ONE_CLASS
-from explearn.models.reading import Text
+from explearn.methods.info import About
+from explearn.model.architectures import architecture
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.model.problems import ONE_CLASS
+from explearn.model.reading import Text
 
 
 class FAML(RefiningExplainer, BatchExplainer):

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.core.batching import budget_batches
 from explearn.core.errors import ModelError
 from explearn.methods.aml.loss import embedded_logits
 from explearn.methods.aml.masks import first_stand_in
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
 
 STEPS = 100
 """Steps of Adam."""

@@ -17,11 +17,11 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
-from explearn.introspection.anatomy import Block, Encoder, dissect_encoder, trace_block
-from explearn.introspection.threads import here_only
+from explearn.lens.anatomy import Block, Encoder, dissect_encoder, trace_block
+from explearn.lens.threads import here_only
 from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.two_tokenizers import Reading, attribution_logits
-from explearn.models.classifier import Classifier
+from explearn.model.classifier import Classifier
 
 Scope = Literal["full", "last_block", "low_rank"]
 

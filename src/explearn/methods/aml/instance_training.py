@@ -27,8 +27,8 @@ from explearn.methods.aml.target_metric import MapJudge, TriedMaps
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.training import DivergedError
 from explearn.methods.aml.two_tokenizers import Reading, read
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding, text_seed
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding, text_seed
 
 MARGIN = 1e-5
 """A map counts as better where the metric gains more than this; less is rounding."""

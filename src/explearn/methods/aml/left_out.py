@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from explearn.core.errors import UnsupportedError
-from explearn.models.architectures import architecture
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
-from explearn.models.padding import reads_last
+from explearn.model.architectures import architecture
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.model.padding import reads_last
 
 LEAST = 1e-12
 """What a gate of 0 weighs: as good as nothing beside other tokens, and its logarithm has a gradient."""

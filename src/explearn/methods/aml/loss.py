@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.introspection.gradients import content_mask
-from explearn.introspection.words import replaced_words
+from explearn.lens.gradients import content_mask
+from explearn.lens.words import replaced_words
 from explearn.methods.aml.left_out import left_out_logits
 from explearn.methods.aml.masks import Masking, gates
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
 
 
 @dataclass(frozen=True, slots=True)

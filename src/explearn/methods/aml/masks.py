@@ -14,11 +14,11 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import SAVED, ModelError, UnsupportedError, problem_of
-from explearn.introspection.gradients import content_mask
-from explearn.models.classifier import Classifier
-from explearn.models.encoder import resolve_encoder
-from explearn.models.encoding import Batch, Encoding, text_seed
-from explearn.models.loading import quiet_transformers
+from explearn.lens.gradients import content_mask
+from explearn.model.classifier import Classifier
+from explearn.model.encoder import resolve_encoder
+from explearn.model.encoding import Batch, Encoding, text_seed
+from explearn.model.loading import quiet_transformers
 
 
 class Masking:

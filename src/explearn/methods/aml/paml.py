@@ -13,10 +13,9 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.method_info import About
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
-from explearn.introspection.words import check_words
+from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.left_out import check_removable
@@ -31,11 +30,12 @@ from explearn.methods.aml.weight_search import Trial, search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData, check_task
-from explearn.models.classifier import Classifier, QuestionAnswerer
-from explearn.models.encoding import Batch, Encoding
-from explearn.models.fingerprint import fingerprint
-from explearn.models.problems import ONE_CLASS
-from explearn.models.reading import max_length
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.encoding import Batch, Encoding
+from explearn.model.fingerprint import fingerprint
+from explearn.model.problems import ONE_CLASS
+from explearn.model.reading import max_length
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"

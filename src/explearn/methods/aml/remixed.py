@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
-from explearn.models.reading import Text
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+from explearn.model.reading import Text
 
 
 def remixed(

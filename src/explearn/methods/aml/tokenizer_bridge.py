@@ -12,9 +12,9 @@ from typing import Literal
 import torch
 import transformers
 
-from explearn.data.alignment import NO_WORD
-from explearn.models.encoding import Batch, Encoding, collate
-from explearn.models.reading import encode_segments, max_length
+from explearn.model.encoding import Batch, Encoding, collate
+from explearn.model.reading import encode_segments, max_length
+from explearn.text.alignment import NO_WORD
 
 Merge = Literal["max", "mean"]
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.batching import budget_batches, random_batches
 from explearn.core.errors import ModelError
 from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.loss import Weights, loss_terms
@@ -20,8 +19,9 @@ from explearn.methods.aml.target_metric import MapJudge
 from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Encoding
+from explearn.model.batching import budget_batches, random_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""

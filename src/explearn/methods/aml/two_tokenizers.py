@@ -9,8 +9,8 @@ import torch
 
 from explearn.methods.aml.attribution_model import AttributionModel
 from explearn.methods.aml.tokenizer_bridge import Bridge, link_batch
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
 
 
 @dataclass(frozen=True, slots=True)

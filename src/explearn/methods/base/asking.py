@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.batching import budget_slices
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Example
-from explearn.models.encoding import Encoding
-from explearn.models.problems import ONE_CLASS, Problem
-from explearn.models.spread import OFFLOADED
-from explearn.models.windows import Windowed, check_stride, cut
+from explearn.model.batching import budget_slices
+from explearn.model.encoding import Encoding
+from explearn.model.problems import ONE_CLASS, Problem
+from explearn.model.spread import OFFLOADED
+from explearn.model.windows import Windowed, check_stride, cut
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.core.records import Example
-    from explearn.models.classifier import Classifier
-    from explearn.models.reading import Text
+    from explearn.model.classifier import Classifier
+    from explearn.model.reading import Text
 
 PART_WINDOWS = 32
 """Windows that a method which is not costly scores at a time, at least."""

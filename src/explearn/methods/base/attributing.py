@@ -15,15 +15,15 @@ import numpy as np
 
 from explearn.core.finite import check_logits
 from explearn.core.records import Aggregation, Attribution
-from explearn.data.alignment import NO_WORD, aggregate_joined
 from explearn.methods.base.asking import answer_fields, answers
 from explearn.methods.base.scores import TextScores
-from explearn.models.encoding import Encoding
-from explearn.models.windows import Windowed
+from explearn.model.encoding import Encoding
+from explearn.model.windows import Windowed
+from explearn.text.alignment import NO_WORD, aggregate_joined
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 
 def attributions_of(

@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 
 from explearn.core.arguments import PATH, TEXT, arguments, or_none
-from explearn.core.batching import run_batches
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.core.method_info import About
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
 from explearn.methods.base.asking import (
@@ -41,15 +39,17 @@ from explearn.methods.base.options import check_seed
 from explearn.methods.base.progress import Progress
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.methods.base.unread import tell_unread
-from explearn.models.encoding import Batch, Encoding
-from explearn.models.problems import Problem
-from explearn.models.windows import Windowed
+from explearn.methods.info import About
+from explearn.model.batching import run_batches
+from explearn.model.encoding import Batch, Encoding
+from explearn.model.problems import Problem
+from explearn.model.windows import Windowed
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.methods.base.task_data import TaskData
-    from explearn.models.classifier import Classifier
-    from explearn.models.reading import Text
+    from explearn.model.classifier import Classifier
+    from explearn.model.reading import Text
 
 __all__ = [
     "BatchExplainer",
@@ -156,7 +156,7 @@ class Explainer(ABC):
                 regression each value).
             description: what a progress bar should say (default: no bar).
             windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
-                and join their scores (`explearn.models.windows`). The answer explained is then the mean of the windows'
+                and join their scores (`explearn.model.windows`). The answer explained is then the mean of the windows'
                 (default: longer texts are cut).
 
         Raises:

@@ -20,7 +20,6 @@ from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, UnknownNameError, first_line
 from explearn.core.records import Attribution, Example
-from explearn.core.sections import members
 from explearn.core.shapes import Shape, check_shape
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
@@ -37,9 +36,10 @@ from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.registry import accepted_options, get_explainer
 from explearn.methods.base.task_data import Lesson, Lessons
+from explearn.methods.base.teachers import members
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 logger = logging.getLogger(__name__)
 

@@ -12,17 +12,17 @@ from explearn.core.arguments import MAPPING, SEVERAL, TEXT, arguments, check_arg
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
-from explearn.core.sections import members
-from explearn.introspection.features import ExampleFeatures, Layers, compute_features, feature_source
-from explearn.introspection.removal_effects import with_effects
-from explearn.introspection.word_signals import WordSignals
+from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
+from explearn.lens.removal_effects import with_effects
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.asking import check_classifier, check_listed
 from explearn.methods.base.lessons import lessons_of, make_teacher
 from explearn.methods.base.task_data import Lessons, TaskData, check_task
+from explearn.methods.base.teachers import members
 from explearn.methods.consensus.removal import removal_effects, texts_to_measure
 from explearn.methods.consensus.signals import compute_signals
-from explearn.models.classifier import Classifier
-from explearn.models.finetune import load_encoder
+from explearn.model.classifier import Classifier
+from explearn.model.finetune import load_encoder
 
 LabelledText = Example | tuple[str, str]
 """An example, or a text with its label."""

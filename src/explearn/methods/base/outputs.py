@@ -10,7 +10,7 @@ from explearn.methods.base.options import check_choice
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and the names of outputs need none of it.
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 Output = Literal["logit", "probability", "log_probability"]
 

@@ -8,7 +8,7 @@ from time import monotonic
 
 from tqdm.auto import tqdm
 
-from explearn.models.windows import Windowed
+from explearn.model.windows import Windowed
 
 TELL_SECONDS = 60.0
 """Where there is no bar, a line each time that so much has passed."""

@@ -1,4 +1,4 @@
-"""Methods by name: making them, and adding some from outside. `explearn.core.method_names` knows the names."""
+"""Methods by name: making them, and adding some from outside. `explearn.methods.names` knows the names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import shown
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.method_names import class_of, get_info
+from explearn.methods.names import class_of, get_info
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer

@@ -1,6 +1,6 @@
 """What a learned explainer may learn from: the texts of a task, and all that earlier steps found out about them.
 
-The pipeline's is `explearn.pipeline.train.WorkspaceTask`, which reads the files of the stages before. From lists of
+The pipeline's is `explearn_study.train.WorkspaceTask`, which reads the files of the stages before. From lists of
 texts, make an `explearn.methods.base.listed_task.ListedTask`.
 """
 
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError
 from explearn.core.records import Example
-from explearn.introspection.features import ExampleFeatures
-from explearn.introspection.word_signals import WordSignals
+from explearn.lens.features import ExampleFeatures
+from explearn.lens.word_signals import WordSignals
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ class TaskData(Protocol):
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
         """Attention features of a split's texts, `hidden` states too if asked for.
 
-        The first part says what they were taken from (`explearn.introspection.features.feature_source`).
+        The first part says what they were taken from (`explearn.lens.features.feature_source`).
         """
 
     def signals(self, split: str) -> Iterable[WordSignals]:

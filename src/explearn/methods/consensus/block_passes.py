@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.introspection.anatomy import Activation, Block, merge_heads, split_heads
+from explearn.lens.anatomy import Activation, Block, merge_heads, split_heads
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.method_info import About
-from explearn.data.alignment import NO_WORD
-from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State, read_trained, told_as_model_error
 from explearn.methods.base.task_data import TaskData, check_task
@@ -22,10 +20,12 @@ from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
-from explearn.models.encoding import Batch
+from explearn.methods.info import About
+from explearn.model.encoding import Batch
+from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 WEIGHTS_FILE = "consensus.safetensors"
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.aim import mixture, removal_targets
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import WORD_COLUMNS, feature_names, word_matrix

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Section
 
-# The names of `explearn.introspection.word_signals`, here once more so that reading parameters needs nothing else.
+# The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
 Signal = Literal[
     "raw_attention",
     "attention_mean",

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.introspection.anatomy import Anatomy, dissect, merge_heads
-from explearn.introspection.gradients import full_precision
-from explearn.introspection.replace import replaced_output
+from explearn.lens.anatomy import Anatomy, dissect, merge_heads
+from explearn.lens.gradients import full_precision
+from explearn.lens.replace import replaced_output
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.consensus.block_passes import (
     CHANGED,
@@ -32,8 +32,8 @@ from explearn.methods.consensus.block_passes import (
     forward_first,
     queries,
 )
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
 
 
 @dataclass(frozen=True, slots=True)

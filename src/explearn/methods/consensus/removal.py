@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from explearn.core.records import Example
-from explearn.introspection.removal_effects import Effects, write_removal_effects
-from explearn.introspection.word_signals import WordSignals
-from explearn.methods.baselines.perturbation.lime import Lime
-from explearn.models.classifier import Classifier
+from explearn.lens.removal_effects import Effects, write_removal_effects
+from explearn.lens.word_signals import WordSignals
+from explearn.methods.perturbation.lime import Lime
+from explearn.model.classifier import Classifier
 
 
 def texts_to_measure(

@@ -15,15 +15,13 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from explearn.core.batching import budget_batches
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.storage import parquet_writer
-from explearn.data.alignment import NO_WORD, aggregate
-from explearn.introspection.anatomy import dissect
-from explearn.introspection.capture import capture_attention, head_mean, layer_count
-from explearn.introspection.gradients import full_precision
-from explearn.introspection.word_signals import (
+from explearn.lens.anatomy import dissect
+from explearn.lens.capture import capture_attention, head_mean, layer_count
+from explearn.lens.gradients import full_precision
+from explearn.lens.word_signals import (
     SCHEMA,
     SIGNALS,
     WordSignals,
@@ -31,20 +29,22 @@ from explearn.introspection.word_signals import (
     read_signals_metadata,
     signals_table,
 )
+from explearn.methods.attention.raw_attention import AttentionMean, RawAttention
+from explearn.methods.attention.rollout import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, Explainer
-from explearn.methods.baselines.attention.raw_attention import AttentionMean, RawAttention
-from explearn.methods.baselines.attention.rollout import Rollout, rollout_row
-from explearn.methods.baselines.gradient.embedded import EmbeddedClassifier
-from explearn.methods.baselines.gradient.gradient import Gradient
-from explearn.methods.baselines.gradient.input_x_gradient import InputXGradient
-from explearn.methods.baselines.relevance.attcat import CAT, AttCAT, received_attention
-from explearn.methods.baselines.relevance.attn_lrp import AttnLRP
-from explearn.methods.baselines.relevance.cam import CAM, GradCAM, class_activation, grad_cam_map
-from explearn.methods.baselines.relevance.gae import GAE, gae_row
 from explearn.methods.consensus.passes import Asked, SharedPass, shared_pass
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
-from explearn.models.question_answering import SpanScorer
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.gradient.gradient import Gradient
+from explearn.methods.gradient.input_x_gradient import InputXGradient
+from explearn.methods.relevance.attcat import CAT, AttCAT, received_attention
+from explearn.methods.relevance.attn_lrp import AttnLRP
+from explearn.methods.relevance.cam import CAM, GradCAM, class_activation, grad_cam_map
+from explearn.methods.relevance.gae import GAE, gae_row
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
+from explearn.model.question_answering import SpanScorer
+from explearn.text.alignment import NO_WORD, aggregate
 
 __all__ = [
     "SIGNALS",

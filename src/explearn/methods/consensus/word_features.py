@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.introspection.word_signals import SIGNALS, WordSignals
+from explearn.lens.word_signals import SIGNALS, WordSignals
 
 Columns = NDArray[np.float64]
 

@@ -17,10 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.method_info import About
-from explearn.data.alignment import NO_WORD
-from explearn.introspection.capture import layer_count
-from explearn.introspection.features import ExampleFeatures, batch_features
+from explearn.lens.capture import layer_count
+from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData, check_task
@@ -36,10 +34,12 @@ from explearn.methods.expnet.words import (
     pool_words,
     wanted_inputs,
 )
-from explearn.models.encoding import Batch, Encoding
+from explearn.methods.info import About
+from explearn.model.encoding import Batch, Encoding
+from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 
 TEXT = 2**32
@@ -144,7 +144,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         Args:
             words: what to learn from.
             inputs: what the columns of `words.inputs` are.
-            source: what the features were taken from (`explearn.introspection.features.feature_source`).
+            source: what the features were taken from (`explearn.lens.features.feature_source`).
             trained_on: names of the tasks whose marks played a part, kept for the record.
             device: where to train (default: the CPU, which a network this small keeps busy enough).
 

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.method_info import About
-from explearn.introspection.capture import layer_count
-from explearn.introspection.features import ExampleFeatures, TokenFeatures, batch_features
+from explearn.lens.capture import layer_count
+from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import TaskData, check_task
 from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.expnet.words import check_source
-from explearn.models.encoding import Batch
+from explearn.methods.info import About
+from explearn.model.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.models.classifier import Classifier
+    from explearn.model.classifier import Classifier
 
 ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
 """What is kept of the classifiers that the features come from."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.introspection.word_signals import WordSignals
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.task_data import TaskData
 from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights

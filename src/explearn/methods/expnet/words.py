@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.data.alignment import NO_WORD
-from explearn.introspection.features import Layers
+from explearn.lens.features import Layers
 from explearn.methods.base.task_data import TaskData
+from explearn.text.alignment import NO_WORD
 
 Kind = Literal["row", "column"]
 
 KINDS: tuple[Kind, ...] = ("row", "column")
-"""What is read of a head, in the order in which `explearn.introspection.features.TokenFeatures` lays it out."""
+"""What is read of a head, in the order in which `explearn.lens.features.TokenFeatures` lays it out."""
 
 FLOOR = 1e-5
 """Added to an attention weight before the logarithm: a weight of zero is no more than a small one."""
@@ -84,7 +84,7 @@ def wanted_inputs(source: Mapping[str, Any], layers: Layers, attention: str) -> 
     """Of the inputs that features hold, those that the options `layers` and `attention` ask for.
 
     Args:
-        source: see `explearn.introspection.features.feature_source`.
+        source: see `explearn.lens.features.feature_source`.
 
     Raises ParamsError for a layer that the encoder lacks, DataError for one that the features lack.
     """

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.introspection.capture import Mask, Reducer, layer_count
-from explearn.introspection.patterns import Pattern
-from explearn.models.architectures import head_size
+from explearn.lens.capture import Mask, Reducer, layer_count
+from explearn.lens.patterns import Pattern
+from explearn.model.architectures import head_size
 
 Norm = Literal["softmax", "sparsemax"]
 Level = Literal["feature", "head", "layer"]

@@ -19,26 +19,26 @@ import torch
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.finite import check_weights
-from explearn.core.method_info import About
 from explearn.core.records import Example
-from explearn.core.sections import EvaluateParams, SimulatabilityParams
-from explearn.introspection.representations import aggregate_states, word_embeddings
+from explearn.judge.consistency import consistency
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams, SimulatabilityParams
+from explearn.judge.simulatability import simulatability
+from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import DIVERGED, State
 from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.info import About
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
 from explearn.methods.ivra.params import IvRAParams, SMaTParams
 from explearn.methods.ivra.training import JointTrainer
-from explearn.metrics.consistency import consistency
-from explearn.metrics.faithfulness import faithfulness
-from explearn.metrics.simulatability import simulatability
-from explearn.models.architectures import architecture
-from explearn.models.classifier import Classifier, QuestionAnswerer
-from explearn.models.encoding import Batch
-from explearn.models.finetune import class_weights
-from explearn.models.problems import ONE_CLASS
-from explearn.models.question_answering import reached
+from explearn.model.architectures import architecture
+from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.encoding import Batch
+from explearn.model.finetune import class_weights
+from explearn.model.problems import ONE_CLASS
+from explearn.model.question_answering import reached
 
 logger = logging.getLogger(__name__)
 

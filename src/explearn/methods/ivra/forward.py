@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from explearn.core.records import Example
-from explearn.introspection.capture import capture_attention
-from explearn.introspection.gradients import content_mask
+from explearn.lens.capture import capture_attention
+from explearn.lens.gradients import content_mask
 from explearn.methods.ivra.attention import AttentionModule
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import torch
 from torch.nn import functional
 
 from explearn.core.errors import ModelError
-from explearn.data.alignment import NO_WORD
-from explearn.introspection.gradients import content_mask
-from explearn.metrics.protocols import top_count
-from explearn.models.architectures import position_offset
-from explearn.models.encoding import Batch
+from explearn.judge.protocols import top_count
+from explearn.lens.gradients import content_mask
+from explearn.model.architectures import position_offset
+from explearn.model.encoding import Batch
+from explearn.text.alignment import NO_WORD
 
 RANK_PARTS = 16
 """Parts, with as many pairs each, in which distances are counted to rank them."""

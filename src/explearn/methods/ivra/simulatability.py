@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from explearn.core.batching import random_batches
 from explearn.core.errors import DataError
-from explearn.data.alignment import NO_WORD
 from explearn.methods.ivra.attention import AttentionModule
 from explearn.methods.ivra.forward import Labelled, explain_batch
 from explearn.methods.ivra.params import StudentParams
 from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, Parameters, Student, pilot, simulation_loss
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch
+from explearn.model.batching import random_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.text.alignment import NO_WORD
 
 
 class Simulatability:

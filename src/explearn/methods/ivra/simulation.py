@@ -12,10 +12,10 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from explearn.introspection.capture import capture_attention
-from explearn.introspection.gradients import content_mask
+from explearn.lens.capture import capture_attention
+from explearn.lens.gradients import content_mask
 from explearn.methods.ivra.attention import AttentionModule
-from explearn.models.encoding import Batch
+from explearn.model.encoding import Batch
 
 Parameters = dict[str, torch.Tensor]
 

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from explearn.core.batching import random_batches
 from explearn.core.errors import DataError, ExplearnError, ModelError
 from explearn.core.records import Example
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
@@ -21,8 +20,9 @@ from explearn.methods.ivra.attention import AttentionModule
 from explearn.methods.ivra.forward import Explained, Labelled, explain_batch
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
-from explearn.models.classifier import Classifier, QuestionAnswerer
-from explearn.models.encoding import Batch, Encoding
+from explearn.model.batching import random_batches
+from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.encoding import Batch, Encoding
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""

@@ -11,16 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.batching import budget_batches
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.method_info import About
 from explearn.core.records import Example
-from explearn.core.sections import members
 from explearn.core.seeds import hash_order
-from explearn.data.alignment import NO_WORD, aggregate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
 from explearn.methods.base.files import State
 from explearn.methods.base.task_data import Lesson, Lessons, TaskData, check_task
+from explearn.methods.base.teachers import members
+from explearn.methods.info import About
 from explearn.methods.l2e.losses import LEVELS
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student, initialise, principal_embeddings
@@ -34,8 +32,10 @@ from explearn.methods.l2e.training import (
     token_scores,
     train,
 )
-from explearn.models.classifier import Classifier
-from explearn.models.encoding import Batch, Encoding
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
+from explearn.text.alignment import NO_WORD, aggregate
 
 
 class L2E(LearnedExplainer, BatchExplainer):

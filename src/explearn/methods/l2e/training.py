@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.batching import random_batches
-from explearn.data.alignment import NO_WORD
+from explearn.judge.stability import levels
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.l2e.losses import labelling_loss, ranking_loss
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import Student
-from explearn.metrics.stability import levels
-from explearn.models.encoding import Encoding
+from explearn.model.batching import random_batches
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD
 
 SORTED_BATCHES = 16
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""

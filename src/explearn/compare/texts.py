@@ -1,0 +1,204 @@
+"""Reading somebody's own texts: from a CSV, JSON Lines, Parquet or text file, or from a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from explearn.core import arguments as kinds
+from explearn.core.arguments import MAPPING, arguments, check_argument, or_none
+from explearn.core.documents import kind_of
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example, Rationale
+from explearn.text.custom import CustomAdapter
+from explearn.text.mapping import MappedRow
+from explearn.text.params import Columns, SourceParams
+from explearn.text.tables import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+
+RATIONALES = ("mask", "marked", "spans")
+"""How a column may hold marked words; see `explearn_study.sections.Columns`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """Where a table holds what; None: nowhere.
+
+    Attributes:
+        text: column of the text; None: the column `text`.
+        pair: of the second segment, for classifiers of pairs. label: of the true label. id: of a unique identifier.
+        rationales: of the marked words, FORMAT:COLUMN, with a format of RATIONALES.
+        label_names: value of the label's column -> class of the classifier.
+    """
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+    id: str | None = None
+    rationales: str | None = None
+    label_names: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("text", "pair", "label", "id", "rationales"):
+            check_argument(f"columns, {name}", getattr(self, name), or_none(kinds.TEXT))
+        check_argument("columns, label_names", self.label_names, MAPPING)
+
+    @arguments(text=kinds.TEXT)
+    def section(self, text: str) -> Columns:
+        """The same as parameters of a source. Raises ParamsError for rationales of another form."""
+        marks: dict[str, str] = {}
+        if self.rationales is not None:
+            kind, _, column = self.rationales.partition(":")
+            if kind not in RATIONALES or not column:
+                raise ParamsError(
+                    f"rationales: got {self.rationales!r}; expected FORMAT:COLUMN, the format one of "
+                    f"{', '.join(RATIONALES)}"
+                )
+            marks = {kind: column}
+        label = {} if self.label is None else {"label": self.label}
+        return Columns(text=text, pair=self.pair, id=self.id, **label, **marks)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTexts:
+    """Texts to compare on.
+
+    Attributes:
+        name: of the task that they make.
+        examples: all of split `test`, the label empty where none is known.
+        rationales: their marked words, if any.
+        labels: the labels that occur, sorted; empty where none is known.
+        source: where they came from, as parameters.
+        hint: what the reader of the report may want to know of columns that were not used.
+    """
+
+    name: str
+    examples: Sequence[Example]
+    rationales: Sequence[Rationale]
+    labels: Sequence[str]
+    source: SourceParams
+    hint: str = ""
+
+
+class _Labelled(CustomAdapter):
+    """Rows whose labels are the classifier's, or have a name for one; which it has is known once it is loaded."""
+
+    def _known_labels(self) -> None:
+        return None
+
+
+class _Unlabelled(CustomAdapter):
+    """Rows of a table whose labels are not known."""
+
+    def _label(self, row: RawRow) -> str:
+        return ""
+
+
+def task_name(path: Path) -> str:
+    """A name for the task of a file: its own, as far as it may name files."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts"
+
+
+def read_texts(path: str | Path, columns: TextColumns) -> OwnTexts:
+    """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with a text a line.
+
+    Raises DataError, naming file, row and column, for what cannot be used; ParamsError for columns that do not go with
+    the file.
+    """
+    path = Path(path)
+    rows = list(_lines(path, columns) if path.suffix == LINES else _table(path))
+    if not rows:
+        raise DataError(f"{path}: no text; expected at least one")
+    text = columns.text or TEXT
+    if text not in rows[0].values and columns.text is None and not (columns.rationales or "").startswith("marked:"):
+        raise DataError(
+            f"{path}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
+            "with the texts (--text-column)"
+        )
+    found = columns.section(text)
+    if columns.text is None and text not in rows[0].values:
+        found = found.model_copy(update={"text": None})
+    source = SourceParams(
+        kind="files", adapter="custom", path=str(path), columns=found, label_names=dict(columns.label_names)
+    )
+    name = task_name(path)
+    adapter = (_Unlabelled if columns.label is None else _Labelled)(name, source)
+    examples, rationales = _examples(name, ((row, adapter.map_row(row)) for row in rows))
+    hint = ""
+    if columns.label is None and "label" in rows[0].values:
+        hint = "The texts have a column 'label' that was not read; --labels label reads it."
+    return OwnTexts(name, examples, rationales, _labels(examples), source, hint)
+
+
+def given_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> OwnTexts:
+    """The same of a list of texts, or pairs of texts, and their labels in the same order.
+
+    Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
+    not as many labels as texts.
+    """
+    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+        raise ParamsError(f"texts: got {kind_of(texts)}; expected a list of texts, or the name of a file")
+    if labels is not None and (isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Sequence)):
+        raise ParamsError(f"labels: got {kind_of(labels)}; expected a list of labels")
+    listed = list(texts)
+    if not listed:
+        raise DataError("texts: got none; expected at least one")
+    if labels is not None and len(labels) != len(listed):
+        raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
+    examples = []
+    for number, text in enumerate(listed, start=1):
+        pair = (text, "") if isinstance(text, str) else text
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
+            raise DataError(f"text {number}: got {kind_of(text)}; expected a text, or a pair of texts")
+        first, second = pair
+        label = "" if labels is None else labels[number - 1]
+        if not isinstance(label, str):
+            raise DataError(f"text {number}, its label: got {kind_of(label)}; expected a name")
+        try:
+            examples.append(
+                Example(f"texts-{number}", tuple(first.split()), label, "test", "texts", tuple(second.split()))
+            )
+        except DataError as error:
+            raise DataError(f"text {number}, {error}") from error
+    source = SourceParams(kind="files", adapter="custom", columns=Columns(text=TEXT))
+    return OwnTexts("texts", examples, (), _labels(examples), source)
+
+
+def _lines(path: Path, columns: TextColumns) -> Iterator[RawRow]:
+    wanted = (columns.pair, columns.label, columns.id, columns.rationales)
+    if any(column is not None for column in wanted) or columns.text not in (None, TEXT):
+        raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
+    return read_text_lines(path)
+
+
+def _table(path: Path) -> Iterator[RawRow]:
+    if path.suffix not in READERS:
+        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join((*READERS, LINES))}")
+    return read_file(path)
+
+
+def _examples(name: str, rows: Iterable[tuple[RawRow, object]]) -> tuple[list[Example], list[Rationale]]:
+    examples: dict[str, Example] = {}
+    rationales = []
+    for row, mapped in rows:
+        assert isinstance(mapped, MappedRow)
+        identifier = mapped.id or f"{name}-{row.number}"
+        if identifier in examples:
+            raise row.error("id", identifier, "unique ids")
+        try:
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair)
+        except DataError as error:
+            raise DataError(f"{row.where}, {error}") from error
+        examples[identifier] = example
+        for marks in mapped.marks:
+            if len(marks.mask) != len(example.all_words):
+                raise row.error(
+                    "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
+                )
+            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
+    return list(examples.values()), rationales
+
+
+def _labels(examples: Iterable[Example]) -> list[str]:
+    return sorted({example.label for example in examples} - {""})

@@ -1,0 +1,281 @@
+"""How certain a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
+
+Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank test over the
+texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.errors import DataError
+from explearn.judge.arrays import ranks, ratio
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Signs = NDArray[np.int8]
+Interval = tuple[float, float] | tuple[None, None]
+
+ENTRIES_PER_CHUNK = 2_000_000
+"""Resampled words held at once by `area_intervals`, 16 MB in float64."""
+
+
+def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
+    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
+
+    seed: or a generator to draw from.
+    """
+    rng = np.random.default_rng(seed)
+    return (
+        rng.multinomial(texts, np.full(texts, 1 / texts), size=samples) if texts else np.zeros((samples, 0), np.int64)
+    )
+
+
+def percentile_interval(resampled: ArrayLike, confidence: float) -> Interval:
+    """The (1 -+ confidence) / 2 quantiles of a figure over its resamples, NaN left out; (None, None) if all are NaN."""
+    values = np.asarray(resampled, dtype=np.float64)
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return None, None
+    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def resampled_means(values: ArrayLike, counts: Counts) -> Array:
+    """Mean of the texts' values in each resample, NaN left out: (samples,) from (texts,) and (samples, texts)."""
+    array = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(array)
+    return ratio(counts @ np.where(known, array, 0.0), counts @ known)
+
+
+def mean_interval(values: ArrayLike, counts: Counts, confidence: float) -> Interval:
+    """Interval of a mean over texts; `values` (texts,), NaN where undefined; `counts` as of `bootstrap_counts`."""
+    return percentile_interval(resampled_means(values, counts), confidence)
+
+
+def area_intervals(
+    scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts, confidence: float
+) -> tuple[Interval, Interval]:
+    """Intervals of AUROC and of AUPRC (average precision) over pooled words; whole texts are resampled.
+
+    Resamples with one kind of word only are left out. Args as of `resampled_areas`.
+    """
+    areas, precisions = resampled_areas(scores, marked, counts)
+    return percentile_interval(areas, confidence), percentile_interval(precisions, confidence)
+
+
+def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
+    """AUROC and AUPRC (average precision) over pooled words in each resample of the texts, (samples,) both.
+
+    NaN in resamples with one kind of word only.
+
+    Args:
+        scores, marked: one array (words,) a text. counts: (samples, texts), as of `bootstrap_counts`.
+    """
+    sizes = [np.size(text) for text in scores]
+    if not sizes:
+        return np.full(len(counts), np.nan), np.full(len(counts), np.nan)
+    values, truth = np.concatenate([*scores]), np.concatenate([*marked]).astype(np.bool_)
+    _, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    owner = np.repeat(np.arange(len(sizes)), sizes)[order]
+    truth = truth[order]
+    rows = max(1, ENTRIES_PER_CHUNK // len(owner))
+    areas, precisions = [], []
+    for start in range(0, len(counts), rows):
+        weights = counts[start : start + rows, owner].astype(np.float64)
+        # By distinct score, from the lowest up: (samples, scores).
+        hits = np.add.reduceat(weights * truth, starts, axis=1)
+        misses = np.add.reduceat(weights * ~truth, starts, axis=1)
+        positives, negatives = hits.sum(axis=1), misses.sum(axis=1)
+        below = np.cumsum(misses, axis=1) - misses / 2
+        chosen_hits = np.cumsum(hits[:, ::-1], axis=1)[:, ::-1]
+        chosen = chosen_hits + np.cumsum(misses[:, ::-1], axis=1)[:, ::-1]
+        precision = ratio(chosen_hits, chosen, undefined=0.0)
+        areas.append(ratio((hits * below).sum(axis=1), positives * negatives))
+        precisions.append(ratio((hits * precision).sum(axis=1), positives * (negatives > 0)))
+    return np.concatenate(areas), np.concatenate(precisions)
+
+
+MOST_FLIPPED = 13
+"""Most texts for which the paired test tries every choice of signs, 2^13 of them; scipy's own limit with ties."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """How the methods compare in one metric.
+
+    Attributes:
+        metric: name. larger_is_better: its direction.
+        methods: the m methods that have the metric, in the order given.
+        values: their figures, (m,).
+        texts: number of texts on which both of a pair are defined, int64 (m, m).
+        p_values: of Wilcoxon's two-sided test, (m, m), symmetric; 1 on the diagonal and where no text differs.
+        adjusted: the same after Holm's correction over all pairs.
+        direction: sign of the test's sum of signed ranks, 1 where the row's method has the larger values on the texts,
+            -1 where the column's has, 0 where neither, int8 (m, m).
+        best: methods with the best figure; several only where figures are equal.
+        tied: methods whose figure is worse, but not significantly so.
+    """
+
+    metric: str
+    larger_is_better: bool
+    methods: tuple[str, ...]
+    values: Array
+    texts: Counts
+    p_values: Array
+    adjusted: Array
+    direction: Signs
+    best: tuple[str, ...]
+    tied: tuple[str, ...]
+
+    def p_value(self, first: str, second: str) -> float:
+        """Corrected p-value of the difference between two methods."""
+        return float(self.adjusted[self.methods.index(first), self.methods.index(second)])
+
+    def outcomes(self, level: float) -> Signs:
+        """1 where the row's method is significantly better than the column's, -1 where worse, else 0: int8 (m, m).
+
+        A difference counts where the figures and the test agree on its direction. They can disagree where a figure
+        pools the words of all texts and the test takes the texts' own figures.
+        """
+        sign = 1 if self.larger_is_better else -1
+        return sign * _told_apart(self.values, self.adjusted, self.direction, level)
+
+    def outcome(self, first: str, second: str, level: float) -> int:
+        """The entry of `outcomes` for two methods."""
+        return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
+
+
+def compare(
+    metric: str,
+    values: Mapping[str, float | None],
+    by_text: Mapping[str, ArrayLike],
+    larger_is_better: bool = True,
+    significance: float = 0.05,
+) -> Comparison:
+    """Find the best method in a metric, and those that are not significantly worse.
+
+    Args:
+        metric: name.
+        values: each method's figure; methods with None are left out.
+        by_text: each method's value on each text, (texts,), NaN where undefined, in one order for all methods. For
+            figures that pool the words of all texts these are the texts' own figures.
+        larger_is_better: direction.
+        significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
+            direction contradicts that of the figures.
+
+    Raises DataError where a method's texts are missing or their number differs from the others'.
+    """
+    figures = {method: value for method, value in values.items() if value is not None}
+    missing = [method for method in figures if method not in by_text]
+    if missing:
+        raise DataError(f"metric {metric!r}: method {missing[0]!r} has no values by text; expected one for each text")
+    rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
+    if len({row.shape for row in rows}) > 1:
+        lengths = {method: row.size for method, row in zip(figures, rows, strict=True)}
+        raise DataError(f"metric {metric!r}: values by text of different lengths, {lengths}; expected the same texts")
+    methods, count = tuple(figures), len(figures)
+    p_values, adjusted = np.ones((count, count)), np.ones((count, count))
+    texts = np.zeros((count, count), dtype=np.int64)
+    direction = np.zeros((count, count), dtype=np.int8)
+    if count > 1:
+        matrix = np.stack(rows)
+        pairs = np.array(list(combinations(range(count), 2)))
+        differences = matrix[pairs[:, 0]] - matrix[pairs[:, 1]]
+        raw, known = _paired_tests(differences)
+        direction[pairs[:, 0], pairs[:, 1]] = signs = _signs(differences)
+        direction[pairs[:, 1], pairs[:, 0]] = -signs
+        for target, found in ((p_values, raw), (adjusted, holm(raw)), (texts, known)):
+            target[pairs[:, 0], pairs[:, 1]] = target[pairs[:, 1], pairs[:, 0]] = found
+        np.fill_diagonal(texts, (~np.isnan(matrix)).sum(axis=1))
+    elif count:
+        texts[0, 0] = (~np.isnan(rows[0])).sum()
+    numbers = np.array(list(figures.values()), dtype=np.float64)
+    best = np.zeros(0, dtype=np.intp)
+    if count:
+        best = np.flatnonzero(numbers == (numbers.max() if larger_is_better else numbers.min()))
+    apart = _told_apart(numbers, adjusted, direction, significance) != 0
+    return Comparison(
+        metric=metric,
+        larger_is_better=larger_is_better,
+        methods=methods,
+        values=numbers,
+        texts=texts,
+        p_values=p_values,
+        adjusted=adjusted,
+        direction=direction,
+        best=tuple(methods[i] for i in best),
+        tied=tuple(methods[i] for i in range(count) if i not in best and not apart[i, best].all()),
+    )
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """p-values after Holm's step-down correction: the i-th smallest of m times m - i + 1, never less than the last.
+
+    Source: Holm (1979), A simple sequentially rejective multiple test procedure.
+    """
+    raw = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(raw, kind="stable")
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)), 1.0)
+    return adjusted
+
+
+def _told_apart(values: Array, adjusted: Array, direction: Signs, level: float) -> Signs:
+    """Sign of the figures' difference, row less column, where the test finds it and agrees; else 0: int8 (m, m)."""
+    gap = np.sign(values[:, None] - values[None, :]).astype(np.int8)
+    return np.where((adjusted < level) & (direction == gap), gap, np.int8(0))
+
+
+def _signs(differences: Array) -> Signs:
+    """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
+    sizes = np.abs(differences)
+    # NaN last and zeros first: neither moves the order of the others.
+    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
+    found: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
+    return found
+
+
+def _paired_tests(differences: Array) -> tuple[Array, Counts]:
+    """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out, and how many are left."""
+    # scipy.stats takes half a second to load; importing this module should not.
+    from scipy.stats import wilcoxon
+
+    known = (~np.isnan(differences)).sum(axis=1)
+    p_values = np.ones(len(differences))
+    # Where no text differs there is nothing to test.
+    testable = np.nansum(np.abs(differences), axis=1) > 0
+    few, many = (np.flatnonzero(testable & (rows <= 0)) for rows in (known - MOST_FLIPPED, MOST_FLIPPED + 1 - known))
+    if few.size:
+        p_values[few] = _all_sign_flips(differences[few])
+    if many.size:
+        p_values[many] = wilcoxon(differences[many], axis=1, nan_policy="omit").pvalue
+    return p_values, known.astype(np.int64)
+
+
+def _all_sign_flips(differences: Array) -> Array:
+    """Wilcoxon's exact two-sided p-value of each row (pairs, texts) with at most MOST_FLIPPED values besides NaN.
+
+    Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
+    the 2^n choices of signs. scipy gives the same p-values, but makes each choice in Python.
+    """
+    ranked = np.zeros((len(differences), MOST_FLIPPED))
+    positive = np.zeros_like(ranked)
+    for row, values in enumerate(differences):
+        changed = values[~np.isnan(values) & (values != 0)]
+        ranked[row, : len(changed)] = ranks(np.abs(changed))
+        positive[row, : len(changed)] = changed > 0
+    width = int((ranked > 0).sum(axis=1).max())
+    signs = (np.arange(2**width)[:, None] >> np.arange(width)) & 1
+    # (pairs, 2^width); ranks are multiples of a half, so sums are exact.
+    sums = ranked[:, :width] @ signs.T
+    observed = (ranked * positive).sum(axis=1, keepdims=True)
+    p_values: Array = np.minimum(2 * np.minimum((sums >= observed).mean(axis=1), (sums <= observed).mean(axis=1)), 1.0)
+    return p_values

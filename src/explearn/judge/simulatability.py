@@ -1,0 +1,241 @@
+"""Simulatability: do explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
+
+The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weighs
+them by attention and classifies the weighted mean.
+
+    a = softmax over words of (E u),  z = a E,  q = softmax(W z + b)
+    loss = -log q[y^] + weight KL(r || a),  y^ the classifier's class, r the explanation
+
+E holds principal components of the classifier's own input embeddings (frozen), u, W and b are learned. r is the
+positive part of the word scores, rescaled to sum to 1 (even over the words where no score is above 0). At test time the
+student gets no explanation. The metric is its accuracy at predicting y^ minus that of the same student, with the same
+first weights, taught without explanations (weight = 0).
+
+All students (methods, partitions, folds) have one shape and are trained side by side, in full-batch steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import DataError
+from explearn.judge.columns import Columns
+from explearn.judge.context import Context
+from explearn.judge.params import SimulatabilityParams
+from explearn.judge.plausibility import check_scores
+
+Array = NDArray[np.float64]
+
+CHUNK_ENTRIES = 4_000_000
+"""Attention weights (students x texts x words) held at once, 16 MB in float32: methods are trained so many together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatabilityResult:
+    """Accuracy at predicting the classifier's class of held-out texts, mean over partitions, shape (texts,).
+
+    with_explanations: of the student taught with this method's explanations. without: of the student taught without.
+    """
+
+    with_explanations: Array
+    without: Array
+
+    @property
+    def gain(self) -> Array:
+        """with_explanations - without, shape (texts,); larger is better."""
+        return self.with_explanations - self.without
+
+
+def to_simplex(scores: ArrayLike) -> Array:
+    """Positive part of word scores divided by its sum; even where no score is above 0; shape (words,)."""
+    positive = np.maximum(check_scores(scores), 0.0)
+    # Scores may be as large as a float32 goes; the sum of their shares is not.
+    shares = positive / positive.max() if positive.any() else np.ones(len(positive))
+    return np.asarray(shares / shares.sum())
+
+
+def simulatability(
+    embeddings: Sequence[ArrayLike],
+    classes: Sequence[int],
+    scores: Mapping[str, Sequence[ArrayLike]],
+    params: SimulatabilityParams | None = None,
+    seed: int = 0,
+    description: str | None = None,
+) -> dict[str, SimulatabilityResult]:
+    """Teach students with and without each method's explanations and test them on other texts.
+
+    The texts are cut into `params.folds` parts, `params.repeats` times; every part is predicted by a student taught on
+    the others. Each text is so tested `params.repeats` times.
+
+    Args:
+        embeddings: by text, (words, d), rows of words unknown to the classifier NaN.
+        classes: index of the class that the classifier gives each text.
+        scores: by method, one array (words,) a text.
+        params: size and training of the student.
+        seed: of the partitions and first weights.
+        description: what a progress bar should say (default: no bar).
+
+    Raises DataError where numbers of texts or words differ, a score is not finite, or there are fewer texts than folds.
+    """
+    params = params or SimulatabilityParams()
+    words, known = _prepare(embeddings, params.dimensions)
+    texts = len(words)
+    target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
+    if len(target) != texts or any(len(of_method) != texts for of_method in scores.values()):
+        counts = {method: len(of_method) for method, of_method in scores.items()}
+        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected equal numbers")
+    if texts < params.folds:
+        raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
+    rng = np.random.default_rng(seed)
+    partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
+    # True where a student learns: (students, texts).
+    learns = np.array([partition != fold for partition in partitions for fold in range(params.folds)])
+    classes_count = int(target.max()) + 1
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
+
+    shown = {method: _explanations(method, of_method, known.numpy()) for method, of_method in scores.items()}
+    # Taught without explanations, a student is the same whatever the method: it comes first, with weight 0.
+    arms = np.stack([np.zeros(known.shape, dtype=np.float32), *shown.values()])
+    weights = torch.tensor([0.0, *(params.weight for _ in shown)])
+    size = max(1, CHUNK_ENTRIES // (len(learns) * known.numel()))
+    right = []
+    with tqdm(total=len(arms), desc=description, unit="method", disable=None if description else True) as bar:
+        for part in (slice(start, start + size) for start in range(0, len(arms), size)):
+            chunk = torch.from_numpy(arms[part])
+            right.append(
+                _train_and_test(
+                    words, known, target, chunk, weights[part], torch.from_numpy(learns), first, classes_count, params
+                )
+            )
+            bar.update(len(chunk))
+    tested = ~learns
+    accuracy = (np.concatenate(right) & tested).sum(axis=1) / tested.sum(axis=0)
+    return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
+
+
+def _prepare(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Principal components of the words, scaled to unit variance in the mean, (texts, words, d), and which are real."""
+    arrays = [np.asarray(text, dtype=np.float64) for text in embeddings]
+    for number, array in enumerate(arrays):
+        if array.ndim != 2 or not len(array) or np.isinf(array).any():
+            raise DataError(f"text {number}: embeddings of shape {array.shape}; expected finite numbers, (words, d)")
+    usable = [~np.isnan(array).any(axis=1) for array in arrays]
+    count = sum(int(real.sum()) for real in usable)
+    if not count:
+        raise DataError("no word has an embedding; expected texts whose words the classifier knows")
+    centre = sum(array[real].sum(axis=0) for array, real in zip(arrays, usable, strict=True)) / count
+    covariance = np.zeros((len(centre), len(centre)))
+    for array, real in zip(arrays, usable, strict=True):
+        covariance += (array[real] - centre).T @ (array[real] - centre) / count
+    variances, axes = np.linalg.eigh(covariance)
+    kept = axes[:, ::-1][:, :dimensions]
+    scale = np.sqrt(max(0.0, variances[::-1][:dimensions].mean())) or 1.0
+    words = np.zeros((len(arrays), max(map(len, arrays)), kept.shape[1]), dtype=np.float32)
+    known = np.zeros(words.shape[:2], dtype=np.bool_)
+    for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):
+        words[row, : len(array)][real] = (array[real] - centre) @ kept / scale
+        # A text without any known word still has one, at the centre, so that attention has somewhere to go.
+        known[row, : len(array)] = real if real.any() else True
+    return torch.from_numpy(words), torch.from_numpy(known)
+
+
+def _explanations(method: str, scores: Sequence[ArrayLike], known: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Explanations on the simplex over each text's known words, (texts, words)."""
+    found = np.zeros(known.shape, dtype=np.float32)
+    for row, text in enumerate(scores):
+        values = check_scores(text)
+        real = np.flatnonzero(known[row])
+        if not (len(real) and real[-1] < len(values) <= known.shape[1]):
+            raise DataError(f"method {method!r}, text {row}: {len(values)} scores; expected one a word")
+        found[row, real] = to_simplex(values[real])
+    return found
+
+
+def _train_and_test(
+    words: torch.Tensor,
+    known: torch.Tensor,
+    target: torch.Tensor,
+    explanations: torch.Tensor,
+    weights: torch.Tensor,
+    learns: torch.Tensor,
+    first: torch.Tensor,
+    classes: int,
+    params: SimulatabilityParams,
+) -> NDArray[np.bool_]:
+    """Which texts each student predicts correctly, (arms, students, texts).
+
+    a arms (what is shown), s students (texts learned from), n texts, w words, d dimensions.
+
+    Args:
+        words: (n, w, d). known: (n, w). target: (n,). explanations: (a, n, w). weights: of their divergence, (a,).
+        learns: (s, n). first: attention's first weights, (d,).
+    """
+    arms, students, (_, length, dimensions) = len(explanations), len(learns), words.shape
+    query = first.repeat(arms * students, 1).requires_grad_()
+    weight = torch.zeros(arms * students, dimensions, classes, requires_grad=True)
+    bias = torch.zeros(arms * students, 1, classes, requires_grad=True)
+    optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
+    share = (learns / learns.sum(1, keepdim=True)).repeat(arms, 1)
+    absent = ~known[:, None]
+    rows = torch.arange(len(target))
+    # (n, a, 1, w): the same for every student of an arm.
+    pull = (explanations * weights[:, None, None]).transpose(0, 1)[:, :, None]
+
+    def forward() -> tuple[torch.Tensor, torch.Tensor]:
+        logits = (query @ words.transpose(1, 2)).masked_fill(absent, float("-inf"))
+        attention = logits.log_softmax(-1)  # (n, a s, w)
+        pooled = (attention.exp() @ words).transpose(0, 1)
+        return pooled @ weight + bias, attention
+
+    with torch.enable_grad():
+        for _ in range(params.steps):
+            optimiser.zero_grad()
+            outputs, attention = forward()
+            # KL(r || a) without its constant, the entropy of r.
+            split = attention.masked_fill(absent, 0.0).view(len(target), arms, students, length)
+            divergence = -(pull * split).sum(-1).flatten(1).T
+            loss = divergence - outputs.log_softmax(-1)[:, rows, target]
+            (share * loss).sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    with torch.no_grad():
+        outputs, _ = forward()
+    return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
+
+
+def measure(context: Context) -> Columns:
+    """Simulatability, and the accuracy of the students with and without explanations.
+
+    Nothing where it is switched off, the words' embeddings are not known, or there are fewer texts than folds.
+    """
+    columns = Columns()
+    params = context.params.simulatability
+    if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
+        return columns
+    # Methods that explain a model of their own may see other classes given; their students predict those.
+    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, texts in context.attributions.items():
+        groups[tuple(context.labels.index(text.predicted) for text in texts)].append(method)
+    for classes, methods in groups.items():
+        if len(set(classes)) < 2:  # there is nothing to predict
+            continue
+        found = simulatability(
+            context.embeddings,
+            classes,
+            {method: [text.filled(0.0) for text in context.attributions[method]] for method in methods},
+            params,
+            context.seed,
+            f"{context.task}: students",
+        )
+        for method, result in found.items():
+            columns.add(method, "simulatability", result.gain)
+            columns.figures[method]["student_accuracy"] = float(result.with_explanations.mean())
+            columns.figures[method]["student_accuracy_without"] = float(result.without.mean())
+    return columns

@@ -1,0 +1,185 @@
+"""Stability: do similar texts get similar explanations? L2E (Situ et al. 2021), section 4.4, equation 1.
+
+Each text is compared with its nearest neighbours among the texts explained, near in meaning (cosine of the encoder's
+aggregate states) or in wording (overlapping n-grams). An explanation is a set of (word, level), with the levels that
+L2E cuts scores into. Words are compared without case and without punctuation around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.errors import DataError
+from explearn.judge.arrays import ratio
+from explearn.judge.columns import Columns
+from explearn.judge.context import Context
+from explearn.judge.plausibility import check_scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAX_NGRAM = 4
+"""Longest n-gram of lexical similarity (L2E, appendix C)."""
+
+_TOLERANCE = 1e-9
+"""Relative; the mean of equal scores may differ from them by rounding."""
+
+
+def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
+    """L2E's discretisation h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
+
+    High are the positive (negative) scores at least as far from 0 as the mean of the text's positive (negative) ones;
+    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive, which says little: only
+    the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
+
+    Returns int8, shape (n,). Raises DataError for scores that are not finite.
+    """
+    values = check_scores(scores)
+    found = np.zeros(len(values), dtype=np.int8)
+    for sign in (1, -1) if signed else (1,):
+        of_sign = sign * values > 0
+        if of_sign.any():
+            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
+            if signed:
+                found[of_sign] = sign
+            found[high] = 2 * sign
+    return found
+
+
+def normalise(word: str) -> str:
+    """A word as it is compared: lower case, without punctuation around it; a word of punctuation alone stays."""
+    lowered = word.casefold()
+    inner = lowered.strip("".join(c for c in set(lowered) if not c.isalnum()))
+    return inner or lowered
+
+
+def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
+    """Cosine of every two texts' states: (n, n) from (n, d). Raises DataError for states that are not finite."""
+    vectors = np.asarray(states, dtype=np.float64)
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise DataError(f"states of shape {vectors.shape}; expected finite numbers, (texts, d)")
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(norms > 0, norms, 1.0)
+    return np.asarray(unit @ unit.T)
+
+
+def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Sum over n = 1..MAX_NGRAM of |A_n and B_n| / |A_n or B_n|, A_n and B_n the n-grams of two texts: (n, n).
+
+    The words are those of `texts`, normalised. Two texts too short for any n-gram of a length add 0 for it.
+    """
+    words = [[normalise(word) for word in text] for text in texts]
+    total = np.zeros((len(texts), len(texts)))
+    for n in range(1, MAX_NGRAM + 1):
+        grams = _incidence([{tuple(text[i : i + n]) for i in range(len(text) - n + 1)} for text in words])
+        both, sizes = (grams @ grams.T).toarray(), grams.sum(axis=1)
+        either = sizes[:, None] + sizes[None, :] - both
+        total += ratio(both, either, undefined=0.0)
+    return total
+
+
+def nearest(similarity: ArrayLike, neighbours: int) -> NDArray[np.intp]:
+    """Indices of each text's most similar other texts, the first of equals first: (n, min(neighbours, n - 1))."""
+    matrix = np.array(similarity, dtype=np.float64)
+    if neighbours < 1 or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.isnan(matrix).any():
+        raise DataError(
+            f"similarity of shape {matrix.shape}, {neighbours} neighbours; expected numbers, (n, n), and at least one"
+        )
+    np.fill_diagonal(matrix, -np.inf)
+    return np.argsort(-matrix, axis=1, kind="stable")[:, : max(0, min(neighbours, len(matrix) - 1))]
+
+
+def stability(
+    levels_of_texts: Sequence[ArrayLike],
+    texts: Sequence[Sequence[str]],
+    neighbours: NDArray[np.intp],
+    content_words: bool = False,
+) -> NDArray[np.float64]:
+    """Mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
+
+    The overlap of two texts is intersection over union of their sets of (word, level), neutral words left out (L2E,
+    eq. 1). A pair of texts without any such word has none and is left out; NaN for a text with no pair left.
+
+    Args:
+        levels_of_texts: for each text its words' levels, (words,); any whole numbers, 0 for words not chosen.
+        texts: the words.
+        neighbours: (n, k), as `nearest` gives them.
+        content_words: leave out English stop words (scikit-learn's list).
+
+    Raises DataError where a text has not one level a word, or the numbers of texts differ.
+    """
+    if not len(levels_of_texts) == len(texts) == len(neighbours):
+        raise DataError(
+            f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
+            "expected equal numbers"
+        )
+    plain = [[normalise(word) for word in words] for words in texts]
+    chosen = _chosen_words(levels_of_texts, plain)
+    return _overlaps(_without_stop_words(chosen) if content_words else chosen, neighbours)
+
+
+WordLevels = set[tuple[str, int]]
+"""A text's normalised words that have a level other than neutral, with it."""
+
+
+def _chosen_words(levels_of_texts: Sequence[ArrayLike], texts: Sequence[Sequence[str]]) -> list[WordLevels]:
+    """texts: normalised words."""
+    chosen = []
+    for row, (given, words) in enumerate(zip(levels_of_texts, texts, strict=True)):
+        found = np.asarray(given)
+        if found.shape != (len(words),):
+            raise DataError(f"text {row}: levels of shape {found.shape} over {len(words)} words; expected one a word")
+        chosen.append({(words[i], int(found[i])) for i in np.flatnonzero(found).tolist()})
+    return chosen
+
+
+def _without_stop_words(chosen: Sequence[WordLevels]) -> list[WordLevels]:
+    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return [{pair for pair in found if pair[0] not in ENGLISH_STOP_WORDS} for found in chosen]
+
+
+def _overlaps(chosen: Sequence[WordLevels], neighbours: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Mean intersection over union of each text's words with its neighbours', NaN where there are none: (n,)."""
+    if not neighbours.size:
+        return np.full(len(chosen), np.nan)
+    present = _incidence(chosen)
+    sizes = present.sum(axis=1)
+    both = np.take_along_axis((present @ present.T).toarray(), neighbours, axis=1)
+    either = sizes[:, None] + sizes[neighbours] - both
+    return ratio(ratio(both, either, undefined=0.0).sum(axis=1), (either > 0).sum(axis=1))
+
+
+def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
+    """1 where a set (row) holds an element (column), float64."""
+    # scipy takes a while to load; training with `levels` alone should not wait for it.
+    from scipy.sparse import csr_array
+
+    columns: dict[Hashable, int] = {}
+    indices = np.array([columns.setdefault(e, len(columns)) for found in sets for e in found], dtype=np.int64)
+    starts = np.cumsum([0, *(len(found) for found in sets)])
+    return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
+
+
+def measure(context: Context) -> Columns:
+    """Stability by wording and, where the model's states are known, by meaning; each with and without stop words."""
+    columns = Columns()
+    words = [example.all_words for example in context.examples]
+    plain = [[normalise(word) for word in text] for text in words]
+    count = context.params.neighbours
+    for model in context.models:
+        near = {"lexical": nearest(lexical_similarity(words), count)}
+        if model.states is not None:
+            near["semantic"] = nearest(semantic_similarity(model.states), count)
+        for method, texts in model.attributions.items():
+            chosen = _chosen_words([levels(text.filled(0.0), text.signed) for text in texts], plain)
+            content = _without_stop_words(chosen)
+            for kind, neighbours in near.items():
+                columns.add(method, f"stability_{kind}", _overlaps(chosen, neighbours))
+                columns.add(method, f"stability_{kind}_content", _overlaps(content, neighbours))
+    return columns

@@ -1,0 +1,92 @@
+"""Copies of a classifier with new random or slightly changed weights, to check what explanations depend on."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from explearn.core.errors import UnknownNameError, UnsupportedError
+from explearn.lens.words import table_weight
+from explearn.model.architectures import UNKNOWN, architecture
+from explearn.model.classifier import Classifier
+
+_ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
+"""Names that most models give to blocks, for types without an entry in the table."""
+
+
+def parts(classifier: Classifier) -> dict[str, list[str]]:
+    """Part of the model -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
+
+    The pooler belongs to the head; ALBERT's layers share their weights and are one part.
+    """
+    prefix = f"{classifier.model.base_model_prefix}."
+    known = architecture(classifier.model.config)
+    pattern = _ANY_BLOCK if known is UNKNOWN else re.compile(rf"^{re.escape(prefix + known.blocks)}\.(\d+)\.")
+    blocks: dict[int, list[str]] = {}
+    head: list[str] = []
+    embeddings: list[str] = []
+    for name, _ in classifier.model.named_parameters():
+        block = pattern.search(name)
+        if not name.startswith(prefix) or ".pooler." in name:
+            head.append(name)
+        elif block:
+            blocks.setdefault(int(block[1]), []).append(name)
+        else:
+            embeddings.append(name)
+    layers = {f"layer {index + 1}": blocks[index] for index in sorted(blocks, reverse=True)}
+    return {"head": head, **layers, "embeddings": embeddings}
+
+
+def _check_weights_here(classifier: Classifier) -> None:
+    if classifier.spread is not None and classifier.spread.offloaded:
+        raise UnsupportedError(
+            f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
+            "expected devices that hold all (--max-memory)"
+        )
+
+
+def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
+    """A copy whose weights are those of a new model of the same configuration, as its class initialises them.
+
+    Args:
+        classifier: is not changed.
+        seed: seed of the new weights; a part gets the same ones whichever other parts are chosen.
+        chosen: names of the `parts` to change (default: all).
+
+    Raises UnknownNameError for a part that the model does not have.
+    """
+    known = parts(classifier)
+    for part in chosen or ():
+        if part not in known:
+            raise UnknownNameError("part of the model", part, known)
+    names = {name for part, members in known.items() if chosen is None or part in chosen for name in members}
+    _check_weights_here(classifier)
+    model: Any = classifier.model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in changed.named_parameters():
+            if name in names:
+                parameter.copy_(fresh[name])
+    return classifier.with_model(changed)
+
+
+def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classifier:
+    """A copy whose word embeddings have uniform noise from [-radius, radius] added to each entry.
+
+    All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
+    """
+    _check_weights_here(classifier)
+    changed = copy.deepcopy(classifier.model)
+    weight = table_weight(changed)
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.rand(weight.shape, generator=generator, dtype=torch.float64) * (2 * radius) - radius
+    with torch.no_grad():
+        weight += noise.to(weight)
+    return classifier.with_model(changed)

@@ -1,0 +1,78 @@
+"""An encoder's representation of a whole text, and its embeddings of single words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.words import table_weight
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD
+
+
+@torch.inference_mode()
+def aggregate_states(
+    classifier: Classifier, encodings: Sequence[Encoding], description: str | None = None
+) -> NDArray[np.float64]:
+    """Hidden states averaged over all layers' outputs and all sub-tokens, special ones included, shape (n, d).
+
+    The embeddings are no layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
+    Raises UnsupportedError for a model that does not give its hidden states.
+    """
+    found: list[NDArray[np.float64] | None] = [None] * len(encodings)
+    with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+            batch = classifier.batch([encodings[i] for i in indices])
+            with classifier.autocast():
+                output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
+            layers = [states.to(classifier.device) for states in _states(output)]
+            if not layers or any(states.shape[:2] != batch.attention_mask.shape for states in layers):
+                raise UnsupportedError(
+                    f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
+                    "sub-token and layer; stability by meaning and consistency need them"
+                )
+            real = batch.attention_mask[..., None].double()
+            states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
+            means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
+            for row, index in enumerate(indices):
+                found[index] = means[row]
+            bar.update(len(indices))
+    width = int(getattr(classifier.model.config, "hidden_size", 0) or 0)
+    return np.array(found) if found else np.zeros((0, width))
+
+
+def _states(output: Any) -> list[torch.Tensor]:
+    """What each layer puts out, (batch, tokens, d) each; of an encoder-decoder, both its parts'."""
+    names = ("encoder_hidden_states", "decoder_hidden_states", "hidden_states")
+    parts = [getattr(output, name, None) or () for name in names]
+    return [states for part in parts for states in part[1:]]
+
+
+def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) per text.
+
+    The rows of words without a sub-token are NaN. Raises UnsupportedError for a model that has no table of them, or
+    whose table is offloaded.
+    """
+    weight = table_weight(classifier.model)
+    if weight.is_meta:
+        raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
+    table: Any = weight.detach().float().cpu().numpy()
+    found = []
+    for encoding in encodings:
+        owner = np.asarray(encoding.word_ids)
+        real = owner != NO_WORD
+        sums = np.zeros((len(encoding.words), table.shape[1]), dtype=np.float32)
+        np.add.at(sums, owner[real], table[np.asarray(encoding.input_ids)[real]])
+        counts = np.bincount(owner[real], minlength=len(encoding.words)).astype(np.float32)
+        counts[counts == 0] = np.nan
+        found.append((sums / counts[:, None]).astype(np.float32))
+    return found

@@ -1,0 +1,104 @@
+"""Attention flow: how much can flow from [CLS] at the top to each token, with attention as capacity."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.capture import capture_attention, head_mean, layer_count, read_weights
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_count
+from explearn.methods.info import About
+from explearn.model.architectures import reads
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+CAPACITY_UNITS = 2**30
+"""scipy's max-flow takes 32-bit whole numbers: a capacity of 1 is this many units. What leaves a node sums to 1, so no
+flow comes near 2^31. Rounding moves a capacity by 2^-31 at most, and a flow by 2^-31 for each edge of its smallest cut:
+3e-8 for a cut of 64 edges, less than the rounding of float32."""
+
+
+class AttentionFlow(BatchExplainer):
+    """Largest flow from the [CLS] token at the top to each token, with attention as the pipes' capacity.
+
+    Attention flow (Abnar and Zuidema, 2020, section 3).
+
+    A graph of layers: node (l, i) is token i above layer l, nodes (0, j) are the inputs, and an edge from (l, i) to
+    (l - 1, j) has capacity B_l[i, j], with B_l the rows of (mean_h A[l, h] + I) brought to sum 1. The score of token j
+    is the largest flow from (L, CLS) to (0, j), between 0 and 1. The class plays no part.
+
+    Each sub-token needs a max-flow problem of its own on L n^2 edges. For a text of 20, 40, 64 or 128 sub-tokens one
+    CPU core took 0.01, 0.02, 0.07 or 0.6 seconds with 6 layers, and 0.01, 0.04, 0.1 or 1.3 seconds with 12.
+
+    Args:
+        max_tokens_per_text: sub-tokens, special ones included, that a text may have; longer ones are refused with an
+            UnsupportedError.
+    """
+
+    about = About(
+        name="attention_flow",
+        family="attention",
+        cost="one forward pass, and a max-flow problem for each sub-token",
+        needs=frozenset({"attentions"}),
+        costly=True,
+        uncounted=True,
+    )
+
+    def __init__(self, max_tokens_per_text: int = 128) -> None:
+        check_count("max_tokens_per_text", max_tokens_per_text)
+        self.max_tokens_per_text = max_tokens_per_text
+
+    def check(self, classifier: Classifier) -> None:
+        layer_count(classifier.model)
+        if reads(classifier.model.config) == "mean":
+            raise UnsupportedError(
+                "attention_flow: flow starts at the one token that the head reads, and the head of this "
+                f"{classifier.model.config.model_type!r} model reads the mean of all; rollout explains it"
+            )
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        longest = max(map(len, batch.encodings))
+        if longest > self.max_tokens_per_text:
+            raise UnsupportedError(
+                f"attention_flow: a text has {longest} sub-tokens, more than max_tokens_per_text = "
+                f"{self.max_tokens_per_text}; it solves a max-flow problem for each sub-token: raise the option and "
+                "wait, or use rollout, which takes any length"
+            )
+        with capture_attention(classifier.model, head_mean) as captured, classifier.autocast():
+            logits = classifier.model(**batch.model_inputs()).logits.float()
+        attention = torch.stack([captured.of(layer) for layer in range(layer_count(classifier.model))], dim=1)
+        layers = attention.double().cpu().numpy()
+        scores = np.zeros(batch.input_ids.shape)
+        starts = read_weights(classifier.model.config, batch).argmax(-1).tolist()
+        for row, encoding in enumerate(batch.encodings):
+            n = len(encoding)
+            scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions, starts[row])
+        found = torch.from_numpy(scores).to(attention)
+        return BatchScores(found, logits, resolve_targets(logits, targets))
+
+
+def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> NDArray[np.float64]:
+    """Largest flow from the token `start` above the last layer to some input tokens.
+
+    Args:
+        attention: head means, (layers, n, n), first layer first, row = query, rows summing to 1.
+        sinks: positions of the tokens to reach.
+
+    Returns float64, (len(sinks),).
+    """
+    layers, n, _ = attention.shape
+    # Rows of A sum to 1, so those of A + I sum to 2.
+    units = np.rint((attention + np.eye(n)) / 2 * CAPACITY_UNITS).astype(np.int32)
+    # Node (l, i) has number l n + i. Nodes above a layer have n edges each, inputs have none.
+    edges = np.minimum(np.arange((layers + 1) * n + 1) - n, layers * n).clip(min=0) * n
+    below = np.repeat(np.arange(layers) * n, n * n) + np.tile(np.arange(n), layers * n)
+    graph = csr_array((units.ravel(), below, edges), shape=((layers + 1) * n,) * 2)
+    graph.eliminate_zeros()
+    values = [maximum_flow(graph, layers * n + start, sink).flow_value for sink in sinks]
+    return np.array(values, dtype=np.float64) / CAPACITY_UNITS

@@ -1,0 +1,71 @@
+"""Raw attention: what [CLS] attends to in one layer, or in all of them."""
+
+from __future__ import annotations
+
+import torch
+
+from explearn.lens.capture import capture_attention, cls_row_mean, layer_count, resolve_layer
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_layer
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+class RawAttention(BatchExplainer):
+    """The last layer's attention from the [CLS] token, averaged over heads.
+
+    Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
+
+    The class plays no part. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
+
+    Args:
+        layer: layer, counted from 0, or from the end when negative.
+    """
+
+    about = About(
+        name="raw_attention",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+
+    def __init__(self, layer: int = -1) -> None:
+        check_layer("layer", layer)
+        self.layer = layer
+
+    def check(self, classifier: Classifier) -> None:
+        resolve_layer(classifier.model, self.layer)
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        layer = resolve_layer(classifier.model, self.layer)
+        with capture_attention(classifier.model, cls_row_mean, [layer]) as captured, classifier.autocast():
+            logits = classifier.model(**batch.model_inputs()).logits.float()
+        return BatchScores(captured.of(layer), logits, resolve_targets(logits, targets))
+
+
+class AttentionMean(BatchExplainer):
+    """Attention from the [CLS] token, averaged over heads and all layers.
+
+    Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
+
+    The class plays no part. Only the row of [CLS] is computed in each layer. Source: as a baseline, IvRA section 3.
+    """
+
+    about = About(
+        name="attention_mean",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+
+    def check(self, classifier: Classifier) -> None:
+        layer_count(classifier.model)
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        with capture_attention(classifier.model, cls_row_mean) as captured, classifier.autocast():
+            logits = classifier.model(**batch.model_inputs()).logits.float()
+        rows = [captured.of(layer) for layer in range(layer_count(classifier.model))]
+        return BatchScores(torch.stack(rows).mean(0), logits, resolve_targets(logits, targets))

@@ -1,1 +1,0 @@
-"""Methods that need no training, a folder for each family."""

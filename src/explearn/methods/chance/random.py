@@ -1,0 +1,52 @@
+"""Scores that know nothing of the model: the floor that every method must clear."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_seed
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
+from explearn.text.alignment import NO_WORD
+
+
+class Random(BatchExplainer):
+    """Seeded uniform scores; a word is chosen with the training rationales' positive rate.
+
+    Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
+
+    Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of
+    the training rationales. The draw depends only on the seed, the text and its id: batching and order change nothing.
+    """
+
+    about = About(
+        name="random",
+        family="chance",
+        cost="one forward pass",
+        binarisation="positive_rate",
+    )
+
+    needs_model = False
+
+    def __init__(self, seed: int = 13) -> None:
+        check_seed(seed)
+        self.seed = seed
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        with torch.inference_mode():
+            logits = classifier.logits(batch)
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, encoding in enumerate(batch.encodings):
+            drawn = self._draw(encoding)
+            scores[row, : len(encoding)] = torch.tensor([0.0 if w == NO_WORD else drawn[w] for w in encoding.word_ids])
+        return BatchScores(scores, logits, resolve_targets(logits, targets))
+
+    def _draw(self, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        text = "\x1f".join((encoding.example_id, *encoding.words))
+        digest = hashlib.sha256(f"{self.seed}\x1f{text}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8])).random(len(encoding.words))

@@ -1,0 +1,204 @@
+"""DecompX: one vector for each token, carried through all layers to the class's logit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from explearn.lens.anatomy import Activation, Block, BlockTrace, dissect, trace_block
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
+from explearn.methods.base.options import check_choice
+from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
+from explearn.methods.info import About
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
+
+Bias = Literal["absdot", "norm", "equal", "none"]
+Rule = Literal["zero_origin", "linear"]
+FirstLayerBias = Literal["owner", "shared"]
+
+EPSILON = 1e-12
+"""Keeps a divisor from 0; the original code's."""
+
+
+class DecompX(BatchExplainer):
+    """Each token's own vector carried through all layers to the class's logit.
+
+    DecompX (Modarressi et al. 2023): hidden states as sums of one vector for each token, carried to the logits.
+
+    With b = batch, n = tokens, d = width: V[k, i] is the part of token i's vector that stems from token k; at first it
+    is token i's embedding (projected to the width of the blocks where the encoder does so) for k = i, else 0. Linear
+    maps act on each part; a layer norm too, with the part's own mean and the whole vector's deviation; biases are
+    shared among the parts; activations act by a slope. The score of token k is its part of the class's logit. Signed;
+    the scores of all tokens, [CLS] and [SEP] included, sum to the logit unless `bias` is none, which
+    `completeness_error` reports.
+
+    Args:
+        bias: how a bias vector is shared among the parts V[k]: `absdot` in proportion to |<V[k], bias>| (the paper's
+            choice), `norm` to ||V[k]||_2, `equal` evenly among the text's tokens, or `none`: biases are left out.
+        activation: of the feed-forward layers. `zero_origin`: a part is multiplied by f(z) / z, z being the whole
+            vector before f. `linear`: by the tangent's slope f'(z), and its intercept f(z) - f'(z) z is shared as a
+            bias is.
+        head_activation: the same for the classification head's activation (tanh, relu or gelu).
+        first_layer_bias: the first layer's value bias. There each value vector stems from one token alone: `owner`
+            leaves the bias in that vector, as the original code does, also when `bias` is none; `shared` treats it as
+            in all other layers, where b_O + W_O b_V is shared.
+
+    The classifier runs in its weights' precision, float32 as a rule, whatever `classifier.dtype` says: the parts of a
+    state that was computed in bf16 would not add up to it.
+
+    Memory: texts come in batches with batch x n x n <= max_tokens, the parts of a batch being as many vectors of width
+    d as the classifier holds sub-tokens in a plain forward pass; a longer text comes alone, with its n x n parts.
+    Whatever is wider than a part, or made of several, exists for at most max_tokens of them at a time (or n).
+    """
+
+    reads_weights = True
+    about = About(
+        name="decompx",
+        family="decomposition",
+        cost="one forward pass for each sub-token's vector",
+        needs=frozenset({"attentions"}),
+        costly=True,
+        uncounted=True,
+    )
+    aggregation = "sum"
+    signed = True
+
+    def __init__(
+        self,
+        bias: Bias = "absdot",
+        activation: Rule = "zero_origin",
+        head_activation: Rule = "zero_origin",
+        first_layer_bias: FirstLayerBias = "owner",
+    ) -> None:
+        """Raises ParamsError for a value that is not among those above."""
+        check_choice("bias", bias, get_args(Bias))
+        check_choice("activation", activation, get_args(Rule))
+        check_choice("head_activation", head_activation, get_args(Rule))
+        check_choice("first_layer_bias", first_layer_bias, get_args(FirstLayerBias))
+        self.bias = bias
+        self.activation = activation
+        self.head_activation = head_activation
+        self.first_layer_bias = first_layer_bias
+
+    def check(self, classifier: Classifier) -> None:
+        check_parts(classifier)
+
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        results: dict[int, TextScores] = {}
+        for indices in budget_batches([len(e) ** 2 for e in encodings], classifier.max_tokens):
+            wanted = None if targets is None else [targets[i] for i in indices]
+            found = super().score_texts(classifier, [encodings[i] for i in indices], wanted)
+            results.update(zip(indices, found, strict=True))
+        return [results[i] for i in range(len(encodings))]
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        anatomy = dissect(classifier.model)
+        mask = batch.attention_mask.bool()
+        rules = _Rules(self.bias, mask)
+        hidden = anatomy.embed(batch)
+        tokens = hidden.shape[1]
+        pieces = list(slices(tokens, len(batch) * tokens, classifier.max_tokens))
+        parts = hidden.new_zeros(len(batch), tokens, *hidden.shape[1:])
+        parts.diagonal(dim1=1, dim2=2).copy_(hidden.transpose(1, 2))
+        for number, block in enumerate(anatomy.blocks, start=1):
+            kept = trace_block(block, hidden, mask)
+            hidden = kept.result
+            # The head reads only the first token's vector.
+            rows = 1 if number == len(anatomy.blocks) else tokens
+            owned = number == 1 and self.first_layer_bias == "owner"
+            for k in pieces:
+                parts[:, k, :rows] += _attend(block, kept.attention[:, :, :rows], parts[:, k], k.start, owned)
+            parts = parts[:, :, :rows]
+            bias = block.output.bias if owned else block.output(block.value.bias)
+            for i in pieces if rows > 1 else [slice(0, 1)]:
+                parts[:, :, i] = rules.finish_block(block, self.activation, kept, i, bias, parts[:, :, i])
+        head = anatomy.head
+        dense = head.dense(hidden[:, :1])
+        activated = head.activation(dense)
+        logits = head.classifier(activated)[:, 0]
+        parts = rules.activate(head.activation, self.head_activation, dense, activated, rules.linear(head.dense, parts))
+        parts = rules.linear(head.classifier, parts)[:, :, 0]
+        chosen = resolve_targets(logits, targets)
+        scores = parts.gather(-1, chosen[:, None, None].expand(-1, tokens, 1)).squeeze(-1)
+        explained = logits.gather(-1, chosen[:, None]).squeeze(-1)
+        missed = None if self.bias == "none" else (scores.sum(-1) - explained).abs()
+        return BatchScores(scores, logits, chosen, missed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How maps act on the parts of a batch, (b, n, rows, width); mask is bool, (b, n), False at padding."""
+
+    bias: Bias
+    mask: torch.Tensor
+
+    def share(self, bias: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+        """Add a bias, (width,) or (b, 1, rows, width), to the parts, in place."""
+        if self.bias == "none":
+            return parts
+        if self.bias == "absdot":
+            weights = torch.linalg.vecdot(parts, bias).abs()
+        elif self.bias == "norm":
+            weights = torch.linalg.vector_norm(parts, dim=-1)
+        else:
+            weights = self.mask[:, :, None].to(parts.dtype)
+        weights = weights / (weights.sum(1, keepdim=True) + EPSILON)
+        return parts.addcmul_(weights[..., None], bias)
+
+    def linear(self, linear: nn.Linear, parts: torch.Tensor) -> torch.Tensor:
+        return self.share(linear.bias, parts @ linear.weight.T)
+
+    def norm(self, norm: nn.LayerNorm, total: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+        """total: the whole vectors before the layer norm, (b, rows, d)."""
+        return self.share(norm.bias, linear_norm(norm, parts).div_(deviation(norm, total)[:, None]))
+
+    def activate(
+        self, function: Activation, rule: Rule, total: torch.Tensor, activated: torch.Tensor, parts: torch.Tensor
+    ) -> torch.Tensor:
+        """In place; total = z and activated = f(z), the whole vectors, (b, rows, width)."""
+        if rule == "zero_origin":
+            slope = torch.where(total.abs() > 2 * EPSILON, activated / (total + EPSILON), 0)
+            return parts.mul_(slope[:, None])
+        slope = _derivative(function, total)
+        return self.share((activated - slope * total)[:, None], parts.mul_(slope[:, None]))
+
+    def finish_block(
+        self, block: Block, activation: Rule, kept: BlockTrace, i: slice, bias: torch.Tensor, parts: torch.Tensor
+    ) -> torch.Tensor:
+        """From the attention's output and residual connection on, with the attention's bias still to come; for some
+        tokens i."""
+        middle = self.norm(block.attention_norm, kept.attention_sum[:, i], self.share(bias, parts))
+        wide = self.linear(block.expand, middle)
+        wide = self.activate(block.activation, activation, kept.expanded[:, i], kept.activated[:, i], wide)
+        return self.norm(block.norm, kept.sum[:, i], middle + self.linear(block.contract, wide))
+
+
+def _attend(block: Block, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
+    """What attention (b, h, rows, n) makes of the parts (b, sources, n, d) of the tokens from number `first` on.
+
+    owned: each source's own part takes the value bias with it. Returns (b, sources, rows, d), without other biases.
+    """
+    values = parts @ block.value.weight.T
+    if owned:
+        values.diagonal(offset=first, dim1=1, dim2=2).add_(block.value.bias[:, None])
+    heads = values.view(*values.shape[:-1], block.heads, -1)
+    context = torch.einsum("bhij,bkjhe->bkihe", attention, heads)
+    return context.flatten(-2) @ block.output.weight.T
+
+
+def _derivative(function: Activation, points: torch.Tensor) -> torch.Tensor:
+    """f'(z) of a function that acts element by element."""
+    with torch.inference_mode(False), torch.enable_grad():
+        # A tensor made in inference mode can have no gradient; its copy can.
+        points = points.clone().requires_grad_(True)
+        (derivative,) = torch.autograd.grad(function(points).sum(), points)
+    return derivative

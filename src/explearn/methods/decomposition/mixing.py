@@ -1,0 +1,128 @@
+"""What one attention block takes from each token, and its rollout through the layers; ALTI and GlobEnc share it.
+
+With b = batch, n = tokens, h = heads, d = width: before its layer norm, token i's vector in a block is
+
+    u_i = sum_j sum_h A_h[i, j] W_O^h v_hj + x_i + b_O,    v_hj = W_V^h x_j + b_V^h
+
+so token j's part is what each head and the residual connection have to give of j, weighted by A_h[i, j] and [i = j].
+Once a layer norm's deviation is taken from the whole vector, it is a linear map and acts on every part alone (Kobayashi
+et al. 2021). The value bias goes with the value vector, as there: attention rows sum to 1, so it is split exactly. b_O
+and the layer norms' biases belong to no token.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.anatomy import Block, BlockTrace, dissect, trace_block
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+def check_parts(classifier: Classifier) -> None:
+    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights have too few bits for it."""
+    dissect(classifier.model)
+    if classifier.model.dtype in (torch.bfloat16, torch.float16):
+        precision = str(classifier.model.dtype).removeprefix("torch.")
+        raise UnsupportedError(
+            f"{classifier.name or 'this classifier'} has weights in {precision}, "
+            "and parts of a rounded state do not add up; load it with precision fp32"
+        )
+
+
+class LayerMixing(BatchExplainer):
+    """Base of methods that score how much of token j is in token i, layer by layer.
+
+    A layer's contributions c[i, j] >= 0 form a map whose rows are brought to sum 1; the maps are multiplied from the
+    first layer up, and the score of token j is the entry of row [CLS], column j. In the last layer only that row is
+    computed. A row whose contributions are all 0 leaves its token as it was (1 on the diagonal). The class plays no
+    part.
+
+    The classifier runs in its weights' precision, float32 as a rule, whatever `classifier.dtype` says: the parts of a
+    state that was computed in bf16 would not add up to it. Parts are made for some tokens j at a time, so that at most
+    `classifier.max_tokens` vectors of width d exist (n or h + 1 of them where that is more).
+    """
+
+    reads_weights = True
+
+    @abstractmethod
+    def contributions(
+        self, block: Block, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Contributions of some tokens j (the sources) to the first r tokens i.
+
+        Args:
+            vectors: (b, sources, h + 1, d): W_O^h v_hj of each head, then x_j.
+            weights: (b, sources, r, h + 1): A_h[i, j] of each head, then [i = j].
+
+        Returns (b, sources, r), not below 0, and 0 where all weights are.
+        """
+
+    def check(self, classifier: Classifier) -> None:
+        check_parts(classifier)
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        anatomy = dissect(classifier.model)
+        mask = batch.attention_mask.bool()
+        hidden = anatomy.embed(batch)
+        tokens = hidden.shape[1]
+        rollout = torch.eye(tokens, dtype=hidden.dtype, device=hidden.device)
+        for number, block in enumerate(anatomy.blocks, start=1):
+            rows = 1 if number == len(anatomy.blocks) else tokens
+            kept = trace_block(block, hidden, mask)
+            columns = [
+                self.contributions(block, kept, head_vectors(block, kept, j), head_weights(kept, j, rows))
+                for j in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens)
+            ]
+            rollout = normalise_rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
+            hidden = kept.result
+        head = anatomy.head
+        logits = head.classifier(head.activation(head.dense(hidden[:, 0])))
+        return BatchScores(rollout[:, 0], logits, resolve_targets(logits, targets))
+
+
+def slices(count: int, each: int, limit: int) -> Iterator[slice]:
+    """Slices that cover `count` items of which each makes `each` vectors, at most `limit` vectors (or one item) a
+    slice."""
+    size = max(1, limit // each)
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def head_vectors(block: Block, kept: BlockTrace, sources: slice) -> torch.Tensor:
+    """What each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
+    output = block.output.weight.view(len(block.output.weight), block.heads, -1)
+    heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
+    return torch.cat([heads, kept.input[:, sources, None]], dim=2)
+
+
+def head_weights(kept: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
+    """How much of that the first `rows` tokens take: (b, sources, rows, h + 1)."""
+    attention = kept.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
+    same = torch.eye(kept.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
+    return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
+
+
+def linear_norm(norm: nn.LayerNorm, vectors: torch.Tensor) -> torch.Tensor:
+    """A layer norm without its division and its bias: gamma * (v - mean(v)), over the last axis."""
+    return (vectors - vectors.mean(-1, keepdim=True)).mul_(norm.weight)
+
+
+def deviation(norm: nn.LayerNorm, total: torch.Tensor) -> torch.Tensor:
+    """What a layer norm divides by, sqrt(var + eps), for input (..., d): (..., 1)."""
+    return (total.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+
+
+def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
+    """(b, r, n) with rows brought to sum 1; a row of zeros becomes 1 on the diagonal."""
+    totals = contributions.sum(-1, keepdim=True)
+    rows, tokens = contributions.shape[1:]
+    own = torch.eye(rows, tokens, dtype=contributions.dtype, device=contributions.device)
+    return torch.where(totals > 0, contributions / totals, own)

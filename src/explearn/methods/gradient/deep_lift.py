@@ -1,0 +1,150 @@
+"""DeepLIFT, computed by captum."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+import torch
+from captum import attr
+from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
+from torch import nn
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.threads import a_view, here_only
+from explearn.lens.words import check_words
+from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+class DeepLift(BatchExplainer):
+    """Differences from an empty text, passed back through the network by DeepLIFT's rescale rule.
+
+    DeepLIFT's rescale rule: (e_j - b_j) . m_j, with multipliers m passed back from the output.
+
+    e_j is the word embedding of sub-token j and b_j that of the baseline; [CLS], [SEP] and padding have the same in
+    both and score 0. Signed, and additive over pieces. Source: Shrikumar et al. (2017), rescale rule; computed by
+    captum's DeepLift.
+
+    captum puts the rule, difference of outputs over difference of inputs, at modules of torch's own activation types
+    (Tanh, ReLU, ...) and takes plain gradients at all else: softmax, layer norms, products of attention, activations of
+    transformers such as GELUActivation, and functions such as torch.tanh. In BERT and ALBERT that leaves the Tanh of
+    the pooler; in DistilBERT, RoBERTa and ELECTRA nothing, and the scores are gradient x (text - baseline). So the
+    scores do not sum to f(text) - f(baseline) here; `completeness_error` says by how much they miss it, and it is not
+    small. integrated_gradients is the method that keeps the sum.
+
+    Args:
+        baseline: what the text is compared with: the embedding of the `pad` or `mask` token, or `zero`.
+        output: what is explained: the target's `logit`, `probability` or `log_probability`.
+    """
+
+    about = About(
+        name="deep_lift",
+        family="gradient",
+        cost="one forward and backward pass on twice the text",
+        needs=frozenset({"gradients"}),
+    )
+    aggregation = "sum"
+    signed = True
+    passes = 2
+
+    def __init__(self, baseline: Baseline = "pad", output: Output = "logit") -> None:
+        check_baseline(baseline)
+        check_output(output)
+        self.baseline = baseline
+        self.output = output
+
+    def check(self, classifier: Classifier) -> None:
+        check_rescale(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
+        embeddings = function.embed()
+        scores = rescale(function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.baseline))
+        at_text, at_baseline = function.values.chunk(2)
+        error = (scores.sum(-1) - (at_text - at_baseline)).abs()
+        return BatchScores(scores, function.logits, function.targets, error)
+
+
+def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
+    """DeepLIFT scores (b, tokens) of word embeddings against a baseline, (b, tokens, d) each.
+
+    Takes one pass over both: `function.values` then holds those of the b texts, then of the b baselines.
+    """
+    low = function.classifier.dtype in (torch.bfloat16, torch.float16)
+    precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
+    # A quotient of differences d has rounding errors of precision / d, the gradient in its place is off by the order
+    # of d: they meet at the root.
+    method = attr.DeepLift(function, eps=precision**0.5)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
+            products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
+    finally:
+        # What captum keeps on a module between its forward and backward pass stays there after an exception.
+        for module in _rescaled_modules(function):
+            for name in ("input", "output"):
+                module.__dict__.pop(name, None)
+    return products.detach().sum(-1)
+
+
+def view_for_rescale(classifier: Classifier) -> Classifier:
+    """The classifier with a view of its model, for captum puts hooks and attributes on the modules that it rescales.
+
+    Where there are none it is the classifier itself.
+    """
+    return classifier.with_model(a_view(classifier.model)) if _rescaled_modules(classifier.model) else classifier
+
+
+def check_rescale(classifier: Classifier) -> None:
+    """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
+
+    Those are: an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block), or
+    on what no word changes (MarkupLM's paths), at which captum stops with an error, and softmax modules, for which
+    captum's rule mixes the texts of a batch.
+    """
+    check_words(classifier)
+    modules = _rescaled_modules(classifier.model)
+    if any(type(module) is nn.Softmax for module in modules):
+        raise UnsupportedError(
+            "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
+        )
+    calls: Counter[nn.Module] = Counter()
+    apart: list[nn.Module] = []
+
+    def on_pass(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: object) -> None:
+        calls.update([module])
+        if not inputs[0].requires_grad:
+            apart.append(module)
+
+    handles = [module.register_forward_hook(here_only(on_pass)) for module in modules]
+    try:
+        if handles:
+            batch = classifier.batch(classifier.encode(["a"]))
+            function = EmbeddedClassifier(classifier, batch.model_inputs(), None, "logit")
+            with torch.inference_mode(False), torch.enable_grad():
+                function(function.embed().clone().requires_grad_())
+    finally:
+        for handle in handles:
+            handle.remove()
+    for module in apart:
+        raise UnsupportedError(
+            f"DeepLIFT: a {type(module).__name__} of this {classifier.model.config.model_type!r} model runs on what no "
+            "word changes, and captum stops there; use integrated_gradients"
+        )
+    for module, count in calls.items():
+        if count > 1:
+            raise UnsupportedError(
+                f"DeepLIFT: a {type(module).__name__} of this {classifier.model.config.model_type!r} model runs "
+                f"{count} times in a forward pass, and captum cannot tell the runs apart; use integrated_gradients"
+            )
+
+
+def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that captum applies its rules to."""
+    return [module for module in model.modules() if type(module) in SUPPORTED_NON_LINEAR]

@@ -1,0 +1,46 @@
+"""The plain gradient, computed by captum."""
+
+from __future__ import annotations
+
+import torch
+from captum.attr import Saliency
+
+from explearn.lens.words import check_words
+from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+class Gradient(BatchExplainer):
+    """Length of the gradient of the class's output at each word embedding.
+
+    Gradient norm: || d f / d e_j ||_2 over features, with e_j the word embedding of sub-token j.
+
+    Says how much the output would change, not in which direction: scores are never negative. Source: Simonyan et al.
+    (2014), section 3, with the L2 norm in place of the maximum over colours; computed by captum's Saliency.
+
+    Args:
+        output: what is explained: the target's `logit`, `probability` or `log_probability`.
+    """
+
+    about = About(
+        name="gradient",
+        family="gradient",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
+
+    def __init__(self, output: Output = "logit") -> None:
+        check_output(output)
+        self.output = output
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        gradients = Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
+        return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)

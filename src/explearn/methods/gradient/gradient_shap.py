@@ -1,0 +1,142 @@
+"""GradientSHAP, computed by captum."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from captum import attr
+
+from explearn.core.errors import ParamsError
+from explearn.core.seeds import RANDOM_LOCK
+from explearn.lens.words import check_words
+from explearn.methods.base.explainer import Explainer, TextScores
+from explearn.methods.base.options import check_count, check_seed
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding, text_seed
+
+
+class GradientShap(Explainer):
+    """Gradients at random points between an empty text and the text, averaged.
+
+    GradientSHAP: mean over samples of (e_j + n_j - b_j) . d f / d e_j at b + a (e + n - b).
+
+    e_j is the word embedding of sub-token j and b_j that of the baseline ([CLS], [SEP] and padding have their own in
+    both), a is uniform in [0, 1) and n normal noise, drawn anew for each sample. Signed, and additive over pieces.
+    Source: Lundberg and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; computed by captum's
+    GradientShap.
+
+    Without noise the expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from
+    that. A text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global
+    random generators are left as they were.
+
+    Args:
+        samples: draws for each text.
+        stdevs: standard deviation of the noise, in units of the embeddings (captum's default: none).
+        baseline: what the text is compared with: the embedding of the `pad` or `mask` token, or `zero`.
+        output: what is explained: the target's `logit`, `probability` or `log_probability`.
+        seed: of the draws.
+    """
+
+    about = About(
+        name="gradient_shap",
+        family="gradient",
+        cost="one forward and backward pass a sample (25 samples)",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
+    aggregation = "sum"
+    signed = True
+
+    def __init__(
+        self,
+        samples: int = 25,
+        stdevs: float = 0.0,
+        baseline: Baseline = "pad",
+        output: Output = "logit",
+        seed: int = 13,
+    ) -> None:
+        check_count("samples", samples)
+        if isinstance(stdevs, bool) or not isinstance(stdevs, int | float) or not 0 <= stdevs < math.inf:
+            raise ParamsError(f"stdevs: got {stdevs!r}; expected a number of at least 0")
+        check_baseline(baseline)
+        check_output(output)
+        check_seed(seed)
+        self.samples = samples
+        self.stdevs = stdevs
+        self.baseline = baseline
+        self.output = output
+        self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
+
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        wanted = [None] * len(encodings) if targets is None else targets
+        return [self._score(classifier, e, target) for e, target in zip(encodings, wanted, strict=True)]
+
+    def _score(self, classifier: Classifier, encoding: Encoding, target: int | None) -> TextScores:
+        started = time.perf_counter()
+        batch = classifier.batch([encoding])
+        targets = None if target is None else torch.tensor([target], device=classifier.device)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        embeddings = function.embed()
+        start = baseline_embeddings(classifier, batch, embeddings, self.baseline)
+        with torch.no_grad():
+            at_text, at_start = function(torch.cat([embeddings, start])).tolist()
+        method = attr.GradientShap(function)
+        method.gradient_func = _gradients_in_parts(
+            function, max(1, classifier.max_tokens // len(encoding)), classifier.device
+        )
+        with _seeded(text_seed(self.seed, encoding)):
+            products = method.attribute(
+                embeddings.cpu(), start.cpu(), n_samples=self.samples, stdevs=float(self.stdevs)
+            )
+        scores = products.detach().sum(-1)[0]
+        return TextScores(
+            scores=scores.numpy(),
+            logits=function.logits[0].cpu().numpy(),
+            target=int(function.targets),
+            seconds=time.perf_counter() - started,
+            completeness_error=abs(float(scores.sum()) - (at_text - at_start)),
+        )
+
+
+def _gradients_in_parts(
+    function: EmbeddedClassifier, rows: int, device: torch.device
+) -> Callable[..., tuple[torch.Tensor]]:
+    """What captum calls for gradients: some rows at a time, on the classifier's device, from and to the CPU."""
+
+    def gradients(_function: object, inputs: tuple[torch.Tensor], *_: object) -> tuple[torch.Tensor]:
+        parts = []
+        for part in torch.split(inputs[0].detach(), rows):
+            embeddings = part.to(device).requires_grad_()
+            with torch.enable_grad():
+                (gradient,) = torch.autograd.grad(function(embeddings).sum(), embeddings)
+            parts.append(gradient.cpu())
+        return (torch.cat(parts),)
+
+    return gradients
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the CPU's global generators of NumPy and torch inside the block, one thread at a time."""
+    with RANDOM_LOCK, torch.random.fork_rng(devices=[]):
+        state = np.random.get_state()
+        try:
+            torch.default_generator.manual_seed(seed)
+            np.random.seed(seed)
+            yield
+        finally:
+            np.random.set_state(state)

@@ -1,0 +1,47 @@
+"""Input x gradient, computed by captum."""
+
+from __future__ import annotations
+
+import torch
+from captum import attr
+
+from explearn.lens.words import check_words
+from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+class InputXGradient(BatchExplainer):
+    """Gradient of the class's output at each word embedding, times the embedding, summed.
+
+    Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
+
+    Signed, and additive over pieces. Source: Shrikumar et al. (2016); computed by captum's InputXGradient.
+
+    Args:
+        output: what is explained: the target's `logit`, `probability` or `log_probability`.
+    """
+
+    about = About(
+        name="input_x_gradient",
+        family="gradient",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
+    aggregation = "sum"
+    signed = True
+
+    def __init__(self, output: Output = "logit") -> None:
+        check_output(output)
+        self.output = output
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
+        return BatchScores(products.detach().sum(-1), function.logits, function.targets)

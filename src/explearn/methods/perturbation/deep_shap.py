@@ -1,0 +1,72 @@
+"""Deep SHAP, computed by captum."""
+
+from __future__ import annotations
+
+import torch
+
+from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.base.options import check_count, check_seed
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.gradient.references import reference_embeddings
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+
+class DeepShap(BatchExplainer):
+    """DeepLIFT's differences, averaged over several reference texts.
+
+    Deep SHAP: DeepLIFT's scores, averaged over several references.
+
+    The references of a text are, in this order, mask, pad and zero embeddings in the place of all its sub-tokens, then
+    the text with its sub-tokens in random order; [CLS], [SEP] and padding keep their own embeddings. The order of the
+    shuffled ones depends on the seed and the text alone. So a score says what a sub-token does compared with no text
+    and with any other sub-token of its text in its place.
+
+    Signed, and additive over pieces. Source: Lundberg and Lee (2017), section 4.2 (Deep SHAP); computed as captum's
+    DeepLiftShap does, by captum's DeepLift on each reference and the mean, but reference by reference, so that texts
+    share batches and memory does not grow with the references. What captum's DeepLift rescales, and what it does not,
+    is said at `DeepLift`; `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and
+    it is not small.
+
+    Args:
+        references: how many.
+        output: what is explained: the target's `logit`, `probability` or `log_probability`.
+        seed: of the random orders.
+    """
+
+    reads_weights = True
+    about = About(
+        name="deep_shap",
+        family="perturbation",
+        cost="one forward and backward pass a reference text, on twice the text",
+        needs=frozenset({"gradients"}),
+        costly=True,
+    )
+    aggregation = "sum"
+    signed = True
+    passes = 2
+
+    def __init__(self, references: int = 8, output: Output = "logit", seed: int = 13) -> None:
+        check_count("references", references)
+        check_output(output)
+        check_seed(seed)
+        self.references = references
+        self.output = output
+        self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_rescale(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
+        embeddings = function.embed()
+        scores = torch.zeros_like(embeddings[..., 0])
+        difference = torch.zeros_like(scores[:, 0])
+        for reference in reference_embeddings(classifier, batch, embeddings, self.references, self.seed):
+            scores += rescale(function, embeddings, reference) / self.references
+            at_text, at_reference = function.values.chunk(2)
+            difference += (at_text - at_reference) / self.references
+        return BatchScores(scores, function.logits, function.targets, (scores.sum(-1) - difference).abs())

@@ -1,0 +1,99 @@
+"""Kernel SHAP, by the library shap."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.methods.base.options import check_count, check_seed
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.info import About
+from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.method import (
+    PerturbationExplainer,
+    Scored,
+    check_mask_token,
+    check_removal,
+    outputs,
+)
+from explearn.methods.perturbation.pool import Ask
+from explearn.model.classifier import Classifier
+
+
+class KernelShap(PerturbationExplainer):
+    """Shapley values of words, estimated by a weighted linear model.
+
+    Kernel SHAP (Lundberg and Lee, 2017, section 4.1): Shapley values of the words by weighted least squares.
+
+    The players are the words with sub-tokens; a coalition's worth is f of the text with its words alone, and the base
+    is f of the text without any. Signed; all sub-tokens of a word get its value. Values of words add up to f(text) -
+    base; `completeness_error` is by how much they miss it. Texts of which all sets of words are within the samples (up
+    to eight words by default) get exact Shapley values.
+
+    Computed by shap's KernelExplainer on vectors of ones (present) with one background vector of zeros (missing). It
+    draws from numpy's global generator, which starts at the seed for each text.
+
+    Args:
+        samples: sets of words evaluated besides all and none, or None for 2 n + 256 with n words (the library's own
+            default is 2 n + 2048).
+        features: keep at most this many words, found by the library's least-angle regression; others get 0. None
+            keeps all (l1_reg=False in the library).
+        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
+        removal: a missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`).
+        seed: of the random sets.
+    """
+
+    about = About(
+        name="kernel_shap",
+        family="perturbation",
+        cost="one forward pass a sample (2 x words + 256 samples), duplicates once",
+        costly=True,
+    )
+    signed = True
+    additive = True
+
+    def __init__(
+        self,
+        samples: int | None = None,
+        features: int | None = None,
+        output: Output = "probability",
+        removal: Removal = "mask",
+        seed: int = 13,
+    ) -> None:
+        for name, value in (("samples", samples), ("features", features)):
+            if value is not None:
+                check_count(name, value)
+        check_output(output)
+        check_removal(removal)
+        check_seed(seed)
+        self.samples = samples
+        self.features = features
+        self.output = output
+        self.removal = removal
+        self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_mask_token(classifier, self.removal)
+
+    def prepare(self) -> None:
+        importlib.import_module("shap")
+
+    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        from shap import KernelExplainer
+
+        words = len(text)
+
+        def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
+            return outputs(classifier, ask(text.perturbed(kept.astype(bool), self.removal)), self.output)[:, target]
+
+        explainer = KernelExplainer(explained, np.zeros((1, words)))
+        values = explainer.shap_values(
+            np.ones(words),
+            nsamples=2 * words + 256 if self.samples is None else self.samples,
+            l1_reg=False if self.features is None else f"num_features({self.features})",
+            silent=True,
+        )
+        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
+        return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))

@@ -1,0 +1,127 @@
+"""LIME, by the library lime."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ParamsError
+from explearn.methods.base.options import check_count, check_seed
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.info import About
+from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.method import (
+    PerturbationExplainer,
+    Scored,
+    check_mask_token,
+    check_removal,
+    outputs,
+)
+from explearn.methods.perturbation.pool import Ask
+from explearn.model.classifier import Classifier
+
+FIRST_CHARACTER = 0xF0000
+"""Start of a private-use plane of Unicode: 65,534 characters that no text needs, one for each word."""
+
+
+class Lime(PerturbationExplainer):
+    """A linear model of how the class's probability changes when words are left out at random.
+
+    LIME (Ribeiro et al., 2016, section 3): a linear model of f around the text.
+
+    Copies of the text without a random set of words are weighted by their cosine similarity to it, and a ridge
+    regression of f on the words present gives each word its weight. Signed; all sub-tokens of a word get its weight.
+
+    Computed by lime's LimeTextExplainer for every word occurrence by itself (bow=False), as many features as words. It
+    is given a text of one character a word, whose copies tell which words are left: the same draws as for the text
+    itself, and the classifier sees the text's own sub-tokens without those of the missing words. A text without any
+    word left is just its special tokens. All words being features, the library's default feature selection ("auto")
+    would choose all of them too, after fits that change nothing; it is "none" here. The draws start at the seed for
+    each text.
+
+    Args:
+        samples: copies of the text, itself included (equal ones are evaluated once).
+        kernel_width: width of the exponential kernel, in hundredths of cosine distance.
+        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
+        removal: a missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`).
+        seed: of the random sets.
+    """
+
+    about = About(
+        name="lime",
+        family="perturbation",
+        cost="one forward pass a sample (500 samples), duplicates once",
+        costly=True,
+    )
+    signed = True
+
+    def __init__(
+        self,
+        samples: int = 500,
+        kernel_width: float = 25,
+        output: Output = "probability",
+        removal: Removal = "delete",
+        seed: int = 13,
+    ) -> None:
+        check_count("samples", samples, 2)
+        if (
+            isinstance(kernel_width, bool)
+            or not isinstance(kernel_width, int | float)
+            or not 0 < kernel_width < float("inf")
+        ):
+            raise ParamsError(f"kernel_width: got {kernel_width!r}; expected a positive number")
+        check_output(output)
+        check_removal(removal)
+        check_seed(seed)
+        self.samples = samples
+        self.kernel_width = kernel_width
+        self.output = output
+        self.removal = removal
+        self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_mask_token(classifier, self.removal)
+
+    def prepare(self) -> None:
+        importlib.import_module("lime.lime_text")
+
+    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        from lime.lime_text import LimeTextExplainer
+
+        words = len(text)
+
+        def explained(copies: Sequence[str]) -> NDArray[np.float64]:
+            logits = ask(text.perturbed(present(copies, words), self.removal))
+            return outputs(classifier, logits, self.output)[:, [target]]
+
+        explainer = LimeTextExplainer(
+            kernel_width=self.kernel_width,
+            class_names=[classifier.labels[target]],
+            feature_selection="none",
+            split_expression=list,
+            bow=False,
+            mask_string="",
+            random_state=self.seed,
+        )
+        explanation = explainer.explain_instance(
+            "".join(chr(FIRST_CHARACTER + word) for word in range(words)),
+            explained,
+            labels=(0,),
+            num_features=words,
+            num_samples=self.samples,
+        )
+        weights = np.zeros(words)
+        for word, weight in explanation.local_exp[0]:
+            weights[word] = weight
+        return Scored(text.on_pieces(weights))
+
+
+def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
+    """Which words are left in each copy, (copies, words)."""
+    kept = np.zeros((len(copies), words), dtype=bool)
+    codes = np.frombuffer("".join(copies).encode("utf-32-le"), dtype=np.uint32).astype(np.int64) - FIRST_CHARACTER
+    kept[np.repeat(np.arange(len(copies)), [len(copy) for copy in copies]), codes] = True
+    return kept

@@ -1,0 +1,113 @@
+"""What the methods that explain by perturbing have in common."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ModelError, UnsupportedError
+from explearn.methods.base.explainer import Explainer, TextScores
+from explearn.methods.base.options import check_choice
+from explearn.methods.base.outputs import Output
+from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.methods.perturbation.predictor import Logits, Predictor
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+from explearn.model.problems import Problem
+
+WINDOW_BATCHES = 32
+"""Batches' worth of perturbed texts collected before they are sorted by length: with more, texts of a batch differ less
+in length, so less of it is padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of one text, (tokens,), and, where they should add up to a known number, by how much they miss it."""
+
+    scores: NDArray[np.float64]
+    completeness_error: float | None = None
+
+
+class PerturbationExplainer(Explainer):
+    """Base of the methods that ask for predictions of perturbed copies of a text.
+
+    Subclasses say how to score one text; the questions of many texts are answered together.
+    """
+
+    needs_model = False
+    additive: ClassVar[bool] = False
+    """Whether scores add up to f(text) - f(text without any word)."""
+    seed: int = 0
+    """Where numpy's global generator starts for each text."""
+
+    @abstractmethod
+    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        """Score every sub-token of a text of at least one word."""
+
+    def check_text(self, text: PerturbedText) -> None:
+        """Raise UnsupportedError for a text that the method does not take; called before anything is computed."""
+
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        self.prepare()
+        start = time.perf_counter()
+        texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
+        for text in texts:
+            self.check_text(text)
+        predict = Predictor(classifier)
+        logits = [rows[0] for rows in predict([text.full() for text in texts])]
+        chosen = [int(row.argmax()) for row in logits] if targets is None else targets
+        classified = (time.perf_counter() - start) / max(1, len(texts))
+        jobs = [partial(self._score, classifier, text, target) for text, target in zip(texts, chosen, strict=True)]
+        finished = run_together(jobs, predict, WINDOW_BATCHES * classifier.max_tokens, self.seed)
+        return [
+            TextScores(job.result.scores, row, target, classified + job.seconds, job.result.completeness_error)
+            for job, row, target in zip(finished, logits, chosen, strict=True)
+        ]
+
+    def _score(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        if not len(text):
+            return Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
+        return self.score_text(classifier, text, target, ask)
+
+
+def stand_in(classifier: Classifier) -> int:
+    """Id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
+    try:
+        return classifier.mask_token_id
+    except ModelError:
+        return classifier.pad_token_id
+
+
+def check_removal(removal: str) -> None:
+    """Raise ParamsError unless `removal` is one of Removal."""
+    check_choice("removal", removal, get_args(Removal))
+
+
+def check_mask_token(classifier: Classifier, removal: Removal) -> None:
+    """Raise UnsupportedError where words are to be masked and the tokenizer has nothing to mask them with."""
+    if removal == "mask":
+        try:
+            classifier.mask_token_id  # noqa: B018
+        except ModelError as error:
+            raise UnsupportedError(f"{error}; use removal=delete") from error
+
+
+def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[np.float64]:
+    """The explained numbers of all classes, (n, C).
+
+    A regression has no probabilities: `probability`, the default of most methods, is its value there, as `logit` is.
+    Raises UnsupportedError for its log-probability.
+    """
+    if output == "logit" or (output == "probability" and classifier.problem is Problem.REGRESSION):
+        return logits
+    return classifier.problem.probabilities_of_array(logits, log=output == "log_probability")

@@ -1,0 +1,333 @@
+"""SHAP over the tokens of a text, by the library shap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import UnsupportedError
+from explearn.methods.base.options import check_choice, check_count, check_seed
+from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.info import About
+from explearn.methods.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
+from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+
+Algorithm = Literal["partition", "permutation"]
+Level = Literal["auto", "token", "word"]
+
+Function = Callable[[NDArray[Any]], NDArray[np.float64]]
+"""The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
+
+
+class Shap(PerturbationExplainer):
+    """Shapley values over a hierarchy of the text's tokens, by the library shap.
+
+    SHAP with the library's text masker (Lundberg and Lee, 2017; shap.Explainer with shap.maskers.Text).
+
+    Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together. `partition` opens
+    the hierarchy as far as `max_evals` allows, groups of large values first; `permutation` adds and removes one token
+    at a time along random orders that keep groups together. The base is f of the text with all tokens masked. Signed,
+    and additive over pieces: values of tokens, special ones included, add up to f(text) - base, and
+    `completeness_error` is by how much they miss it.
+
+    The partition algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws
+    from numpy's global generator; permutation draws from numba's. Both start at the seed for each text. (The library's
+    own `seed` does not reach numba's, so the library by itself gives other values each time.)
+
+    Two levels:
+
+    * `token`: the library's masker with the classifier's own tokenizer. It writes masked copies of the text as strings,
+      which are tokenised anew: pieces after a masked one may be split differently than in the text. Of a text longer
+      than the classifier reads, the part that it reads is masked.
+    * `word`: words of the text, of both segments for a pair, are masked piece by piece where they stand; a word's value
+      is shared equally by its pieces. The hierarchy is the library's for the words of a segment; the segments are
+      joined last.
+
+    `auto` goes by tokens where that is sound: one segment, and the masker's copy with nothing masked is tokenised as
+    the classifier reads the text. It is not for pairs, which the masker does not know; where byte-level pieces share
+    a character (each of them repeats it); and where white space in the text other than single blanks left its mark on
+    the pieces. Such texts go by words.
+
+    Args:
+        algorithm: `partition` or `permutation`.
+        max_evals: forward passes for a text at most (equal inputs are evaluated once).
+        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
+        level: `auto`, `token` or `word`.
+        batch_size: masks that the library makes at a time (by default as many as it does itself: 5 in level `token`, 10
+            in level `word`). Where a hierarchy is too large for `max_evals`, larger ones open other parts of it; here
+            it says nothing of the batches that the model gets.
+        seed: of the draws.
+    """
+
+    about = About(
+        name="shap",
+        family="perturbation",
+        cost="up to 500 forward passes, duplicates once",
+        costly=True,
+    )
+    aggregation = "sum"
+    signed = True
+    additive = True
+
+    def __init__(
+        self,
+        algorithm: Algorithm = "partition",
+        max_evals: int = 500,
+        output: Output = "probability",
+        level: Level = "auto",
+        batch_size: int | None = None,
+        seed: int = 13,
+    ) -> None:
+        check_choice("algorithm", algorithm, get_args(Algorithm))
+        check_count("max_evals", max_evals, 4)
+        check_output(output)
+        check_choice("level", level, get_args(Level))
+        if batch_size is not None:
+            check_count("batch_size", batch_size)
+        check_seed(seed)
+        self.algorithm = algorithm
+        self.max_evals = max_evals
+        self.output = output
+        self.level = level
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def check(self, classifier: Classifier) -> None:
+        check_mask_token(classifier, "mask")
+
+    def prepare(self) -> None:
+        compile_library(self.algorithm)
+
+    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
+        of its tokens within `max_evals` and `algorithm` is `permutation`."""
+        # The library has no hierarchy of a single token; it is a word, and goes as one.
+        by_words = self.level == "word" or not classifier.has_model or len(text.encoding) == 1
+        found = None if by_words else token_masker(classifier, text.encoding)
+        if found is not None:
+            self._check_budget(len(text.encoding.positions))
+            read = Reader(classifier)
+            masker, string = found
+            values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
+            scores = values[:, target]
+        elif self.level == "token" and len(text.encoding) > 1:
+            raise UnsupportedError(
+                f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
+                "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
+            )
+        else:
+            self._check_budget(len(text))
+            masker = WordMasker(segments(text))
+            values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)
+            scores = text.on_pieces(values[:, target] / text.pieces())
+        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
+        return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
+
+    def _check_budget(self, players: int) -> None:
+        least = 2 * players + 1
+        if self.algorithm == "permutation" and self.max_evals < least:
+            raise UnsupportedError(
+                f"shap: a text of {players} tokens or words takes max_evals={least} at least for "
+                f"algorithm=permutation, got {self.max_evals}; raise it, or use algorithm=partition"
+            )
+
+    def _values(
+        self, classifier: Classifier, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
+
+        def run(function: Function) -> Any:
+            return run_library(function, masker, data, self.algorithm, self.max_evals, self.batch_size, self.seed)
+
+        def function(copies: NDArray[Any]) -> NDArray[np.float64]:
+            return outputs(classifier, ask(read(copies)), self.output)
+
+        found = run(function) if self.algorithm == "partition" else asked_at_once(run, function, self.seed)
+        return np.asarray(found.values[0]), np.asarray(found.base_values[0])
+
+
+def run_library(
+    function: Function, masker: Any, data: Any, algorithm: Algorithm, max_evals: int, batch_size: int | None, seed: int
+) -> Any:
+    """shap's explanation of one row of data."""
+    import shap
+
+    explainer = shap.Explainer(function, masker, algorithm=algorithm, seed=seed)
+    return explainer(data, max_evals=max_evals, batch_size=batch_size or "auto", silent=True)
+
+
+@functools.cache
+def compile_library(algorithm: Algorithm) -> None:
+    """Have numba compile the library's loops, by explaining two words."""
+
+    def function(copies: NDArray[Any]) -> NDArray[np.float64]:
+        return np.zeros((len(copies), 2))
+
+    def run(function: Function) -> Any:
+        return run_library(function, WordMasker([["a", "b"]]), np.ones((1, 2)), algorithm, 6, None, 0)
+
+    def job(_ask: Ask) -> None:
+        if algorithm == "partition":
+            run(function)
+        else:
+            asked_at_once(run, function, 0)
+
+    # A job has a state of numpy's global generator to itself.
+    run_together([job], lambda _questions: [], window_tokens=1)
+
+
+def asked_at_once(run: Callable[[Function], Any], function: Function, seed: int) -> Any:
+    """Run an algorithm whose questions do not depend on the answers: first for the questions, then with the answers.
+
+    The permutation explainer shuffles a hierarchy in code compiled by numba, which has a random generator of its own,
+    one for all texts. Both runs seed it and neither lets another text come between.
+    """
+    asked: list[NDArray[Any]] = []
+
+    def record(copies: NDArray[Any]) -> NDArray[np.float64]:
+        asked.append(copies)
+        return np.zeros((len(copies), 1))
+
+    seed_numba(seed)
+    run(record)
+    values = function(np.concatenate(asked))
+    answers = iter(np.split(values, np.cumsum([len(copies) for copies in asked])[:-1]))
+    seed_numba(seed)
+    return run(lambda _copies: next(answers))
+
+
+@functools.cache
+def _numba_seed() -> Callable[[int], None]:
+    import numba
+
+    def set_seed(seed: int) -> None:
+        np.random.seed(seed)
+
+    return cast(Callable[[int], None], numba.njit(set_seed))
+
+
+def seed_numba(seed: int) -> None:
+    """Seed the random generator of code compiled by numba: not numpy's, and its state cannot be put back."""
+    _numba_seed()(seed)
+
+
+class WordMasker:
+    """A masker, as shap calls it, of the words of some segments: the function gets masks of the words that are left.
+
+    Attributes:
+        clustering: hierarchy of the words as scipy writes linkages, (w - 1, 4).
+    """
+
+    immutable_outputs = True
+
+    def __init__(self, words: Sequence[Sequence[str]]) -> None:
+        self.clustering = segment_trees(words)
+
+    def __call__(self, mask: NDArray[np.bool_], _words: object) -> tuple[NDArray[np.bool_]]:
+        return (mask[None].copy(),)
+
+
+class Reader:
+    """Texts of one segment as the classifier reads them; a string is tokenised once."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self._classifier = classifier
+        self._types = "token_type_ids" in classifier.tokenizer.model_input_names
+        self._read: dict[str, list[list[int]]] = {}
+
+    def __call__(self, strings: Sequence[str]) -> Inputs:
+        unread = [string for string in dict.fromkeys(strings) if string not in self._read]
+        if unread:
+            encoded = self._classifier.tokenizer(
+                unread, truncation=True, max_length=self._classifier.max_length, return_attention_mask=False
+            )
+            ids = encoded["input_ids"]
+            types = encoded["token_type_ids"] if self._types else ids
+            self._read.update({string: row for string, *row in zip(unread, ids, types, strict=True)})
+        rows = [self._read[string] for string in strings]
+        return Inputs.from_lists([ids for ids, _ in rows], [types for _, types in rows] if self._types else None)
+
+
+def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] | None:
+    """shap's text masker and the string it is to mask, or None where its tokens would not be those of `encoding`."""
+    import shap
+
+    tokenizer = classifier.tokenizer
+    seen = max(encoding.word_ids) + 1
+    string = " ".join(encoding.words[:seen])
+    offsets = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)[
+        "offset_mapping"
+    ]
+    # What lies behind the last piece that the classifier reads is not there for the masker either.
+    string = string[: max(end for _, end in offsets)]
+    masker = shap.maskers.Text(tokenizer)
+    tokens = masker.shape(string)[1]
+    (written,) = masker(np.ones(tokens, dtype=bool), string)
+    (again,) = Reader(classifier)(written.tolist()).keys()
+    (original,) = Inputs.from_lists(
+        [encoding.input_ids], [encoding.token_type_ids] if encoding.token_type_ids else None
+    ).keys()
+    return (masker, string) if tokens == len(encoding) and again == original else None
+
+
+def segments(text: PerturbedText) -> list[list[str]]:
+    """Words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
+    found: list[dict[int, str]] = []
+    after_special = True
+    for special, place in zip(text.encoding.special, text.owners.tolist(), strict=True):
+        if special:
+            after_special = True
+        elif place < len(text):
+            if after_special:
+                found.append({})
+            after_special = False
+            found[-1][place] = text.encoding.words[text.words[place]]
+    return [list(words.values()) for words in found]
+
+
+def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """The library's hierarchy for the words of each segment, and the segments joined one after the other.
+
+    Returns a linkage, (w - 1, 4): both children (words first, then rows in order), height, number of words.
+    """
+    total = sum(map(len, words))
+    rows: list[list[float]] = []
+    first_word, root = 0, -1
+    for segment in words:
+        count, first_row = len(segment), len(rows)
+
+        def number(child: float, count: int = count, word: int = first_word, row: int = first_row) -> float:
+            return child + word if child < count else child - count + total + row
+
+        for left, right, _, size in word_tree(segment):
+            rows.append([number(left), number(right), size / total, size])
+        own_root = total + len(rows) - 1 if count > 1 else first_word
+        first_word += count
+        if root >= 0:
+            rows.append([root, own_root, first_word / total, first_word])
+            own_root = total + len(rows) - 1
+        root = own_root
+    return np.array(rows, dtype=np.float64).reshape(total - 1, 4)
+
+
+def word_tree(words: Sequence[str]) -> NDArray[np.float64]:
+    """The library's hierarchy of neighbouring words, a linkage of (w - 1, 4)."""
+    import shap
+
+    if len(words) == 1:
+        return np.empty((0, 4))
+    ends = np.cumsum([len(word) + 1 for word in words])
+    spans = [(int(end) - len(word) - 1, int(end) - 1) for word, end in zip(words, ends, strict=True)]
+
+    def split(string: str, return_offsets_mapping: bool = False) -> dict[str, list[Any]]:
+        return {"input_ids": list(range(1, len(spans) + 1)), "offset_mapping": spans} if string else {"input_ids": []}
+
+    # Any number serves as the mask's id: nothing is masked here.
+    return np.asarray(shap.maskers.Text(split, mask_token=0).clustering(" ".join(words)))

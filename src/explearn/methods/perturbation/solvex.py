@@ -1,0 +1,127 @@
+"""SolvE: the order of words that is best for a faithfulness metric, found by beam search."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import UnsupportedError
+from explearn.core.settings import MOST_UNITS
+from explearn.methods.base.options import check_choice, check_count
+from explearn.methods.info import About
+from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.method import (
+    PerturbationExplainer,
+    Scored,
+    check_mask_token,
+    check_removal,
+    outputs,
+)
+from explearn.methods.perturbation.pool import Ask
+from explearn.model.classifier import Classifier
+from explearn.model.problems import CLASSES
+
+Metric = Literal["comprehensiveness", "sufficiency", "both"]
+
+
+class Solvex(PerturbationExplainer):
+    """Beam search for the order of words that scores best on a faithfulness metric.
+
+    Beam search for an order of the words that is best by a faithfulness metric (Zhou and Shah, 2023, section 4).
+
+    The worth of the top k words, T, with p the target's probability:
+
+        comprehensiveness   p(x) - p(x without T)
+        sufficiency         p(T alone) - p(x), the metric's negative, so that more is better
+        both                their sum, p(T alone) - p(x without T)
+
+    The objective of an order is the mean worth of its top 1, 2, .., n words. Orders grow by one word at a time, the
+    most important first; after each step the `beam` partial orders of the largest sums stay. What the model sees
+    depends on the set T, not on its order: of orders of one set only the best stays, and each set is evaluated once.
+    The k-th word of n in the best order found gets (n - k + 1) / n, so scores are ranks in (0, 1]; all sub-tokens of a
+    word get its score.
+
+    A text of n words takes about beam n^2 / 2 forward passes, twice as many for `both`.
+
+    Args:
+        metric: what is searched for.
+        beam: partial orders kept; 1 is greedy search.
+        removal: words taken out are deleted (`delete`) or their sub-tokens replaced by the mask token (`mask`).
+        max_words: words that a text may have; longer ones are refused with an UnsupportedError.
+    """
+
+    about = About(
+        name="solvex",
+        family="perturbation",
+        cost="up to beam size (5) x words^2 forward passes, duplicates once",
+        costly=True,
+        watches_metric=True,
+    )
+    problems = CLASSES
+
+    def __init__(
+        self, metric: Metric = "both", beam: int = 5, removal: Removal = "delete", max_words: int = 64
+    ) -> None:
+        check_choice("metric", metric, get_args(Metric))
+        check_count("beam", beam, most=MOST_UNITS)
+        check_removal(removal)
+        check_count("max_words", max_words)
+        self.metric = metric
+        self.beam = beam
+        self.removal = removal
+        self.max_words = max_words
+
+    def check(self, classifier: Classifier) -> None:
+        check_mask_token(classifier, self.removal)
+
+    def check_text(self, text: PerturbedText) -> None:
+        if len(text) > self.max_words:
+            raise UnsupportedError(
+                f"solvex: a text has {len(text)} words, more than max_words = {self.max_words}; the search takes about "
+                f"{self.beam * len(text) ** 2 // 2:,} forward passes for it: raise the option and wait, or use "
+                "occlusion, which takes one a word"
+            )
+
+    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        order, _ = self.search(classifier, text, target, ask)
+        ranks = np.empty(len(text))
+        ranks[order] = np.arange(len(text), 0, -1) / len(text)
+        return Scored(text.on_pieces(ranks))
+
+    def search(
+        self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask
+    ) -> tuple[NDArray[np.int64], float]:
+        """The best order found, most important word first, (w,), and its objective."""
+        words = len(text)
+        chosen = np.zeros((1, words), dtype=bool)
+        orders = np.empty((1, 0), dtype=np.int64)
+        sums = np.zeros(1)
+        for _ in range(words):
+            parents, added = np.nonzero(~chosen)
+            sets = chosen[parents]
+            sets[np.arange(len(sets)), added] = True
+            # The beam runs from its best order down, so the first order of a set is the set's best.
+            first: dict[bytes, int] = {}
+            for row, key in enumerate(map(bytes, np.packbits(sets, axis=1))):
+                first.setdefault(key, row)
+            kept = list(first.values())
+            worths = self._worth(classifier, text, sets[kept], target, ask)
+            totals = sums[parents[kept]] + worths
+            best = np.argsort(-totals, kind="stable")[: self.beam]
+            rows = np.array(kept)[best]
+            orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)
+            chosen, sums = sets[rows], totals[best]
+        return orders[0], float(sums[0] / words)
+
+    def _worth(
+        self, classifier: Classifier, text: PerturbedText, tops: NDArray[np.bool_], target: int, ask: Ask
+    ) -> NDArray[np.float64]:
+        """Worth of some sets of top words, bool, (n, w), as the class's docstring has it: (n,)."""
+        everything = np.ones((1, len(text)), dtype=bool)
+        alone = tops if self.metric != "comprehensiveness" else everything
+        without = ~tops if self.metric != "sufficiency" else everything
+        kept = np.concatenate([alone, without])
+        p = outputs(classifier, ask(text.perturbed(kept, self.removal)), "probability")[:, target]
+        return p[: len(alone)] - p[len(alone) :]

@@ -1,0 +1,179 @@
+"""CAM and Grad-CAM for text: the last layer's attention from [CLS], weighted by what it does for the class."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+
+from explearn.lens.anatomy import dissect, trace_block
+from explearn.lens.capture import read_weights
+from explearn.lens.gradients import check_differentiable, differentiate, full_precision
+from explearn.lens.watched import head_states, watch
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.options import check_choice, check_flag
+from explearn.methods.info import About
+from explearn.model.architectures import architecture
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.model.problems import ONE_CLASS
+
+Normalisation = Literal["none", "matrix"]
+
+
+class CAM(BatchExplainer):
+    """Last-layer attention from [CLS], weighted by what each token's state gives to the class.
+
+    Class activation map (after Zhou et al., 2016) on the last layer.
+
+    s_j = mean_h A[L, h, CLS, j] * sum_k w[c, k] * g(h_j)[k]
+
+    h_j: last hidden state of token j; g: the classification head's layers before its last (dense and activation); w:
+    weights of the last, without its bias; c: the target. CAM is made for classifiers that average over positions before
+    one linear layer. These read only [CLS], and through g, so each token's state is put where the head expects that of
+    [CLS]: for [CLS] itself the sum over k is its logit less the bias. Attention says how much of a token [CLS] takes.
+    Signed; no gradient.
+
+    Args:
+        attention: weight by attention; without it only the class activation is left.
+        centred: take from w[c] the mean over classes. What moves all logits alike changes no probability, and does not
+            count then.
+    """
+
+    reads_weights = True
+    about = About(
+        name="cam",
+        family="relevance",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+    signed = True
+
+    def __init__(self, attention: bool = True, centred: bool = False) -> None:
+        check_flag("attention", attention)
+        check_flag("centred", centred)
+        self.attention = attention
+        self.centred = centred
+        # The mean over classes means nothing where they do not exclude each other.
+        self.problems = ONE_CLASS if centred else self.problems
+
+    def check(self, classifier: Classifier) -> None:
+        check_differentiable(classifier)
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        if architecture(classifier.model.config).parts is None:
+            return self._score_watched(classifier, batch, targets)
+        anatomy = dissect(classifier.model)
+        head, mask = anatomy.head, batch.attention_mask.bool()
+        with classifier.autocast():
+            hidden = anatomy.embed(batch)
+            for block in anatomy.blocks:
+                passed = trace_block(block, hidden, mask)
+                hidden = passed.result
+            activated = head.activation(head.dense(hidden))
+            logits = head.classifier(activated[:, 0])
+        attention = full_precision(passed.attention[:, :, 0]).mean(1)
+        return self._scores(activated, head.classifier.weight, attention, logits, targets)
+
+    def _score_watched(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        """The same from the model's own forward pass; its attention row is that of the token that the head reads."""
+        with classifier.autocast():
+            found = watch(classifier, batch, first_layer=-1)
+            assert found.states is not None and found.logits is not None
+            activated, last = head_states(classifier, found.states)
+        maps = full_precision(found.attentions[0]).mean(1)
+        reads = read_weights(classifier.model.config, batch).to(maps)
+        return self._scores(activated, last.weight, torch.einsum("bq,bqk->bk", reads, maps), found.logits, targets)
+
+    def _scores(
+        self,
+        activated: torch.Tensor,
+        weight: torch.Tensor,
+        row: torch.Tensor,
+        logits: torch.Tensor,
+        targets: torch.Tensor | None,
+    ) -> BatchScores:
+        """Scores from what the last linear map reads of each token, (b, n, d), its weight and the attention row."""
+        chosen = resolve_targets(logits, targets)
+        weight = full_precision(weight)
+        if self.centred:
+            weight = weight - weight.mean(0)
+        scores = class_activation(full_precision(activated), weight[chosen])
+        if self.attention:
+            scores = scores * row
+        return BatchScores(scores, full_precision(logits), chosen)
+
+
+class GradCAM(BatchExplainer):
+    """Last-layer attention, each head weighted by its mean gradient, positive part, from [CLS].
+
+    Grad-CAM on attention (Selvaraju et al., 2017; on attention: a baseline of Chefer et al., CVPR 2021).
+
+    M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
+    is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
+    neither in the means nor below, and what a causal or local mask hides does not count in the means. Not signed.
+
+    Args:
+        normalisation: `none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code
+            does. Scores of a text then depend on rows that are not returned, but keep their order. A matrix without
+            any spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
+            this does not.
+    """
+
+    about = About(
+        name="grad_cam",
+        family="relevance",
+        cost="one forward and one backward pass through the last layer",
+        needs=frozenset({"attentions", "gradients"}),
+    )
+
+    def __init__(self, normalisation: Normalisation = "none") -> None:
+        check_choice("normalisation", normalisation, get_args(Normalisation))
+        self.normalisation = normalisation
+
+    def check(self, classifier: Classifier) -> None:
+        check_differentiable(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        found = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
+        attention, gradient = found.attentions[-1], found.attention_gradients[-1]
+        mask = batch.attention_mask.bool()
+        padding = ~(mask[:, :, None] & mask[:, None])
+        if found.reads is None:
+            maps = grad_cam_map(attention, gradient, padding, mask.sum(-1))
+        else:
+            seen = (attention > 0) & ~padding[:, None]
+            weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
+            maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        scores = found.read_rows(maps)
+        if self.normalisation == "matrix":
+            lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
+            spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
+            scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
+        return BatchScores(scores, found.logits, found.targets)
+
+
+def class_activation(activated: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What each token's state gives to the class, (batch, tokens): sum_k w[c, k] * g(h_j)[k].
+
+    Args:
+        activated: g(h), (batch, tokens, d). weight: w[c] of each text's class, (batch, d).
+    """
+    return torch.einsum("bnd,bd->bn", activated, weight)
+
+
+def grad_cam_map(
+    attention: torch.Tensor, gradient: torch.Tensor, padding: torch.Tensor, tokens: torch.Tensor
+) -> torch.Tensor:
+    """M of GradCAM, (batch, queries, tokens).
+
+    Args:
+        attention: probabilities of the last layer, (batch, heads, queries, tokens). It may hold the row of [CLS] alone:
+            the other rows have no gradient.
+        gradient: that of the target's logit at `attention`.
+        padding: bool, (batch, queries, tokens), True where one of the two is padding.
+        tokens: number of each text's tokens, (batch,).
+    """
+    weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
+    return torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)

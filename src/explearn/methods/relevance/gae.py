@@ -1,0 +1,193 @@
+"""Generic attention explainability (GAE), over all heads or over those that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
+
+import torch
+
+from explearn.core.errors import ParamsError
+from explearn.lens.capture import layer_count
+from explearn.lens.gradients import check_differentiable, content_mask, differentiate
+from explearn.methods.base.explainer import BatchExplainer, BatchScores
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+HeadRule = Literal["specialised", "gradient"]
+
+
+class GAE(BatchExplainer):
+    """Each layer's attention times its gradient, positive part, added up through the layers to [CLS].
+
+    Generic attention explainability (Chefer et al., 2021, equations 5 and 6).
+
+    R = I, then for each layer from the first up R <- R + E_l R, with E_l = mean_h max(0, A[l, h] * df / dA[l, h]); the
+    score of token j is R[CLS, j]. f: the target's logit. Since R = (I + E_L) ... (I + E_1), row CLS is carried from the
+    top layer down as a vector, r <- r + r E_l, and no matrix is multiplied with a matrix. Not signed.
+    """
+
+    about = About(
+        name="gae",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"attentions", "gradients"}),
+    )
+    passes = 4
+    """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
+    a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
+
+    def check(self, classifier: Classifier) -> None:
+        check_differentiable(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        found = differentiate(classifier, batch, targets, attentions=True)
+        row = gae_row(
+            found.attentions,
+            found.attention_gradients,
+            lambda layer, attention, relevance: self.kept_heads(layer, attention, relevance, batch),
+            found.read_row(),
+        )
+        return BatchScores(row, found.logits, found.targets)
+
+    def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Heads of one layer that count, bool, (batch, heads); here all.
+
+        Args:
+            layer: counted from 0.
+            attention: probabilities, (batch, heads, queries, keys).
+            relevance: positive part of attention times gradient, same shape, 0 wherever padding is involved.
+        """
+        return torch.ones(attention.shape[:2], dtype=torch.bool, device=attention.device)
+
+
+class MaskedGAE(GAE):
+    """GAE over the heads that matter alone; how they are found is a parameter.
+
+    GAE over the heads that matter (after Mask-LRP, Song et al., 2024): the maps of the others are set to 0.
+
+    The mean over heads still divides by the number of all heads, so that no score is above GAE's. A layer without kept
+    heads passes relevance on as it is.
+
+    Which heads are kept depends only on the text and the classifier, never on other texts:
+
+    * `specialised`: all but the heads with a role that is not about what the words mean (roles: Voita et al., 2019;
+      attention to separators: Clark et al., 2019). A positional head puts most of its attention on the next token, or
+      most on the one before; a separator head puts most on special tokens. Both are means over the text's sub-tokens
+      as queries, special ones left out. Since even attention, too, puts much of itself there when a text is short,
+      "most" means (s - u) / (1 - u) >= `share`, with s the part of its attention there, and u that of even attention.
+    * `gradient`: heads whose relevance, the mean over entries of max(0, A * df / dA), is at least `fraction` of that of
+      the layer's best head.
+    * explicit: heads by layer, both counted from 0; a layer that is not named keeps none. Roles found on a corpus, with
+      a parser or as in Song et al., come in this way.
+
+    Syntactic heads are not looked for: that takes a parser. Song et al. count syntactic and positional heads as those
+    to keep; ExpNet section 4.3, which is followed here, as those to mask.
+
+    Args:
+        heads: `specialised`, `gradient`, or a mapping from layers to the heads kept.
+        share: for `specialised`, between 0 and 1.
+        fraction: for `gradient`, between 0 (all heads) and 1 (the best head of each layer).
+    """
+
+    about = About(
+        name="mgae",
+        family="relevance",
+        cost="one forward and one backward pass",
+        needs=frozenset({"attentions", "gradients"}),
+    )
+
+    def __init__(
+        self,
+        heads: HeadRule | Mapping[int, Sequence[int]] = "specialised",
+        share: float = 0.5,
+        fraction: float = 0.25,
+    ) -> None:
+        if isinstance(heads, Mapping):
+            for layer, kept in heads.items():
+                numbers = isinstance(kept, Sequence) and all(isinstance(head, int) for head in kept)
+                if not isinstance(layer, int) or not numbers:
+                    raise ParamsError(f"heads: got {layer!r}: {kept!r}; expected a layer's number and a list of heads")
+        elif heads not in get_args(HeadRule):
+            raise ParamsError(f"heads: got {heads!r}; expected one of specialised, gradient, or {{layer: [heads]}}")
+        for name, value in (("share", share), ("fraction", fraction)):
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ParamsError(f"{name}: got {value!r}; expected a number between 0 and 1")
+        self.heads = heads
+        self.share = share
+        self.fraction = fraction
+
+    def check(self, classifier: Classifier) -> None:
+        """Raises UnsupportedError, and ParamsError for explicit heads that the classifier does not have."""
+        check_differentiable(classifier)
+        layers, heads = layer_count(classifier.model), int(classifier.model.config.num_attention_heads)
+        if isinstance(self.heads, Mapping):
+            for layer, kept in self.heads.items():
+                if not 0 <= layer < layers:
+                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
+                for head in kept:
+                    if not 0 <= head < heads:
+                        raise ParamsError(f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0")
+
+    def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
+        if isinstance(self.heads, Mapping):
+            kept = torch.zeros(attention.shape[:2], dtype=torch.bool, device=attention.device)
+            kept[:, list(self.heads.get(layer, ()))] = True
+            return kept
+        if self.heads == "gradient":
+            # The number of entries is the same for all heads.
+            total = relevance.sum((-1, -2))
+            return total >= self.fraction * total.amax(-1, keepdim=True)
+        return ~specialised(attention, batch, self.share)
+
+
+def gae_row(
+    attentions: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor],
+    kept_heads: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    start: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
+
+    Args:
+        attentions: probabilities of each layer, first layer first, (batch, heads, queries, tokens). The last may hold
+            the row of [CLS] alone: the other rows have no gradient there.
+        gradients: those of the target's logit at `attentions`.
+        kept_heads: (layer, attention, relevance) -> heads that count, bool, (batch, heads); None: all.
+        start: how much of each token the head reads, (batch, tokens) (default: the first token).
+    """
+    row = torch.zeros_like(attentions[0][:, 0, 0])
+    row[:, 0] = 1.0
+    row = row if start is None else start
+    for layer in reversed(range(len(attentions))):
+        attention = attentions[layer]
+        relevance = (attention * gradients[layer]).clamp_(min=0)
+        from_query = row[:, : attention.shape[2]]
+        if kept_heads is None:
+            passed = torch.einsum("bq,bqk->bk", from_query, relevance.sum(1))
+        else:
+            kept = kept_heads(layer, attention, relevance)
+            passed = torch.einsum("bq,bh,bhqk->bk", from_query, kept.to(row.dtype), relevance)
+        row = row + passed / attention.shape[1]
+    return row
+
+
+def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Tensor:
+    """Heads that are positional or attend to special tokens, as MaskedGAE says; bool, (batch, heads).
+
+    Args:
+        attention: probabilities of one layer, (batch, heads, queries, keys).
+        share: part of the attention above even attention's from which a role counts.
+    """
+    content = content_mask(batch).to(attention.dtype)
+    length = batch.attention_mask.sum(-1, keepdim=True).to(attention.dtype)
+    words = content.sum(-1, keepdim=True)
+    to_next = torch.einsum("bhq,bq->bh", attention.diagonal(1, -2, -1), content[:, :-1])
+    to_previous = torch.einsum("bhq,bq->bh", attention.diagonal(-1, -2, -1), content[:, 1:])
+    to_special = torch.einsum("bhqk,bq,bk->bh", attention, content, 1 - content)
+    roles = ((to_next, 1 / length), (to_previous, 1 / length), (to_special, 1 - words / length))
+    found = torch.zeros(attention.shape[:2], dtype=torch.bool, device=attention.device)
+    for total, even in roles:
+        found |= total / words.clamp(min=1) - even >= share * (1 - even)
+    return found

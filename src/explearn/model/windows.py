@@ -1,0 +1,148 @@
+"""Texts longer than a classifier reads, as windows that it does read.
+
+A window is the text's special tokens around a stretch of its sub-tokens; of a pair the longer segment is cut into
+stretches and the other one is in every window whole. Windows begin and end between words. The next one begins `stride`
+sub-tokens after the one before, or at the start of the word that this is in (of the next word, where it began with that
+one); the last one ends with the text and is as long as the others.
+
+A sub-token's score is the mean of its scores in the windows that read it, each weighted by its distance, in sub-tokens,
+from the nearest edge at which that window was cut: what stands beside a cut was read without its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.arguments import shown
+from explearn.core.errors import DataError, ParamsError
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD
+
+MOST_WINDOWS = 10_000
+"""Of a text: all of them are held at a time. 100,000 words have some 1,000 that overlap by half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A text, and what a classifier reads of it at a time.
+
+    Attributes:
+        whole: the text without a limit.
+        windows: within the limit; the text itself where it is.
+        places: for each window, which positions of `whole` its own are.
+        weights: for each window, of its positions, float64.
+    """
+
+    whole: Encoding
+    windows: tuple[Encoding, ...]
+    places: tuple[NDArray[np.intp], ...]
+    weights: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def at_once(cls, encoding: Encoding) -> Windowed:
+        """A text that is read in one go, or as far as it goes."""
+        return cls(encoding, (encoding,), (np.arange(len(encoding)),), (np.ones(len(encoding)),))
+
+    def join(self, scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
+        """Scores of the whole text's positions, (tokens,), from those of each window's."""
+        total, weight = np.zeros(len(self.whole)), np.zeros(len(self.whole))
+        for of_window, places, weights in zip(scores, self.places, self.weights, strict=True):
+            total[places] += weights * of_window[: len(places)]
+            weight[places] += weights
+        return total / weight
+
+
+def check_stride(stride: int) -> None:
+    """Raise ParamsError unless windows can be `stride` sub-tokens apart."""
+    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
+        raise ParamsError(f"windows: got {shown(stride)}; expected a stride, a whole number of sub-tokens from 1")
+
+
+def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") -> Windowed:
+    """Windows of at most `limit` sub-tokens, special ones included, their stretches `stride` apart (see the module).
+
+    A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
+
+    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one, and for more
+    windows than MOST_WINDOWS.
+    """
+    if len(encoding) <= limit:
+        return Windowed.at_once(encoding)
+    long = _long_segment(encoding)
+    room = limit - (len(encoding) - len(long))
+    if room < 1:
+        raise DataError(
+            f"{where}: its shorter segment leaves no room for the other within {limit} sub-tokens; shorten it"
+        )
+    always = np.setdiff1d(np.arange(len(encoding)), long)
+    owners = np.array(encoding.word_ids)[long]
+    windows, places, weights = [], [], []
+    found = stretches(owners, room, stride)
+    if len(found) > MOST_WINDOWS:
+        shorter = "" if room == limit - sum(encoding.special) else ", or a shorter second segment"
+        raise DataError(
+            f"{where}: is read through {len(found):,} windows, {stride:,} sub-tokens apart; expected at most "
+            f"{MOST_WINDOWS:,}: give a larger stride{shorter}"
+        )
+    for start, end in found:
+        kept = np.sort(np.concatenate([always, long[start:end]]))
+        # Distances from the edges at which the text was cut; its own ends are none.
+        left = np.arange(1, end - start + 1) if start else np.full(end - start, len(long))
+        right = np.arange(end - start, 0, -1) if end < len(long) else np.full(end - start, len(long))
+        of_position = np.ones(len(kept))
+        of_position[np.searchsorted(kept, long[start:end])] = np.minimum(left, right)
+        windows.append(encoding.select(kept.tolist()))
+        places.append(kept)
+        weights.append(of_position)
+    return Windowed(encoding, tuple(windows), tuple(places), tuple(weights))
+
+
+def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple[int, int]]:
+    """[start, end) of the stretches of a text's n sub-tokens, each at most `room` long, together all of them.
+
+    Args:
+        owners: word of each sub-token, NO_WORD for none, (n,).
+    """
+    count = len(owners)
+    # Where a stretch may begin or end: not between two pieces of one word.
+    inside = (owners[1:] == owners[:-1]) & (owners[1:] != NO_WORD)
+    free = np.flatnonzero(np.concatenate([[True], ~inside, [True]]))
+
+    def back(place: int, lowest: int) -> int:
+        """The last free place up to `place`; `place` itself where the only ones are not above `lowest`."""
+        found = int(free[np.searchsorted(free, place, side="right") - 1])
+        return found if found > lowest else place
+
+    found: list[tuple[int, int]] = []
+    start = 0
+    while start + room < count:
+        end = back(start + room, start)
+        found.append((start, end))
+        begin = back(min(start + stride, end), start)
+        # Within the word at which this one began: the next word, if it is not beyond the end.
+        after = int(free[np.searchsorted(free, begin)])
+        start = after if after <= end else begin
+    # The last one is as long as the others, if it can be without beginning inside a word.
+    first = int(free[np.searchsorted(free, max(0, count - room))])
+    return [*found, (min(first, start), count)]
+
+
+def _long_segment(encoding: Encoding) -> NDArray[np.intp]:
+    """Positions of the text that are not special; of a pair, those of the longer segment."""
+    free = np.array(encoding.positions, dtype=np.intp)
+    owners = np.array(encoding.word_ids)
+    second = owners >= (encoding.pair_start if encoding.pair_start is not None else len(encoding.words))
+    if not second.any():
+        return free
+    # Pieces of no word before the second segment's first one belong to it where a special token stands before them.
+    start = int(second.argmax())
+    special = [place for place in range(start) if encoding.special[place]]
+    before = owners[:start][owners[:start] != NO_WORD]
+    if special and before.size and special[-1] > int(np.flatnonzero(owners[:start] != NO_WORD)[-1]):
+        start = special[-1] + 1
+    parts = free[free < start], free[free >= start]
+    return max(parts, key=len)

@@ -1,0 +1,82 @@
+"""What the report's figures mean, for a reader who has never met them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explearn.judge import catalogue
+from explearn.judge.params import EvaluateParams
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A question, how it is answered, and its figures: name, meaning, which way is better."""
+
+    question: str
+    answer: str
+    rows: list[tuple[str, str, str]]
+
+
+INTRODUCTION = (
+    "A text classifier reads a text and answers with a label. An explanation says which words led to the answer: every "
+    "method gives each word a score, higher meaning more evidence for the predicted label, and the highest-scoring "
+    "words are the ones it chooses. A rationale is the answer to the same question by someone who read the text: the "
+    "words marked as the reason for its label. Some methods are learned: they were trained on rationales or on other "
+    "explanations. The others compute scores from the classifier directly.",
+    "The questions below are different questions, and a method can do well on one alone.",
+)
+
+
+def glossary(params: EvaluateParams) -> list[Group]:
+    """Every figure of the leaderboards, by question."""
+    confidence = f"{100 * params.confidence:g}"
+    percents = ", ".join(str(percent) for percent in params.percents)
+    removed = "deleting them" if params.removal == "delete" else "the mask token"
+    top = f"top {params.headline_percent} %"
+    protocol = {
+        "default": "",
+        "aml": " Counts and means follow AML's protocol (docs/metrics.md).",
+        "eraser": " Counts and means follow ERASER's protocol (docs/metrics.md).",
+    }[params.protocol]
+
+    def rows(group: catalogue.Group) -> list[tuple[str, str, str]]:
+        return _rows(group, confidence=confidence, percents=percents, top=top, neighbours=str(params.neighbours))
+
+    return [
+        Group(
+            "Does it agree with people? (plausibility)",
+            "Compared are chosen and marked words, all texts pooled.",
+            rows("plausibility"),
+        ),
+        Group(
+            "Does it agree with the model? (faithfulness)",
+            "The words a method ranks highest are taken out of the text (by "
+            f"{removed}), or kept alone, and the classifier is asked again; p is its probability for the explained "
+            f"label.{protocol}",
+            rows("faithfulness"),
+        ),
+        Group(
+            "Can one rely on it? (stability, consistency, simulatability)",
+            "Texts and their explanations are compared with each other; the last figure trains small students.",
+            rows("behaviour"),
+        ),
+        Group("What does it cost?", "Measured on the texts explained, a first few left out.", rows("cost")),
+    ]
+
+
+def _rows(group: catalogue.Group, **settings: str) -> list[tuple[str, str, str]]:
+    """Name, meaning and direction of a group's metrics, by the catalogue.
+
+    settings: what stands for {confidence}, {percents}, {top} and {neighbours} in its sentences.
+    """
+    of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
+    leading = [metric for metric in of_group if not metric.explained_with]
+    for late in [metric for metric in leading if metric.explained_after]:
+        leading.remove(late)
+        leading.insert(leading.index(catalogue.CATALOGUE[late.explained_after]) + 1, late)
+    found = []
+    for metric in leading:
+        explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
+        directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
+        found.append((metric.term or metric.heading, metric.summary.format(**settings), directions))
+    return found

@@ -1,0 +1,141 @@
+"""How well annotators agree, and how long their rationales are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from explearn.core.errors import DataError
+from explearn.core.extras import need
+from explearn.core.records import SPLITS, Example, Rationale, Split
+from explearn.text.rationales import merge_annotators
+
+MAX_PAIRS = 10
+"""Most pairs of annotators listed one by one; among hundreds of annotators, a pair shares too few texts to tell."""
+
+Mask = tuple[bool, ...]
+
+
+def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
+    """Krippendorff's alpha, nominal, over words pooled from all texts (Krippendorff 2011; library `krippendorff`).
+
+    Each word of a text is a unit and each of the text's annotators says marked or not; texts with fewer than two
+    annotators are left out. 1 is full agreement, 0 is agreement by chance. None when there is no unit, or when all
+    ratings are the same.
+    """
+    counts = [
+        (len(masks) - sum(marks), sum(marks))
+        for masks in masks_by_text
+        if len(masks) >= 2
+        for marks in zip(*masks, strict=True)
+    ]
+    table = np.array(counts, dtype=np.int64).reshape(-1, 2)  # (words, [not marked, marked])
+    if not (table.sum(axis=0) > 0).all():
+        return None
+    krippendorff = need("krippendorff", extra="annotate", what="Krippendorff's alpha")
+    value = float(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
+    return value if math.isfinite(value) else None
+
+
+def mean_pairwise_f1(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
+    """Mean over texts and pairs of annotators of 2 |A and B| / (|A| + |B|), A and B the words they mark.
+
+    Pairs that mark nothing at all have no F1 and are left out; None when no pair is left.
+    """
+    values = []
+    for masks in masks_by_text:
+        for a, b in combinations(masks, 2):
+            marked = sum(a) + sum(b)
+            if marked:
+                values.append(2 * sum(x and y for x, y in zip(a, b, strict=True)) / marked)
+    return _mean(values)
+
+
+def agreement_metrics(
+    rationales: Iterable[Rationale],
+    examples: Iterable[Example],
+    train_split: Split,
+    agreement: float = 0.5,
+) -> dict[str, object]:
+    """Figures on a task's rationales, for DVC's metrics: plain values, and None where one is undefined.
+
+    Length and rate are taken over the texts with at least one marked word after merging, those that explainers are
+    trained on and judged by; a text whose annotators found no evidence, or not the same, would make K smaller.
+
+    Keys:
+        mean_length: K, mean number of marked words a text in `train_split`.
+        positive_rate: share of the words that are marked in `train_split`.
+        mean_length_by_split, positive_rate_by_split: split -> the same.
+        texts: split -> number of texts with a rationale, those without a marked word included.
+        alpha, pairwise_f1: agreement over the texts with two or more annotators, and `alpha_texts`, their number.
+        alpha_by_pair: "A and B" -> alpha, pairwise_f1, texts; empty with more than MAX_PAIRS pairs.
+        rationales, annotators: their numbers; kinds: kind -> number of rationales.
+
+    Masks are merged at the share `agreement` (see `merge_annotators`).
+    Raises DataError for a rationale of an example that is not given, or of another length.
+    """
+    rationales = list(rationales)
+    by_id = {example.id: example for example in examples}
+    by_text: dict[str, dict[str, Mask]] = defaultdict(dict)
+    for rationale in rationales:
+        example = by_id.get(rationale.example_id)
+        if example is None:
+            raise DataError(f"rationale of {rationale.example_id!r}: no such example; expected an id of this task")
+        if len(rationale.mask) != len(example.all_words):
+            raise DataError(
+                f"rationale of {rationale.example_id!r}: got {len(rationale.mask)} entries; "
+                f"expected {len(example.all_words)}, one per word"
+            )
+        by_text[rationale.example_id][rationale.annotator] = rationale.mask
+    merged = merge_annotators(rationales, agreement)
+    per_split = {split: [mask for i, mask in merged.items() if by_id[i].split == split] for split in SPLITS}
+    marked = {split: [mask for mask in masks if any(mask)] for split, masks in per_split.items()}
+    shared = [list(masks.values()) for masks in by_text.values() if len(masks) >= 2]
+    return {
+        "mean_length": _mean_length(marked[train_split]),
+        "mean_length_by_split": {split: _mean_length(masks) for split, masks in marked.items()},
+        "positive_rate": _positive_rate(marked[train_split]),
+        "positive_rate_by_split": {split: _positive_rate(masks) for split, masks in marked.items()},
+        "texts": {split: len(masks) for split, masks in per_split.items()},
+        "alpha": krippendorff_alpha(shared),
+        "alpha_texts": len(shared),
+        "pairwise_f1": mean_pairwise_f1(shared),
+        "alpha_by_pair": _by_pair(by_text.values()),
+        "rationales": len(rationales),
+        "annotators": len({rationale.annotator for rationale in rationales}),
+        "kinds": dict(sorted(Counter(rationale.kind for rationale in rationales).items())),
+    }
+
+
+def _by_pair(texts: Iterable[dict[str, Mask]]) -> dict[str, dict[str, float | int | None]]:
+    pairs: dict[tuple[str, str], list[tuple[Mask, Mask]]] = defaultdict(list)
+    for masks in texts:
+        for a, b in combinations(sorted(masks), 2):
+            pairs[a, b].append((masks[a], masks[b]))
+    if len(pairs) > MAX_PAIRS:
+        return {}
+    return {
+        f"{a} and {b}": {
+            "alpha": krippendorff_alpha(shared),
+            "pairwise_f1": mean_pairwise_f1(shared),
+            "texts": len(shared),
+        }
+        for (a, b), shared in sorted(pairs.items())
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _mean_length(masks: Sequence[Mask]) -> float | None:
+    return _mean([sum(mask) for mask in masks])
+
+
+def _positive_rate(masks: Sequence[Mask]) -> float | None:
+    words = sum(len(mask) for mask in masks)
+    return sum(sum(mask) for mask in masks) / words if words else None

@@ -1,0 +1,63 @@
+"""Where texts come from and how rows become examples."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from explearn.core.records import Split
+from explearn.core.settings import OpenFraction, PositiveInt, Section
+
+
+class Columns(Section):
+    """Names of the columns of a user's own table (adapter `custom`). Give `text` or `words`, not both."""
+
+    id: str | None = None
+    """Identifier; where there is none, ids are TASK-FILE-ROW."""
+    text: str | None = None
+    words: str | None = None
+    pair: str | None = None
+    """Second segment, as text."""
+    label: str = "label"
+    marked: str | None = None
+    """Text whose evidence is set in double square brackets, [[like this]]."""
+    mask: str | None = None
+    """List of 0/1, one per word."""
+    spans: str | None = None
+    """List of [start, end) word offsets."""
+
+
+class SourceParams(Section):
+    """Where a task's texts come from and how rows become examples."""
+
+    kind: Literal["embedded", "files", "hub"]
+    adapter: str
+    """A row-mapping adapter: corpus, sst2, cola, hatexplain, ..., custom."""
+    path: str | None = None
+    """embedded, files: a file or folder under `data_dir` (default: the task's name).
+    hub: a data set's name (default: the adapter's own)."""
+    config: str | None = None
+    """hub: configuration of the data set (default: the adapter's own)."""
+    revision: str | None = None
+    """hub: git revision, so that every download is the same."""
+    view: str | None = None
+    """A variant of the labels that the adapter offers (hatexplain: binary or three_class)."""
+    splits: dict[Split, str] | None = None
+    """Our split -> the source's split or file stem (default: the adapter's own)."""
+    carve_validation: OpenFraction = 0.1
+    """Fraction of train set aside as validation where `splits` names none, stratified by label."""
+    carve_test: OpenFraction = 0.2
+    """Fraction of train set aside as test where `splits` names none."""
+    max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
+    """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
+    balance: bool = False
+    """Even out the labels of every split by subsampling the larger ones."""
+    labels: list[str] | None = None
+    """custom: the labels in their order (default: those found, sorted)."""
+    label_names: dict[str, str] = Field(default_factory=dict)
+    """custom: raw value -> label, where the table holds codes."""
+    columns: Columns = Field(default_factory=Columns)
+    neutral: str | None = None
+    """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
+    protocol for human rationales (section 5). For sources that come with rationales."""

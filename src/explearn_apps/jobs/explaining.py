@@ -1,0 +1,155 @@
+"""Explaining the texts of a large job: a classifier with its methods, and the parts that it writes.
+
+The batch in which a text is read decides the last digits of its scores. So batches are put together within blocks of
+CHUNK_TEXTS texts, counted from the start of the input. They depend on the input and the settings alone: not on where a
+part begins, where a run was killed, or which machine explains a part. A run that goes on inside a block computes all of
+it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice, repeat, tee
+from typing import TYPE_CHECKING, Any
+
+from explearn.cli.choosing import check_bundles, make
+from explearn.core.errors import DataError
+from explearn.core.seeds import seed_everything
+from explearn_apps.jobs.job import Job
+from explearn_apps.jobs.manifest import Part, part_name
+from explearn_apps.jobs.parts import Explained, write_part
+from explearn_apps.jobs.reading import TextReader
+
+if TYPE_CHECKING:
+    from explearn.methods.base.explainer import Explainer
+    from explearn.model.classifier import Classifier
+
+
+class Worker:
+    """A classifier and its methods, ready to explain any part of a job.
+
+    Args:
+        stamp: of the input (`Input.stamp`), when the job was looked at.
+        max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the size was found by the
+            free memory of a GPU, and stays what it was. None: the job is new.
+        tells: say how far long texts are that are read through windows; of one process alone.
+
+    Attributes:
+        settings: what the results depend on and only the loaded classifier can tell, JSON values.
+    """
+
+    def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None, tells: bool = False) -> None:
+        from explearn.methods.base.asking import check_request
+        from explearn.methods.base.explainer import CHUNK_TEXTS
+        from explearn.model.classifier import Classifier
+
+        self.job = job
+        self._tells = tells and job.windows is not None
+        self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
+        if job.seed is not None:
+            seed_everything(job.seed)
+        compute = job.compute
+        if max_tokens is not None and compute.max_tokens == "auto":
+            compute = replace(compute, max_tokens=max_tokens)
+        self._classifier = Classifier.from_pretrained(job.classifier, compute)
+        # Before anything is written.
+        check_bundles(job.choices, self._classifier)
+        check_request(self._classifier, job.targets, job.windows)
+        self._block = CHUNK_TEXTS
+        self._reader = TextReader(job.input, kept=CHUNK_TEXTS)
+        self._stamp = stamp
+        self.settings = model_settings(self._classifier)
+
+    def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], None]) -> Iterator[tuple[int, Part]]:
+        """Explain parts that follow each other, and write them; each with its number, once its file is in place.
+
+        A block that reaches into two of them is computed once.
+
+        Args:
+            numbers: consecutive. texts: number of texts of the input. advance: called with 1 after each text.
+
+        Raises DataError, naming file and row, for a text that the classifier cannot read, and for an input that was
+        changed meanwhile. Parts that are in place stay.
+        """
+        size = self.job.part_texts
+        first, end = numbers[0] * size, min((numbers[-1] + 1) * size, texts)
+        count = -(-texts // size)
+        found = _counted(self._explained(first, end, texts), advance)
+        for number in numbers:
+            start = number * size
+            name = part_name(number, count)
+            part = write_part(self.job.folder, name, start, islice(found, size))
+            if self.job.input.stamp() != self._stamp or part.texts != min(size, texts - start):
+                raise DataError(f"{self.job.input.path}: was changed while it was read; parts before {name} stay")
+            yield number, part
+        # To its end: a method then says how many words were not read.
+        next(found, None)
+
+    def _explained(self, first: int, end: int, texts: int) -> Iterator[Explained]:
+        """Texts [first, end) with their attributions: of each text method by method, of a method class by class.
+
+        Computed from the start of the block that `first` is in to the end of the one that the last text is in.
+        """
+        number = first - first % self._block
+        stop = min(-(-end // self._block) * self._block, texts)
+        rows = islice(self._reader.texts(number), stop - number)
+        # None of these iterators runs ahead of another by more than a block.
+        own, *streams = tee(rows, 1 + len(self._explainers))
+        targets = list(self.job.targets)
+        found = [
+            explainer.explain_each(
+                self._classifier,
+                (row.text for row in stream),
+                repeat(targets, stop - number) if targets else None,
+                f"explain by {explainer.name}" if self._tells else None,
+                windows=self.job.windows,
+            )
+            for explainer, stream in zip(self._explainers, streams, strict=True)
+        ]
+        try:
+            for row, *of_methods in zip(own, *found, strict=True):
+                if number >= end:
+                    return
+                if number >= first:
+                    yield number, row.id, list(chain.from_iterable(of_methods))
+                number += 1
+        except DataError as error:
+            raise self._located(number) or error from error
+
+    def _located(self, start: int) -> DataError | None:
+        """The complaint about the first text of a block that cannot be read, with its file and row."""
+        from explearn.methods.base.asking import read_texts
+
+        for row in islice(self.job.input.texts(start), self._block):
+            try:
+                read_texts(self._classifier, [row.text], 1, self.job.windows)
+            except DataError as error:
+                text = str(error).removeprefix("text 1: ")
+                return DataError(f"{row.where}, field {self.job.input.text!r}: {text}")
+        return None
+
+
+def _counted(found: Iterator[Explained], advance: Callable[[int], None]) -> Iterator[Explained]:
+    for explained in found:
+        yield explained
+        advance(1)
+
+
+def model_settings(classifier: Classifier) -> dict[str, Any]:
+    """What the results depend on and only the loaded classifier can tell, JSON values."""
+    import torch
+
+    device = classifier.device
+    name = torch.backends.cpu.get_cpu_capability()
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {
+        "classifier": classifier.fingerprint,
+        "tokenizer": hashlib.sha256(classifier.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+        "max_length": classifier.max_length,
+        "problem": str(classifier.problem),
+        "device": f"{device.type} {name}",
+        "max_tokens": classifier.max_tokens,
+    }

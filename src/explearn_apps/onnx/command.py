@@ -1,0 +1,28 @@
+"""`explearn export-onnx`: a classifier and its trained explainer as one ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.running import user_errors
+
+
+def export_onnx(
+    explainer: Annotated[Path, typer.Option(help="Folder of a trained ExpNet or L2E, or a bundle.")],
+    out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or hub name of the classifier (default: the one that the explainer belongs to).",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads."""
+    with user_errors():
+        from explearn_apps.onnx.writing import export_onnx as write
+
+        print(write(out, explainer=explainer, classifier=classifier))

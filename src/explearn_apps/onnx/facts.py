@@ -1,0 +1,93 @@
+"""What an ONNX file says of itself: JSON under the key `explearn` of its metadata, its tokenizer under `tokenizer`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from explearn.core.documents import kind_of
+from explearn.core.errors import ModelError
+from explearn.core.records import Aggregation
+
+FORMAT = 1
+"""Of the facts; a reader refuses those of a later one."""
+
+FACTS, TOKENIZER = "explearn", "tokenizer"
+"""Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
+
+OUTPUTS = ("logits", "token_scores")
+"""Names of the graph's outputs: float32, (batch, classes) and (batch, tokens)."""
+
+Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "special_tokens_mask", "target"]
+"""Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target`, (batch,).
+
+word_ids: the word of each sub-token, from 0, -1 for none and at padding; the words of a second segment follow those of
+the first. special_tokens_mask: 1 at special tokens and padding, 0 at sub-tokens of the text. target: the class to
+explain, -1 for the most probable one.
+"""
+
+WORDS = (
+    "Words are separated by white space. A sub-token belongs to the word that it shares most characters with, by the "
+    "tokenizer's offsets, the first such word on ties; one that shares none belongs to no word."
+)
+
+
+class Facts(BaseModel):
+    """What a reader needs beside the graph.
+
+    Attributes:
+        format: FORMAT. explearn: version that wrote it.
+        method: registry name. aggregation: how sub-tokens' scores make a word's. signed: as of `Attribution`.
+        classifier: name, architecture and fingerprint.
+        labels: names of the classes. problem: how logits become probabilities (`explearn.model.problems.Problem`).
+        inputs: of the graph.
+        max_length: most sub-tokens a text, special ones included; longer texts are cut, pairs from the longer segment.
+        truncation_side: where texts are cut. pad_token_id: fills up the shorter texts of a batch.
+        split_special_tokens: whether special tokens written in a text are split as any text.
+        words: the rule by which sub-tokens belong to words, in a sentence.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    format: Literal[1]
+    explearn: str
+    method: str
+    aggregation: Aggregation
+    signed: bool
+    classifier: dict[str, str]
+    labels: tuple[str, ...] = Field(min_length=1)
+    problem: Literal["single_label", "binary", "multi_label", "regression"]
+    inputs: tuple[Input, ...]
+    max_length: int = Field(ge=1)
+    truncation_side: Literal["left", "right"]
+    pad_token_id: int = Field(ge=0)
+    split_special_tokens: bool
+    words: str = WORDS
+
+
+def facts_from(metadata: Mapping[str, str], path: str) -> Facts:
+    """The facts of a file's metadata.
+
+    Raises ModelError where there are none, they are of a later format, or a field cannot be used.
+    """
+    try:
+        found: Any = json.loads(metadata[FACTS])
+        number = found["format"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path}: holds no explainer; expected a file that explearn export --onnx wrote") from error
+    if isinstance(number, int) and number > FORMAT:
+        raise ModelError(
+            f"{path}: of format {number}, made with Explearn {found.get('explearn')}; expected format {FORMAT}, or a "
+            "newer Explearn"
+        )
+    try:
+        return Facts.model_validate(found)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])[:120]
+        raise ModelError(
+            f"{path}, field {where!r} of its facts: {problem['msg'].lower()} (got {kind_of(problem['input'])})"
+        ) from error

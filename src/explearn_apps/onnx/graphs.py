@@ -1,0 +1,264 @@
+"""A classifier and its explainer as one module, in operations that ONNX has.
+
+Each gives `logits`, (batch, C), and `token_scores`, (batch, tokens): the numbers of the explainer's own `score_batch`.
+b = batch, n = tokens, h = heads.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.capture import layer_count
+from explearn.lens.features import TokenFeatures
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.expnet.explainer import ExpNet, columns_of
+from explearn.methods.expnet.paper import ExpNetPaper
+from explearn.methods.expnet.words import log_attention
+from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.student import Block, Student, position_code
+from explearn.methods.l2e.training import inside, token_scores
+from explearn.model.architectures import reads
+from explearn.model.classifier import Classifier
+from explearn.text.alignment import NO_WORD
+from explearn_apps.onnx.facts import Input
+
+
+class Graph(nn.Module):
+    """Base: the classifier, and which inputs beside its own the explainer needs."""
+
+    more: ClassVar[tuple[Input, ...]] = ()
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.model = classifier.model
+
+    def _classify(self, inputs: dict[str, torch.Tensor | None], **options: Any) -> Any:
+        return self.model(**{name: value for name, value in inputs.items() if value is not None}, **options)
+
+
+class _Attending(Graph):
+    """Base of what reads attention from the first token and to it."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__(classifier)
+        self.layers = layer_count(classifier.model)
+        if (read := reads(classifier.model.config)) != "first":
+            of = {"last": "the last token", "mean": "the mean of all tokens"}[read]
+            raise UnsupportedError(
+                f"{classifier.name}: its head reads {of}; expected a classifier that reads the first token, whose "
+                "attention an ONNX graph holds"
+            )
+
+    def _attended(
+        self, inputs: dict[str, torch.Tensor | None], layers: list[int]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
+        states: list[torch.Tensor] = []
+        encoder: Any = self.model.base_model
+        handle = encoder.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
+        try:
+            output = self._classify(inputs, output_attentions=True)
+        finally:
+            handle.remove()
+        if len(output.attentions) != self.layers:
+            raise UnsupportedError(f"a {self.model.config.model_type!r} model that does not give its attention")
+        parts = [part for layer in layers for part in _row_and_column(output.attentions[layer])]
+        return output.logits, states[0], torch.cat(parts, 1).transpose(1, 2)
+
+
+def _row_and_column(attention: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """From the first token to each and from each to it, both (b, h, n), of (b, h, n, n)."""
+    return attention[:, :, 0], attention[..., 0]
+
+
+class ExpNetGraph(_Attending):
+    """ExpNet, which joins the sub-tokens of a word before its network and so needs to know the words."""
+
+    more = ("word_ids",)
+    columns: torch.Tensor
+
+    def __init__(self, classifier: Classifier, explainer: ExpNet) -> None:
+        super().__init__(classifier)
+        assert explainer.student is not None
+        self.student = explainer.student
+        self.attended = sorted({one.layer for one in explainer.inputs})
+        columns = columns_of(explainer.inputs, self.attended, explainer.encoder["heads"])
+        self.register_buffer("columns", torch.tensor(columns))
+        self.slope, self.offset = explainer.calibration
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert word_ids is not None
+        logits, _, attention = self._attended(
+            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}, self.attended
+        )
+        values = attention[..., self.columns]
+        place, words = word_places(word_ids)
+        # One more row takes what is of no word. Attention is never below 0, with which the maximum begins.
+        rows = values.new_zeros(values.shape[0], values.shape[1] + 1, values.shape[2])
+        where = place[..., None].expand(-1, -1, values.shape[2])
+        pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
+        real = torch.arange(place.shape[1], device=place.device) < words[:, None]
+        read = (log_attention(pooled) - self.student.offset) / self.student.scale
+        shift, context = partial(_shifted, real), self.student.context
+        around = torch.cat([shift(read, by) for by in range(-context, context + 1)], -1)
+        found = self.student.logits(around, shift).mean(-1)
+        scores = (self.slope * found + self.offset).sigmoid()
+        return logits, functional.pad(scores, (0, 1)).gather(1, place)
+
+
+def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
+    """Each word's numbers of the word `by` places further on, 0 where the text has none, (b, n, ...).
+
+    Args:
+        real: whether there is a word, (b, n).
+    """
+    numbers, tokens, sides = numbers * real[..., None], numbers.shape[1], abs(by)
+    return functional.pad(numbers, (0, 0, sides, sides))[:, sides + by : sides + by + tokens]
+
+
+def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where each position's word stands among the words of its text that have a sub-token, and how many these are.
+
+    Args:
+        word_ids: int64, (b, n), NO_WORD where there is none.
+
+    Returns int64, (b, n), n where there is no word; int64, (b,).
+    """
+    tokens = word_ids.shape[1]
+    places = torch.arange(tokens, device=word_ids.device)
+    known = word_ids != NO_WORD
+    same = word_ids[:, :, None] == word_ids[:, None, :]
+    earlier = places[None, :] < places[:, None]
+    begins = known & ~(same & earlier).any(-1)
+    before = begins[:, None, :] & (word_ids[:, None, :] < word_ids[:, :, None])
+    return torch.where(known, before.long().sum(-1), tokens), begins.long().sum(-1)
+
+
+class ExpNetPaperGraph(_Attending):
+    """ExpNet as published, which scores each sub-token by itself."""
+
+    def __init__(self, classifier: Classifier, explainer: ExpNetPaper) -> None:
+        super().__init__(classifier)
+        self.explainer = explainer
+        self.network = explainer.network
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        logits, hidden, attention = self._attended(
+            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids},
+            [self.explainer.encoder["layer"]],
+        )
+        features = TokenFeatures(attention, hidden if self.explainer.needs_hidden else None, logits)
+        return logits, self.explainer.score(features)
+
+
+class L2EGraph(Graph):
+    """The student of L2E, which reads the text's sub-tokens between two tokens of the class that is explained."""
+
+    more = ("special_tokens_mask", "target")
+
+    def __init__(self, classifier: Classifier, explainer: L2E) -> None:
+        super().__init__(classifier)
+        assert explainer.student is not None
+        self.student = explainer.student
+        self.formulation = explainer.options.formulation
+        self.window = explainer.options.window
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+        special_tokens_mask: torch.Tensor | None = None,
+        target: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert special_tokens_mask is not None and target is not None
+        logits = self._classify(
+            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        ).logits
+        chosen = torch.where(target < 0, logits.argmax(-1), target)
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        text = (special_tokens_mask == 0) & (attention_mask != 0)
+        # From the first sub-token of the text to the last; a separator of a pair between them stays.
+        first = torch.where(text, places, input_ids.shape[1]).amin(-1)
+        last = torch.where(text, places, -1).amax(-1)
+        count = (last - first + 1).clamp(min=0)
+        ids, lengths = self._student_ids(input_ids, first, count, chosen)
+        outputs = run_student(self.student, self.window, ids, lengths)
+        found = token_scores(outputs, inside(lengths, ids.shape[1]), self.formulation)
+        shifted = found.gather(1, (places - first[:, None] + 1).clamp(0, ids.shape[1] - 1))
+        within = (places >= first[:, None]) & (places <= last[:, None])
+        return logits, torch.where(within, shifted, 0.0)
+
+    def _student_ids(
+        self, input_ids: torch.Tensor, first: torch.Tensor, count: torch.Tensor, chosen: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The student's input, (b, n + 2): label token, sub-tokens, label token, padding; and its lengths, (b,)."""
+        tokens = input_ids.shape[1]
+        places = torch.arange(tokens + 2, device=input_ids.device)
+        moved = input_ids.gather(1, (first[:, None] + places - 1).clamp(0, tokens - 1))
+        label = (self.student.vocabulary + chosen)[:, None]
+        ends = (places == 0) | (places == count[:, None] + 1)
+        ids = torch.where(ends, label, torch.where(places <= count[:, None], moved, 0))
+        return ids, count + 2
+
+
+def run_student(student: Student, window: int | None, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """`Student.forward`, its local attention written as a mask: ONNX has no blocks of a size that varies.
+
+    Time and memory then grow with the square of the length, as those of the classifier do.
+    """
+    tokens = ids.shape[1]
+    places = torch.arange(tokens, device=ids.device)
+    real = places < lengths[:, None]
+    is_label = real & (ids >= student.vocabulary)
+    embedded = student.embeddings(torch.where(ids < student.vocabulary, ids, 0))
+    labels = student.labels(torch.where(is_label, ids - student.vocabulary, 0))
+    x = torch.where(is_label[..., None], labels, embedded) + position_code(tokens, student.head.in_features)
+    seen = real[:, None, :]
+    if window is not None:
+        ends = (places == 0) | (places == lengths[:, None] - 1)
+        near = (places[:, None] - places).abs() <= window
+        seen = seen & (near | ends[:, None, :] | ends[:, :, None])
+    for block in student.blocks:
+        assert isinstance(block, Block)
+        x = _run_block(block, x, seen)
+    found: torch.Tensor = student.head(student.norm(x))
+    return found
+
+
+def _run_block(block: Block, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """`Block.forward` with the attention that `seen`, bool, (b, 1 or n, n), lets through."""
+    b, n, d = x.shape
+    q, k, v = block.qkv(block.attention_norm(x)).view(b, n, 3, block.heads, d // block.heads).permute(2, 0, 3, 1, 4)
+    logits = (q @ k.transpose(-1, -2)) * (d // block.heads) ** -0.5
+    weights = logits.masked_fill(~seen[:, None], torch.finfo(logits.dtype).min).softmax(-1)
+    x = x + block.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+    found: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
+    return found
+
+
+def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
+    """The module to export. Raises UnsupportedError for a method, or a classifier, that has none."""
+    if isinstance(explainer, ExpNet):
+        return ExpNetGraph(classifier, explainer)
+    if isinstance(explainer, ExpNetPaper):
+        return ExpNetPaperGraph(classifier, explainer)
+    if isinstance(explainer, L2E):
+        return L2EGraph(classifier, explainer)
+    raise UnsupportedError(
+        f"{explainer.name}: is not exported to ONNX; expected a trained ExpNet or L2E (explearn methods lists them)"
+    )

@@ -1,0 +1,151 @@
+"""Requests that arrive together go through the model together, in the one thread that uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from explearn_apps.serve.limits import Limits
+from explearn_apps.serve.refusals import busy
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True, eq=False)
+class _Work(Generic[Key, Item, Result]):
+    """What one request wants of one method."""
+
+    key: Key
+    items: Sequence[Item]
+    arrived: float
+    future: asyncio.Future[list[Result]] = field(repr=False)
+
+
+class Batcher(Generic[Key, Item, Result]):
+    """Collects work for a few milliseconds, joins what has the same key, and does it in one thread.
+
+    The oldest work comes first. While a batch is being worked on, the next one collects. Work whose request was
+    cancelled is left out. An error in a joined batch may be that of one of its requests: each is then done alone.
+
+    Args:
+        run: (key, items) -> a result for each item; called in the thread.
+        limits: `join_seconds`, `join_texts` and `waiting`.
+        begin: called once in the thread, before anything else.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Key, Sequence[Item]], Sequence[Result]],
+        limits: Limits,
+        begin: Callable[[], None] | None = None,
+    ) -> None:
+        self._run, self._limits = run, limits
+        self._queue: deque[_Work[Key, Item, Result]] = deque()
+        self._arrived = asyncio.Event()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model", initializer=begin)
+        self._task: asyncio.Task[None] | None = None
+
+    def run_alone(self, key: Key, items: Sequence[Item]) -> Sequence[Result]:
+        """What `run` gives, from the thread; waits for it."""
+        return self._worker.submit(self._run, key, items).result()
+
+    def start(self) -> None:
+        """Begin to work, in the running event loop."""
+        self._task = asyncio.create_task(self._work_on())
+
+    @property
+    def working(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    @property
+    def waiting(self) -> int:
+        """Items that no thread has taken up yet."""
+        return sum(len(work.items) for work in self._queue if not work.future.done())
+
+    async def submit(self, key: Key, items: Sequence[Item]) -> list[Result]:
+        """Results of some items, in order. Raises RefusedError when too many wait, and what `run` raises."""
+        if not self.working:
+            raise busy("the service is shutting down; try again later", "shutdown")
+        if self.waiting + len(items) > self._limits.waiting:
+            raise busy(f"{self.waiting} texts are waiting already; try again in a moment")
+        loop = asyncio.get_running_loop()
+        work: _Work[Key, Item, Result] = _Work(key, items, loop.time(), loop.create_future())
+        self._queue.append(work)
+        self._arrived.set()
+        return await work.future
+
+    async def close(self) -> None:
+        """End the thread when its batch is done; whoever still waits is refused."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        while self._queue:
+            future = self._queue.popleft().future
+            if not future.done():
+                future.set_exception(busy("the service is shutting down; try again later", "shutdown"))
+        await asyncio.to_thread(self._worker.shutdown)
+
+    async def _work_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._arrived.wait()
+            if self._queue:
+                oldest = self._queue[0]
+                left = oldest.arrived + self._limits.join_seconds - loop.time()
+                if left > 0 and self.waiting < self._limits.join_texts:
+                    await asyncio.sleep(left)
+            together = self._take()
+            if together:
+                await loop.run_in_executor(self._worker, self._do, loop, together)
+
+    def _take(self) -> list[_Work[Key, Item, Result]]:
+        """The oldest work with what has the same key, as far as it fits into a batch."""
+        waiting = [work for work in self._queue if not work.future.done()]
+        taken: list[_Work[Key, Item, Result]] = []
+        room = self._limits.join_texts
+        for work in waiting:
+            if not taken or (work.key == taken[0].key and len(work.items) <= room):
+                taken.append(work)
+                room -= len(work.items)
+        chosen = set(map(id, taken))
+        self._queue = deque(work for work in waiting if id(work) not in chosen)
+        if not self._queue:
+            self._arrived.clear()
+        return taken
+
+    # ---- in the thread -------------------------------------------------------------------------------------------
+
+    def _do(self, loop: asyncio.AbstractEventLoop, together: Sequence[_Work[Key, Item, Result]]) -> None:
+        live = [work for work in together if not work.future.done()]
+        if not live:
+            return
+        try:
+            results = list(self._run(live[0].key, [item for work in live for item in work.items]))
+        except Exception as error:
+            if len(live) > 1:
+                for work in live:
+                    self._do(loop, [work])
+                return
+            for work in live:
+                loop.call_soon_threadsafe(_fail, work.future, error)
+            return
+        start = 0
+        for work in live:
+            loop.call_soon_threadsafe(_finish, work.future, results[start : start + len(work.items)])
+            start += len(work.items)
+
+
+def _finish(future: asyncio.Future[list[Result]], results: list[Result]) -> None:
+    if not future.done():
+        future.set_result(results)
+
+
+def _fail(future: asyncio.Future[list[Result]], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

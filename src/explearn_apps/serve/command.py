@@ -1,0 +1,131 @@
+"""`explearn serve`: explanations of a classifier over HTTP, for programs and in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.core.errors import ParamsError
+from explearn.core.extras import check_installed
+from explearn.core.visible import visible
+
+if TYPE_CHECKING:
+    import socket
+
+    from explearn.core.compute import ComputeOptions
+    from explearn_apps.serve.limits import Limits
+
+_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
+    annotation for annotation, _ in COMPUTE_OPTIONS.values()
+)
+
+
+def serve(
+    bundle: Annotated[
+        list[str] | None,
+        typer.Argument(help="Bundles (`explearn export`), from folders or the hub.", show_default=False),
+    ] = None,
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder of a saved sequence classifier, or its hub name (default: the one in the bundle).",
+            envvar="EXPLEARN_CLASSIFIER",
+            show_default=False,
+        ),
+    ] = None,
+    explainer: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder of a trained explainer, a bundle, or a method's name; may be repeated."),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of methods that need no training, separated by commas.",
+            show_default="where nothing else is named, those of attcat, attn_lrp, gae and occlusion that can explain "
+            "the classifier",
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to listen on. There is no authentication: others than this machine's own "
+            "reach it only if you name an address that they reach."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8000,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of torch's operators.", min=1, max=1024, show_default="as torch chooses")
+    ] = None,
+    max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1, max=10_000)] = 32,
+    max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
+    rate: Annotated[
+        float,
+        typer.Option(
+            help="Texts a second that a client may have explained, each once a method and label; 0: any.", min=0
+        ),
+    ] = 100.0,
+    timeout: Annotated[float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1)] = 30.0,
+    device: _DEVICE = "auto",  # type: ignore[valid-type]
+    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
+    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
+    compile: _COMPILE = False,  # type: ignore[valid-type]
+    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
+    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
+    seed: _SEED = None,  # type: ignore[valid-type]
+) -> None:
+    """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
+    with user_errors():
+        check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
+        sources = [*(bundle or ()), *(explainer or ())]
+        named = [name.strip() for name in methods.split(",")] if methods is not None else []
+        if not all(named):
+            raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
+        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
+        # The tokenizer's own threads would compete with torch's.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        from explearn_apps.serve.limits import Limits
+        from explearn_apps.serve.server import bind
+
+        limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
+        # A port in use is said before torch and transformers are loaded.
+        listening = bind(host, port)
+        try:
+            _serve(listening, limits, sources, classifier, named, compute, seed, threads)
+        finally:
+            listening.close()
+
+
+def _serve(
+    listening: socket.socket,
+    limits: Limits,
+    sources: list[str],
+    classifier: str | None,
+    named: list[str],
+    compute: ComputeOptions,
+    seed: int | None,
+    threads: int | None,
+) -> None:
+    from explearn_apps.serve.app import make_app
+    from explearn_apps.serve.loading import load
+    from explearn_apps.serve.server import address_of, hosts_of, is_loopback
+    from explearn_apps.serve.server import serve as run
+
+    loaded = load(sources, classifier, named, compute, seed)
+    app = make_app(loaded.classifier, loaded.explainers, limits, hosts=hosts_of(listening), threads=threads)
+    app.state.service.engine.warm_up()
+    for name, reason in loaded.left_out.items():
+        print(f"left out: {name} ({reason})", file=sys.stderr)
+    if not is_loopback(listening):
+        print(
+            "warning: whoever reaches this address can use the service: it has no authentication and no encryption",
+            file=sys.stderr,
+        )
+    names = ", ".join(app.state.service.engine.explainers)
+    # A bundle says for itself what its classifier is called.
+    name = visible(loaded.classifier.name, one_line=True)
+    print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+    run(app, listening, limits)

@@ -1,0 +1,86 @@
+"""What `explearn serve` serves, from the names on its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explearn.bundle.loading import find_explainer
+from explearn.bundle.making import Opened, is_method
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.model.classifier import Classifier
+
+QUICK = ("attcat", "attn_lrp", "gae", "occlusion")
+"""Served where no method is named: those of them that can explain the classifier. Each takes a few model passes, or
+(occlusion, which asks for predictions alone) one a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """left_out: of QUICK, the methods that cannot explain the classifier, and why."""
+
+    classifier: Classifier
+    explainers: list[Explainer]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def load(
+    sources: Sequence[str],
+    classifier: str | None,
+    methods: Sequence[str],
+    compute: ComputeOptions,
+    seed: int | None = None,
+) -> Loaded:
+    """Load a classifier and the methods to explain it by.
+
+    Args:
+        sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
+        classifier: folder or hub name; None: the one in the first bundle that has one.
+        methods: names of methods that need no training.
+        seed: of methods that draw at random.
+
+    Raises ParamsError where there is no classifier, ModelError for what cannot be read or was made for another
+    classifier, UnsupportedError for a named method that cannot explain it.
+    """
+    found: list[tuple[Explainer, Opened | None]] = [
+        (_named(source, seed), None) if is_method(source) else find_explainer(source) for source in sources
+    ]
+    found += [(_named(name, seed), None) for name in methods]
+    holding = [bundle for _, bundle in found if bundle is not None and bundle.classifier_folder is not None]
+    if classifier is None and not holding:
+        raise ParamsError(
+            "--classifier: got none, and no bundle that holds one; expected the folder of a saved classifier, or a hub "
+            "name"
+        )
+    if classifier is not None:
+        loaded = Classifier.from_pretrained(classifier, compute)
+    else:
+        folder, facts = holding[0].classifier_folder, holding[0].manifest.classifier
+        assert folder is not None and facts is not None
+        loaded = Classifier.from_pretrained(folder, compute)
+        # Every bundle's folder of it is called `classifier`.
+        loaded.name = facts.name or loaded.name
+    for _, bundle in found:
+        if bundle is not None:
+            bundle.check_classifier(loaded)
+    if found:
+        return Loaded(loaded, [explainer for explainer, _ in found])
+    explainers, left_out = [], {}
+    for name in QUICK:
+        explainer = _named(name, seed)
+        try:
+            explainer.check_explains(loaded)
+        except UnsupportedError as error:
+            left_out[name] = str(error)
+        else:
+            explainers.append(explainer)
+    return Loaded(loaded, explainers, left_out)
+
+
+def _named(name: str, seed: int | None) -> Explainer:
+    given: dict[str, Any] = {"seed": seed} if seed is not None and "seed" in accepted_options(name) else {}
+    return get_explainer(name, **given)

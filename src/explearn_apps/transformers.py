@@ -1,0 +1,187 @@
+"""A pipeline of transformers that says why: `text-classification-with-rationale`.
+
+import transformers
+import explearn_apps.transformers
+
+pipe = transformers.pipeline("text-classification-with-rationale", model="FOLDER OR HUB NAME", explainer="attcat")
+pipe("A warm and funny film.")
+# {"label": "POSITIVE", "score": 0.98, "words": [...], "scores": [...], "spans": [[0, 1], ...], ...}
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import transformers
+from transformers.pipelines import PIPELINE_REGISTRY
+
+from explearn.bundle.loading import find_explainer
+from explearn.core.compute import ComputeOptions
+from explearn.core.documents import kind_of
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.records import Attribution
+from explearn.methods.base.explainer import Explainer
+from explearn.model.classifier import Classifier
+from explearn.model.completion import COMPLETION_FILE
+from explearn.model.problems import Problem
+
+TASK = "text-classification-with-rationale"
+
+_CALLED = ("target", "windows")
+"""Arguments of a call; they may be given when the pipeline is made, too."""
+
+
+class RationalePipeline(transformers.Pipeline):
+    """Classify texts and give every word a score for the class.
+
+    Arguments of `transformers.pipeline` beside the usual ones:
+        explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
+            or an `Explainer`.
+        target: class to explain, by name or index, or a list of several (default: the predicted one; of a multi-label
+            classifier each label that holds). windows: as in `Explainer.explain`. Both may also go with a call.
+        All others are options of the method, such as `steps=20`.
+
+    A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; many are a list, a generator or a data
+    set. `batch_size` texts are explained together. For each text the pipeline gives a dictionary, or a list of them,
+    one a class, for several targets and for multi-label classifiers:
+        label: the class that is explained. score: its probability; of a regression its value.
+        predicted: the class that the classifier gives. method: that explained it.
+        words: of the text. scores: one for each; None where the classifier did not read the word.
+        spans: [start, end) of each word, in the characters of its text. pair_start: number of the second text's first
+            word, None where there is one text.
+
+    The model's parameters are frozen: `requires_grad` is switched off.
+
+    Raises what `find_explainer` and `Explainer.explain` raise.
+    """
+
+    _load_tokenizer = True  # type: ignore[assignment]
+    _load_processor = False  # type: ignore[assignment]
+    _load_image_processor = False  # type: ignore[assignment]
+    _load_video_processor = False  # type: ignore[assignment]
+    _load_feature_extractor = False  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        *,
+        explainer: Explainer | str | os.PathLike[str] = "attcat",
+        task: str = TASK,
+        device: int | str | torch.device | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        dtype: Any = None,
+        target: Any = None,
+        windows: int | None = None,
+        **options: Any,
+    ) -> None:
+        # The model has its dtype already.
+        super().__init__(
+            model=model,
+            tokenizer=tokenizer,  # type: ignore[arg-type]
+            task=task,
+            device=device,  # type: ignore[arg-type]
+            batch_size=batch_size,
+            num_workers=num_workers,
+            target=target,
+            windows=windows,
+        )
+        bundle = None
+        if isinstance(explainer, Explainer):
+            if options:
+                raise ParamsError(f"options {', '.join(options)} come with the explainer given; give no others")
+            self.explainer = explainer
+        else:
+            self.explainer, bundle = find_explainer(explainer, **options)
+        where = self.device if self.device.type == "cuda" else self.device.type
+        name = str(getattr(model.config, "name_or_path", "") or "the model")
+        if (Path(name) / COMPLETION_FILE).exists():
+            raise UnsupportedError(
+                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not give it; "
+                "use explearn.get_explainer or `explearn explain`"
+            )
+        self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
+        if bundle is not None:
+            bundle.check_classifier(self.classifier)
+        self.explainer.check_explains(self.classifier)
+
+    def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
+        # transformers looks at the first of a list.
+        if isinstance(inputs, list) and not inputs:
+            return []
+        return super().__call__(inputs, *args, **options)  # type: ignore[no-untyped-call]
+
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        for name in options:
+            if name not in _CALLED:
+                raise ParamsError(
+                    f"{name}: no argument of a call; expected {' or '.join(_CALLED)} (a method's options go to "
+                    "transformers.pipeline)"
+                )
+        given = {name: value for name, value in options.items() if value is not None}
+        return {}, given, {"several": isinstance(given["target"], list | tuple)} if "target" in given else {}
+
+    def get_inference_context(self) -> Any:
+        # Many methods take gradients; those that do not say so themselves.
+        return torch.enable_grad
+
+    def preprocess(self, input_: Any, **_: Any) -> dict[str, Any]:
+        if isinstance(input_, Mapping):
+            unknown = sorted(set(input_) - {"text", "text_pair"})
+            if unknown or "text" not in input_:
+                raise DataError(
+                    f"got a text with the fields {', '.join(map(str, input_)) or '(none)'}; expected text and text_pair"
+                )
+            pair = input_.get("text_pair")
+            input_ = input_["text"] if pair is None else (input_["text"], pair)
+        if not isinstance(input_, str | tuple):
+            raise DataError(f"got {kind_of(input_)}; expected a text, a pair of texts or text and text_pair")
+        return {"text": input_}
+
+    def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
+        given, target = input_tensors["text"], options.get("target")
+        texts = given if isinstance(given, list) else [given]
+        targets = None if target is None else [target] * len(texts)
+        found = list(self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows")))
+        # In a batch one entry a text, which transformers takes apart again.
+        return {"explained": found if isinstance(given, list) else found[0]}
+
+    def postprocess(self, model_outputs: Any, **options: Any) -> Any:
+        rows = [_row(attribution) for attribution in model_outputs["explained"]]
+        if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
+            return rows
+        return rows[0]
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:
+        """Raises UnsupportedError: transformers would save code that readers have to trust."""
+        raise UnsupportedError(
+            f"{os.fspath(save_directory)}: this pipeline is not saved as code; save the model by itself, and the "
+            "explainer by explearn.export"
+        )
+
+
+def _row(found: Attribution) -> dict[str, Any]:
+    return {
+        "label": found.target,
+        "score": found.probability if found.value is None else found.value,
+        "predicted": found.predicted,
+        "method": found.method,
+        "words": list(found.words),
+        "scores": [None if math.isnan(score) else score for score in found.scores.tolist()],
+        "spans": [list(span) for span in found.spans],
+        "pair_start": found.pair_start,
+    }
+
+
+PIPELINE_REGISTRY.register_pipeline(
+    TASK,
+    pipeline_class=RationalePipeline,
+    pt_model=transformers.AutoModelForSequenceClassification,
+    type="text",
+)

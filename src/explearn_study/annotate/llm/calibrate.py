@@ -1,0 +1,153 @@
+"""Compare models and prompts on texts that people have marked, and pick one (ExpNet, appendix A.1, stages 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from explearn.core.errors import DataError
+from explearn.judge.plausibility import macro_f1, precision_recall_f1, rationale_counts
+from explearn.text.agreement import krippendorff_alpha
+from explearn_study.annotate.llm.cache import CachedAnswer
+from explearn_study.annotate.llm.collecting import Annotated
+from explearn_study.annotate.llm.prompts import BoundPrompt
+
+TIE = 0.01
+"""F1s that differ by less than this count as equal; the cheaper candidate is then taken."""
+
+MOST_INVALID = 0.1
+"""A candidate of whose answers more than this share cannot be read is not picked while there are others."""
+
+Mask = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model with one prompt, judged on texts that people have marked.
+
+    Attributes:
+        texts: those judged on.
+        precision, recall, f1: over the words of all texts pooled; an answer that cannot be read marks nothing.
+        macro_f1: mean of the texts' F1s.
+        alpha: Krippendorff's alpha between the model and people, over words.
+        label_accuracy: share of texts given their gold label.
+        invalid_rate: share of answers that cannot be read.
+        hallucination_rate: share of the answers' words that are not in the text.
+        kept_rate: share of texts whose rationale the filters would keep; `kept_f1` is the F1 of those.
+        requests, input_tokens, output_tokens: what the answers took, when they were given.
+        money: at the prices given; None without.
+    """
+
+    model: str
+    prompt: str
+    version: str
+    texts: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    macro_f1: float | None
+    alpha: float | None
+    label_accuracy: float
+    invalid_rate: float
+    hallucination_rate: float
+    kept_rate: float
+    kept_f1: float | None
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    money: float | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} with {self.prompt}"
+
+    def to_record(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def judge(
+    model: str,
+    prompt: BoundPrompt,
+    annotated: Sequence[Annotated],
+    gold: Mapping[str, Mask],
+    answers: Sequence[CachedAnswer],
+    money: float | None,
+) -> Candidate:
+    """Figures of one candidate.
+
+    Args:
+        annotated: what it said of each text; none unanswered.
+        gold: text -> the words that people marked.
+        answers: as cached, for what they took.
+        money: what they cost, where prices are known.
+
+    Raises DataError when there is no text.
+    """
+    if not annotated:
+        raise DataError("no text that people have marked to calibrate on; import marks first, or take another split")
+    marked = [gold[item.example.id] for item in annotated]
+    masks = [item.mask for item in annotated]
+    kept = [(item.mask, mask) for item, mask in zip(annotated, marked, strict=True) if item.fate == "kept"]
+    pooled = precision_recall_f1(masks, marked)
+    words = sum(len(quote.text.split()) for item in annotated if item.answer for quote in item.answer.quotes)
+    invented = sum(item.alignment.hallucinated_words for item in annotated if item.alignment)
+    agreed = sum(item.answer is not None and item.answer.label == item.example.label for item in annotated)
+    return Candidate(
+        model=model,
+        prompt=prompt.name,
+        version=prompt.version,
+        texts=len(annotated),
+        precision=pooled.precision,
+        recall=pooled.recall,
+        f1=pooled.f1,
+        macro_f1=macro_f1(rationale_counts(masks, marked)),
+        alpha=krippendorff_alpha(zip(marked, masks, strict=True)),
+        label_accuracy=agreed / len(annotated),
+        invalid_rate=sum(item.fate == "invalid" for item in annotated) / len(annotated),
+        hallucination_rate=invented / words if words else 0.0,
+        kept_rate=len(kept) / len(annotated),
+        kept_f1=precision_recall_f1(*zip(*kept, strict=True)).f1 if kept else None,
+        requests=sum(answer.requests for answer in answers),
+        input_tokens=sum(answer.input_tokens for answer in answers),
+        output_tokens=sum(answer.output_tokens for answer in answers),
+        money=money,
+    )
+
+
+def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
+    """The best candidate and, in one sentence, why it is.
+
+    The highest F1 among those of whose answers at most a tenth cannot be read; of those less than 0.01 below it, the
+    cheapest (by money where all prices are known, else by tokens).
+    """
+    readable = [candidate for candidate in candidates if candidate.invalid_rate <= MOST_INVALID]
+    pool = readable or list(candidates)
+    top = max(pool, key=lambda candidate: candidate.f1 or 0.0)
+    equal = [c for c in pool if (top.f1 or 0.0) - (c.f1 or 0.0) < TIE]
+    priced = all(candidate.money is not None for candidate in equal)
+
+    def expense(candidate: Candidate) -> float:
+        return (candidate.money or 0.0) if priced else float(candidate.input_tokens + candidate.output_tokens)
+
+    best = min(equal, key=lambda candidate: (expense(candidate), -(candidate.f1 or 0.0)))
+    others = sorted((c for c in pool if c not in equal), key=lambda c: -(c.f1 or 0.0))
+    reasons = [f"its F1 against people's marks is {_figure(best.f1)}"]
+    if len(equal) > 1:
+        unit = "costs least" if priced else "takes the fewest tokens"
+        near = ", ".join(f"{c.name} ({_figure(c.f1)})" for c in equal if c is not best)
+        reasons.append(f"which {near} equal{'s' if len(equal) == 2 else ''} within {TIE:g}, and of these it {unit}")
+    if others:
+        reasons.append(f"the next is {others[0].name} with {_figure(others[0].f1)}")
+    if left_out := [c.name for c in candidates if c not in pool]:
+        reasons.append(
+            f"left out because more than {MOST_INVALID:.0%} of the answers cannot be read: {', '.join(left_out)}"
+        )
+    if not readable:
+        reasons.append(f"but more than {MOST_INVALID:.0%} of its answers cannot be read, as with all others")
+    return best, f"{best.name}: {'; '.join(reasons)}."
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{np.round(value, 3):.3f}"

@@ -1,0 +1,264 @@
+"""Sheets for people: a page for the browser or a table for a spreadsheet, and the way back.
+
+One form serves three ends. `check`: is what a model marked right? `mark`: mark a text oneself. `adjudicate`: decide
+where annotators differ. Each row starts with marks (none in `mark`); what a person changes or confirms comes back, what
+nobody touched does not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+import jinja2
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import check_output, locked, write_text
+from explearn.text.marks import format_marked, parse_marked, parse_mask
+from explearn.text.tables import RawRow, read_file
+from explearn_study.annotate.store import VERDICTS, Verdict
+
+SheetKind = Literal["check", "mark", "adjudicate"]
+SHEET_KINDS: tuple[SheetKind, ...] = get_args(SheetKind)
+
+COLUMNS = ("sheet", "id", "label", "text", "verdict", "comment", "annotator", "rationale", "shown", "reason")
+"""Of the table, and of what the page saves. People fill in verdict (accept or reject), comment and annotator, and mark
+words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before the brackets where it is filled in; shown
+is how the row began."""
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that starts so for a formula; an apostrophe before it makes it text."""
+
+Mask = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRow:
+    """A text with the marks it starts with; for adjudication those of each annotator too."""
+
+    example: Example
+    mask: Mask
+    reason: str = ""
+    opinions: Mapping[str, Mask] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledSheet:
+    """What people did with a sheet.
+
+    Attributes:
+        verdicts: on a model's marks.
+        rationales: marks of people; also a model's marks that they corrected.
+        decisions: adjudicated rationales.
+        untouched: rows that nobody looked at, as far as the sheet says.
+    """
+
+    verdicts: list[Verdict]
+    rationales: list[Rationale]
+    decisions: list[Rationale]
+    untouched: int
+
+
+def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
+    """Write a page (.html) or a table (.csv). Of what is there, only a table that nobody has touched is replaced.
+
+    Raises ParamsError for another ending, and where anything else stands at `path`: it may be what people filled in.
+    """
+    text = _sheet(path, kind, title, rows)
+    check_output(path)
+    with locked(path):
+        if path.exists() and not _may_go(path, text):
+            raise _is_there(path)
+        write_text(path, text)
+
+
+def check_new_sheet(path: Path) -> None:
+    """Raise ParamsError where `write_new_sheet` would, whatever the sheet, so that nothing is computed in vain.
+
+    A table that is there may be one that nobody has touched; what else is there has to stay.
+    """
+    _check_ending(path)
+    check_output(path)
+    if path.exists() and path.suffix != ".csv":
+        raise _is_there(path)
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix not in (".html", ".csv"):
+        raise ParamsError(f"--out: got {str(path)!r}; expected a file ending in .html or .csv")
+
+
+def _is_there(path: Path) -> ParamsError:
+    return ParamsError(
+        f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
+    )
+
+
+def _sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    _check_ending(path)
+    return _page(kind, title, rows) if path.suffix == ".html" else _table(kind, rows)
+
+
+def _may_go(path: Path, text: str) -> bool:
+    """Whether a file is the sheet to be written, or a table that is as it was written."""
+    try:
+        if path.read_bytes() == text.encode():
+            return True
+        return path.suffix == ".csv" and all(_is_untouched(row) for row in read_file(path))
+    except (DataError, OSError):
+        return False
+
+
+def _is_untouched(row: RawRow) -> bool:
+    shown = _cell(row, "shown")
+    if set(row.values) != set(COLUMNS) or any(_cell(row, name).strip() for name in ("verdict", "comment", "annotator")):
+        return False
+    if rationale := _cell(row, "rationale"):
+        return rationale == shown
+    return _digits(parse_marked(_cell(row, "text"))[1]) == shown
+
+
+def _page(kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("sheet.html.j2").render(
+        kind=kind, title=title, rows=rows, columns=COLUMNS, digits=_digits, first_of_pair=_first_of_pair
+    )
+
+
+def _first_of_pair(example: Example) -> int:
+    """Index of the second segment's first word, -1 where there is none."""
+    return len(example.words) if example.pair else -1
+
+
+def _digits(mask: Mask) -> str:
+    return " ".join("1" if marked else "0" for marked in mask)
+
+
+def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
+    # With a byte order mark Excel reads UTF-8.
+    written = io.StringIO("\ufeff")
+    written.seek(0, io.SEEK_END)
+    table = csv.writer(written)
+    table.writerow(COLUMNS)
+    for row in rows:
+        words, rationale = row.example.all_words, ""
+        try:
+            text = format_marked(words, row.mask)
+        except DataError:  # a word holds brackets of its own
+            text, rationale = " ".join(words), _digits(row.mask)
+        opinions = "; ".join(f"{name}: {_digits(mask)}" for name, mask in row.opinions.items())
+        cells = {
+            "sheet": kind,
+            "id": row.example.id,
+            "label": row.example.label,
+            "text": text,
+            "rationale": rationale,
+            "shown": _digits(row.mask),
+            "reason": row.reason or opinions,
+        }
+        table.writerow([_guarded(cells.get(column, "")) for column in COLUMNS])
+    return written.getvalue()
+
+
+def _guarded(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
+def _unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
+
+
+def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -> FilledSheet:
+    """Read a sheet that was filled in: the table, or what the page saved.
+
+    Args:
+        path: a .csv file.
+        examples: of the task.
+        annotator: of rows that name none.
+
+    Raises DataError naming file, row and field for an unknown text or verdict, words or marks that are not the text's,
+    a row without annotator, and a text that one annotator has twice.
+    """
+    by_id = {example.id: example for example in examples}
+    filled = FilledSheet([], [], [], 0)
+    untouched = 0
+    seen: dict[tuple[str, str], int] = {}
+    for row in read_file(path, COLUMNS):
+        kind = row.value("sheet")[1]
+        if kind not in SHEET_KINDS:
+            raise row.error("sheet", kind, " or ".join(SHEET_KINDS))
+        identifier = row.value("id")[1]
+        example = by_id.get(_cell(row, "id")) or by_id.get(str(identifier))
+        if example is None:
+            raise row.error("id", identifier, "the id of a text of this task")
+        verdict = _cell(row, "verdict").strip().lower()
+        if verdict not in ("", *VERDICTS):
+            raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
+        shown, mask = _mask(row, "shown", example), _marks(row, example)
+        if mask == shown and not verdict:
+            untouched += 1
+            continue
+        name = _cell(row, "annotator").strip() or annotator
+        if not name:
+            raise row.error("annotator", "", "a name, in the column or with --annotator")
+        first = seen.setdefault((example.id, name), row.number)
+        if first != row.number:
+            raise row.error("id", example.id, f"each text once for {name!r}, but row {first} has it too")
+        if kind == "check" and verdict and mask == shown:
+            comment = _cell(row, "comment")
+            filled.verdicts.append(Verdict(example.id, name, VERDICTS[VERDICTS.index(verdict)], shown, comment))
+        elif verdict == "reject":
+            expected = "accept or nothing beside changed marks" if kind == "check" else "accept, or nothing"
+            raise row.error("verdict", verdict, expected)
+        else:
+            marks = filled.decisions if kind == "adjudicate" else filled.rationales
+            try:
+                marks.append(Rationale(example.id, name, "human", mask))
+            except DataError as error:
+                raise DataError(f"{row.where}, {error}") from error
+    return FilledSheet(filled.verdicts, filled.rationales, filled.decisions, untouched)
+
+
+def _cell(row: RawRow, column: str) -> str:
+    value = row.values.get(column)
+    if value is not None and not isinstance(value, (str, int)):
+        raise row.error(column, value, "a text")
+    return "" if value is None else _unguarded(str(value))
+
+
+def _mask(row: RawRow, column: str, example: Example) -> Mask:
+    value = row.values.get(column)
+    try:
+        return parse_mask(value if isinstance(value, list) else _cell(row, column), len(example.all_words))
+    except DataError as error:
+        raise row.located(column, error) from error
+
+
+def _marks(row: RawRow, example: Example) -> Mask:
+    if isinstance(row.values.get("rationale"), list) or _cell(row, "rationale").strip():
+        return _mask(row, "rationale", example)
+    column, raw = row.value("text")
+    if not isinstance(raw, str):
+        raise row.error(column, raw, "a text with [[marks]]")
+    for text in (raw, _unguarded(raw)):
+        try:
+            words, mask = parse_marked(text)
+        except DataError as error:
+            raise row.located("text", error) from error
+        if words == example.all_words:
+            return mask
+    for position, (got, want) in enumerate(zip(words, example.all_words, strict=False)):
+        if got != want:
+            raise row.error("text", got, f"{want!r} as word {position}, as in text {example.id!r}")
+    raise row.error("text", f"{len(words)} words", f"the {len(example.all_words)} of text {example.id!r}")

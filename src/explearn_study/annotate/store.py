@@ -1,0 +1,137 @@
+"""What people add to a task's rationales, in the folder data/annotations/TASK.
+
+    answers.jsonl      the language models' answers (see `explearn_study.annotate.llm.cache`)
+    seeds.jsonl        marked examples for prompts
+    human.jsonl        marks by people, imported
+    verdicts.jsonl     what people think of a model's marks
+    adjudicated.jsonl  decisions where people differ
+
+All but the answers are files of rationales in the format `mask` of docs/data.md, the verdicts with more columns. Each
+text and annotator has one line; a later import takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from explearn.core.records import Example, Rationale
+from explearn.core.storage import json_text, locked, write_text
+from explearn.text.tables import read_file
+from explearn_study.sections import RationaleFile
+from explearn_study.sources.rationale_files import import_rationales
+
+VerdictKind = Literal["accept", "reject"]
+VERDICTS: tuple[VerdictKind, ...] = get_args(VerdictKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one person thinks of one rationale of a model; about other marks of the same text it says nothing."""
+
+    example_id: str
+    annotator: str
+    verdict: VerdictKind
+    mask: tuple[bool, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The folder of one task."""
+
+    folder: Path
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers.jsonl"
+
+    @property
+    def seeds(self) -> Path:
+        return self.folder / "seeds.jsonl"
+
+    @property
+    def human(self) -> Path:
+        return self.folder / "human.jsonl"
+
+    @property
+    def verdicts(self) -> Path:
+        return self.folder / "verdicts.jsonl"
+
+    @property
+    def adjudicated(self) -> Path:
+        return self.folder / "adjudicated.jsonl"
+
+    def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
+        """Rationales of one of the files, none where it does not exist; raises DataError as `import_rationales` does.
+
+        `unused`: ids of the source's texts that the task does not use; their lines are passed over.
+        """
+        if not path.exists():
+            return []
+        return import_rationales(path, RationaleFile(path=path.name, kind="human"), examples, frozenset(unused))
+
+    def read_verdicts(self, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Verdict]:
+        """Raises DataError naming file, row and field for an unknown text, other words or another verdict."""
+        masks = {(r.example_id, r.annotator): r.mask for r in self.read(self.verdicts, examples, unused)}
+        verdicts = []
+        for row in read_file(self.verdicts) if masks else ():
+            verdict = row.values.get("verdict")
+            if verdict not in VERDICTS:
+                raise row.error("verdict", verdict, " or ".join(VERDICTS))
+            example_id, annotator = str(row.values["id"]), str(row.values["annotator"])
+            if (example_id, annotator) in masks:
+                mask = masks[example_id, annotator]
+                verdicts.append(Verdict(example_id, annotator, verdict, mask, str(row.values.get("comment") or "")))
+        return verdicts
+
+    def add(self, path: Path, rationales: Iterable[Rationale], examples: Iterable[Example]) -> int:
+        """Put rationales into one of the files, in the place of those by the same annotators on the same texts.
+
+        Returns how many it replaced. Raises DataError when the file that is there cannot be read.
+        """
+        words = {example.id: example.all_words for example in examples}
+        return _merge(path, [rationale_row(rationale, words[rationale.example_id]) for rationale in rationales])
+
+    def add_verdicts(self, verdicts: Iterable[Verdict], examples: Iterable[Example]) -> int:
+        """As `add`, for verdicts."""
+        words = {example.id: example.all_words for example in examples}
+        rows = []
+        for verdict in verdicts:
+            judged = Rationale(verdict.example_id, verdict.annotator, "human", verdict.mask)
+            row = rationale_row(judged, words[verdict.example_id])
+            rows.append({**row, "verdict": verdict.verdict, "comment": verdict.comment})
+        return _merge(self.verdicts, rows)
+
+
+def rationale_row(rationale: Rationale, words: Sequence[str]) -> dict[str, object]:
+    """A rationale as a row of the format `mask`."""
+    return {
+        "id": rationale.example_id,
+        "annotator": rationale.annotator,
+        "kind": rationale.kind,
+        "words": list(words),
+        "rationale": [int(marked) for marked in rationale.mask],
+    }
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
+    """Write JSON Lines, whole or not at all."""
+    write_text(path, "".join(json_text(row) + "\n" for row in rows))
+
+
+def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:
+    # Locked from the reading on: what another import adds meanwhile would be lost.
+    with locked(path):
+        merged: dict[tuple[object, object], dict[str, object]] = {}
+        for row in read_file(path) if path.exists() else ():
+            for name in ("id", "annotator"):
+                if not isinstance(row.value(name)[1], str):
+                    raise row.error(name, row.values[name], "a text")
+            merged[row.values["id"], row.values["annotator"]] = dict(row.values)
+        new = {(row["id"], row["annotator"]): row for row in rows}
+        replaced = len(merged.keys() & new.keys())
+        write_rows(path, {**merged, **new}.values())
+    return replaced

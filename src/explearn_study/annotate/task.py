@@ -1,0 +1,41 @@
+"""A task as annotation sees it: its texts, its labels, and the marks that people have made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from explearn.core.records import Example, Rationale
+from explearn_study.annotate.store import Store
+from explearn_study.sections import LLMParams
+
+
+@dataclass(frozen=True)
+class TaskMarks:
+    """
+    Attributes:
+        examples: of all splits.
+        labels: in their order.
+        rationales: by people: native, imported from files, seeds, and those of `human.jsonl`.
+        adjudicated: decisions where they differ; they take the place of all other marks of their texts.
+        unused: ids of the source's texts that the task does not use.
+    """
+
+    name: str
+    store: Store
+    examples: Sequence[Example]
+    labels: Sequence[str]
+    rationales: Sequence[Rationale]
+    adjudicated: Sequence[Rationale]
+    unused: frozenset[str]
+    llm: LLMParams
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """Ids of the texts that people have marked."""
+        return frozenset(r.example_id for r in (*self.rationales, *self.adjudicated))
+
+    def settled(self, rationales: Iterable[Rationale]) -> list[Rationale]:
+        """Rationales with the adjudicated ones in the place of all others of their texts."""
+        decided = {r.example_id for r in self.adjudicated}
+        return [*(r for r in rationales if r.example_id not in decided), *self.adjudicated]

@@ -1,0 +1,77 @@
+"""Taking a classifier as it is: from a folder or the hub into the workspace, checked against a task's labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ModelError
+from explearn.core.storage import atomic_folder
+from explearn.model.classifier import Classifier
+from explearn_study.sections import ClassifierParams
+
+MOST_LISTED, SHOWN_CHARS = 10, 40
+"""Most labels that an error names, and characters of each."""
+
+
+def check_labels(name: str, known: Sequence[str], wanted: Collection[str], remedy: str) -> None:
+    """Raise ModelError, with both lists, unless every label of the texts is a class of the classifier.
+
+    Args:
+        name: of the classifier. known: its classes. wanted: the texts' labels. remedy: how to map one to the other.
+    """
+    if not set(wanted) <= set(known):
+        raise ModelError(
+            f"{name}: its classes are {_listed(known)}, the texts' labels are {_listed(wanted)}; expected every label "
+            f"among the classes; {remedy}"
+        )
+
+
+def _listed(labels: Collection[str]) -> str:
+    """The labels with commas between them, the first of many, and of a long one its start."""
+    several = ", ".join(
+        label if len(label) <= SHOWN_CHARS else f"{label[:SHOWN_CHARS]}..." for label in islice(labels, MOST_LISTED)
+    )
+    return several if len(labels) <= MOST_LISTED else f"{several} and {len(labels) - MOST_LISTED:,} more"
+
+
+def renamed(name: str, classes: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """The classes under the names that a task gives them.
+
+    Raises ModelError for a name of no class, and where two classes would have one name.
+    """
+    for old in names:
+        if old not in classes:
+            raise ModelError(f"{name}: labels name a class {old!r}; expected one of {', '.join(classes)}")
+    found = [names.get(label, label) for label in classes]
+    if len(set(found)) != len(found):
+        raise ModelError(f"{name}: its classes would be called {', '.join(found)}; expected each name once")
+    return found
+
+
+def import_classifier(
+    target: str | os.PathLike[str],
+    given: ClassifierParams,
+    task: str,
+    labels: Sequence[str],
+    compute: ComputeOptions,
+) -> None:
+    """Load a trained classifier, check that it knows the task's labels, and save it to the folder `target`.
+
+    Its classes get the names of the task's labels that `given.labels` says. Its weights are saved in float32, in which
+    all methods compute.
+
+    Raises ModelError where it cannot be loaded or its classes are not the task's labels, DeviceError.
+    """
+    classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
+    classes = renamed(given.name, classifier.labels, given.labels)
+    check_labels(given.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
+    config = classifier.model.config
+    config.id2label = dict(enumerate(classes))
+    config.label2id = {label: index for index, label in enumerate(classes)}
+    if classifier.completion is not None:
+        classifier.completion = classifier.completion.renamed(classes)
+    with atomic_folder(target) as folder:
+        classifier.save_pretrained(folder)

@@ -1,0 +1,127 @@
+"""How good ExpNet is with none of a task's marked texts, with some, and with all of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError
+from explearn.core.shapes import read_document
+from explearn.core.storage import write_text
+from explearn.judge.plausibility import rationale_k
+from explearn.lens.features import ExampleFeatures
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_lessons, read_sources
+from explearn.methods.expnet.words import check_source
+from explearn.text.choice import texts_to_explain
+from explearn_study.curve_figures import FIGURES, Curve, judge_draws
+from explearn_study.params import Params
+from explearn_study.shapes import Agreement
+from explearn_study.train import WorkspaceTask
+from explearn_study.workspace import Workspace
+
+SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "expnet_in_domain"}
+"""Protocol -> the method whose options of the run are used."""
+
+
+class KeptTask(WorkspaceTask):
+    """A task whose features are read once, those of texts that can be learned from."""
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        return frozenset({*self.gold, *(text.example_id for split in PSEUDO_SPLITS for text in self.signals(split))})
+
+    @cached_property
+    def _kept(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
+        return {}
+
+    def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
+        if hidden:
+            return super().features(split, hidden)
+        if split not in self._kept:
+            source, rows = super().features(split)
+            check_source(self, source, split)
+            self._kept[split] = source, [row for row in rows if row.example_id in self._wanted]
+        return self._kept[split]
+
+
+def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+    """Train ExpNet with each number of marked texts of `curve.marks`, and judge it on the test texts of the run.
+
+    0 is universal, the numbers below all that there are few_shot, all of them in_domain. Each of the draws has a seed
+    of its own; the first is the run's. The other tasks' marks are read once for all of them. Test texts are those with
+    marks that the classifier gets right, as for all figures of plausibility; they are scored from the features that the
+    stage attend stored.
+
+    Returns task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
+    Raises ParamsError without another task with marks, DataError without texts to learn from or to judge, or for
+    features of another classifier than the task's.
+    """
+    task = KeptTask(workspace, params, name, compute)
+    source, tested = task.features("test")
+    tested, labels = list(tested), {example.id: example.label for example in task.examples("test")}
+    explained = texts_to_explain(task.examples("test"), task.gold, params.attribute.max_texts, seed)
+    wanted = {example.id for example in explained if example.id in task.gold}
+    tested = [row for row in tested if row.example_id in wanted and row.predicted == labels[row.example_id]]
+    if not tested:
+        raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
+    marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
+    k = rationale_k(read_document(workspace.agreement(name), Agreement, "rationalise")["mean_length"])
+    available = len(marked_lessons(task))
+    # A protocol may aim elsewhere than another; what their consensus learns from is read once for each aim.
+    aims = {protocol: float(params.options_of(section)["aim"]) for protocol, section in SECTIONS.items()}
+    sources = {aim: read_sources(task, "universal", seed, aim) for aim in sorted(set(aims.values()))}
+    counts = [count for count in params.curve.marks if count < available]
+    points = []
+    with tqdm(total=(len(counts) + 1) * params.curve.draws, desc=f"{name}: marks", unit="training") as bar:
+        for count in (*counts, available):
+            protocol = "in_domain" if count == available else "few_shot" if count else "universal"
+            draws = []
+            for draw in range(params.curve.draws):
+                explainer = trained(task, params, protocol, count, seed + draw, sources[aims[protocol]])
+                draws.append([explainer.score_features(row, source, len(task.gold[row.example_id])) for row in tested])
+                bar.update()
+            found = judge_draws(
+                draws,
+                marked,
+                k,
+                ExpNet.about.binarisation,
+                params.evaluate.bootstrap_samples,
+                params.evaluate.confidence,
+                seed,
+            )
+            points.append({"marks": count, "protocol": protocol, **found})
+    return {"task": name, "texts": len(tested), "k": k, "draws": params.curve.draws, "points": points}
+
+
+def trained(
+    task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources, **chosen: Any
+) -> ExpNet:
+    """ExpNet with the run's options of a protocol and so many marked texts; `chosen`: as of `curriculum_for`."""
+    options = {**params.options_of(SECTIONS[protocol]), "protocol": protocol}
+    explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
+    taught = curriculum_for(task, explainer.options, seed, sources, **chosen)
+    splits = dict.fromkeys((*PSEUDO_SPLITS, task.rationale_split))
+    found = [task.features(split) for split in splits]
+    features = chain.from_iterable(rows for _, rows in found)
+    return explainer.fit_curriculum(taught, features, found[0][0], task.device)
+
+
+def write_curve_plot(path: Path, curve: Curve) -> None:
+    """The points as CSV: task, marks, protocol, and each figure with its interval; empty where undefined."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    columns = [f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")]
+    writer.writerow(["task", "marks", "protocol", *columns])
+    for point in curve["points"]:
+        writer.writerow([curve["task"], point["marks"], point["protocol"], *(point[column] for column in columns)])
+    write_text(path, buffer.getvalue())

@@ -1,0 +1,61 @@
+"""A task's texts and all marks that people have made on it, from the files of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from explearn.core.errors import DataError
+from explearn.core.records import Rationale
+from explearn.core.storage import read_rationales
+from explearn_study.annotate.store import Store
+from explearn_study.annotate.task import TaskMarks
+from explearn_study.params import Params
+from explearn_study.sections import LLMParams
+from explearn_study.sources.rationale_files import import_rationales
+from explearn_study.workspace import Workspace
+
+
+def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMarks:
+    """Read a prepared task and all marks that people have made on it.
+
+    Raises DataError where the stage prepare has not run or a file cannot be used: among others when an annotator has
+    marked a text in two places.
+    """
+    folder = workspace.examples(task)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; run `dvc repro prepare@{task}` first")
+    settings = params.rationale_params(task)
+    examples = workspace.read_examples(task)
+    unused = frozenset(str(item) for item in workspace.read_task(task)["unused_ids"])
+    store = Store(workspace.annotations(task))
+    rationales = read_rationales(folder / "native.parquet", examples)
+    known = {(r.example_id, r.annotator) for r in rationales}
+
+    def add(path: Path, found: Iterable[Rationale]) -> None:
+        for rationale in found:
+            if (rationale.example_id, rationale.annotator) in known:
+                raise DataError(
+                    f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source "
+                    "too; expected one rationale for each annotator and text"
+                )
+            rationales.append(rationale)
+        known.update((r.example_id, r.annotator) for r in rationales)
+
+    for file in settings.files:
+        path = Path(params.data_dir) / file.path
+        add(path, import_rationales(path, file, examples, unused))
+    add(store.human, store.read(store.human, examples, unused))
+    # A seed set may be a choice among marks that are known already.
+    seeds = store.read(store.seeds, examples, unused)
+    add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in known])
+    return TaskMarks(
+        name=task,
+        store=store,
+        examples=examples,
+        labels=workspace.read_labels(task),
+        rationales=rationales,
+        adjudicated=store.read(store.adjudicated, examples, unused),
+        unused=unused,
+        llm=settings.llm or LLMParams(),
+    )

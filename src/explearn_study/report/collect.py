@@ -1,0 +1,129 @@
+"""All that the report shows of one task, from the files that the stages left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import DataError
+from explearn.core.records import SPLITS, Example, RationaleKind
+from explearn.core.shapes import read_document
+from explearn.core.storage import read_attributions
+from explearn.judge.costs import join_costs
+from explearn.judge.plausibility import rationale_k
+from explearn.show.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
+from explearn_study import shapes
+from explearn_study.metric_files import read_by_text, read_comparisons
+from explearn_study.params import Params
+from explearn_study.runs import read_costs, read_own_model_costs, read_run
+from explearn_study.workspace import Workspace
+
+
+def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
+    """Gather a task's metrics, how its methods compare, and the example texts to show.
+
+    Raises DataError where a file is missing or damaged.
+    """
+    agreement = read_document(workspace.agreement(task), shapes.Agreement, "rationalise")
+    classifier = read_document(workspace.metrics("classifier", task), shapes.ClassifierFigures, "finetune")
+    by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
+    files = workspace.attribution_files(params, task)
+    runs = {method: read_run(path) for method, path in files.items()}
+    thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
+    k = rationale_k(agreement["mean_length"])
+    rate = agreement["positive_rate"] or 0.0
+    comparisons, method_agreement = read_comparisons(
+        workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
+    )
+    shown = _example_texts(
+        workspace, params, task, seed, by_split["test"], k=k, thresholds=thresholds, positive_rate=rate
+    )
+    return TaskReport(
+        task=task,
+        labels=workspace.read_labels(task),
+        split_counts={split: len(examples) for split, examples in by_split.items()},
+        agreement=agreement,
+        classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
+        methods=_figures(workspace, params, task),
+        examples=shown[: params.report.examples],
+        k=k,
+        positive_rate=rate,
+        thresholds=thresholds,
+        comparisons=comparisons,
+        by_text=_by_text(workspace.metrics_table("texts", task)),
+        method_agreement=method_agreement,
+        sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity"),
+        heatmaps=shown[: params.report.heatmaps],
+        own_models=_own_models(workspace, params, task),
+        curve=read_document(workspace.metrics("curve", task), shapes.MarksCurve, "marks-curve")
+        if task in params.curve.tasks
+        else {},
+        notes={method: run.notes for method, run in runs.items() if run.notes},
+    )
+
+
+def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
+    """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
+    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
+    return join_costs(figures, read_costs(workspace, params, task))
+
+
+def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
+    """What evaluate wrote of explainers with a classifier of their own, costs joined."""
+    found: dict[str, dict[str, Any]] = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
+    if missing := sorted(set(params.own_model) - set(found)):
+        raise DataError(
+            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
+        )
+    for name, of_name in found.items():
+        of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
+    return found
+
+
+def _example_texts(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    seed: int,
+    examples: Sequence[Example],
+    *,
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> list[ExampleReport]:
+    """The texts to show. The first ones are those of report.md: one draw, from which each page takes what it shows."""
+    files = workspace.attribution_files(params, task)
+    attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
+    gold = workspace.read_gold(task, params)
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in workspace.read_rationales(task):
+        kinds[rationale.example_id].add(rationale.kind)
+    explained = set.intersection(*(set(found) for found in attributions.values()))
+    candidates = [example for example in examples if example.id in explained]
+    return example_reports(
+        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
+        gold,
+        {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
+        attributions,
+        k=k,
+        thresholds=thresholds,
+        positive_rate=positive_rate,
+    )
+
+
+def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What `TaskReport.by_text` holds, from its file; NaN for a text that a method lacks."""
+    found = read_by_text(path)
+    ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
+    for metric, methods in found.items():
+        if partly := sorted(name for name, values in methods.items() if len(values) < len(ids)):
+            raise DataError(f"{path}: {metric} of {partly[0]} lacks texts; expected {len(ids)}; run evaluate again")
+    return {
+        metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
+        for metric, methods in found.items()
+    }

@@ -1,0 +1,108 @@
+"""Checks of what explanations depend on, for the methods of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Attribution, Example
+from explearn.core.storage import scratch_folder
+from explearn.judge.sanity import SanityResult, check_methods, over_draws
+from explearn.model.classifier import Classifier
+from explearn.model.finetune import finetune
+from explearn.text.choice import texts_to_explain
+from explearn_study.attribute import group_methods
+from explearn_study.params import Params
+from explearn_study.workspace import Workspace
+
+
+def check_task(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    compute: ComputeOptions,
+    seed: int,
+    classifier: Classifier | None = None,
+    known: Mapping[str, Sequence[Attribution]] | None = None,
+) -> dict[str, Any]:
+    """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
+
+    A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
+    (default: the workspace's).
+
+    Args:
+        known: by method, attributions of the classifier as it is; a method that has them for all texts checked explains
+            only the copies. Their last digits are those of other batches.
+
+    Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
+    seeds. Raises as `group_methods` and `check_methods` do.
+    """
+    chosen = params.sanity.methods
+    if chosen is None:
+        variants = [name for name in params.variants if name in params.trained]
+        chosen = [*params.explainers, *params.baselines.quick, *variants]
+    groups = {group: group_methods(group, task, params, workspace, seed) for group in map(params.group_of, chosen)}
+    examples = texts_to_explain(
+        workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
+    )
+    by_classifier: dict[Path, list[str]] = {workspace.classifier(task): []}
+    for name in chosen:
+        by_classifier.setdefault(workspace.explained(task, params.group_of(name)), []).append(name)
+    models = {}
+    for folder, names in by_classifier.items():
+        explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
+        for explainer in explainers:
+            explainer.any_classifier = True
+        shared = classifier if folder == workspace.classifier(task) else None
+        models[folder] = (explainers, shared or Classifier.from_pretrained(folder, compute))
+    ids = [example.id for example in examples]
+    given = {
+        name: {a.example_id: a.filled() for a in found if a.target == a.predicted}
+        for name, found in (known or {}).items()
+    }
+    as_it_is = {name: [found[i] for i in ids] for name, found in given.items() if found.keys() >= set(ids)}
+    draws: dict[str, list[SanityResult]] = {}
+    for draw in range(seed, seed + params.sanity.seeds):
+        other_labels = None
+        if params.sanity.random_labels:
+            other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, draw)
+        for explainers, model in models.values():
+            percent = params.evaluate.headline_percent
+            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels, as_it_is)
+            for name, result in found.items():
+                draws.setdefault(name, []).append(result)
+    return {
+        "texts": len(examples),
+        "methods": {name: asdict(over_draws(results)) for name, results in draws.items()},
+        **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
+    }
+
+
+def _finetuned_on_permuted_labels(
+    workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
+) -> Classifier:
+    """The task's encoder, fine-tuned as in the stage finetune on labels dealt out at random within each split."""
+    rng = np.random.default_rng(seed)
+    permuted: list[Example] = []
+    for split in ("train", "validation"):
+        rows = workspace.read_examples(task, split)
+        labels = [rows[i].label for i in rng.permutation(len(rows))]
+        permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
+    with scratch_folder(workspace.study(task, "permuted_labels")) as folder:
+        target = folder / "classifier"
+        finetune(
+            target,
+            permuted,
+            workspace.read_labels(task),
+            params.encoder_of(task),
+            params.finetune,
+            compute,
+            seed,
+            params.encoder_revision_of(task),
+        )
+        return Classifier.from_pretrained(target, compute)

@@ -1,0 +1,182 @@
+"""The sections of parameters that stages take, with types, units and ranges.
+
+The options of a learned explainer are a section of their own, beside its class. These are here, below all that takes
+them, so that reading the parameters of a run needs no room of the library.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from explearn.core.records import RationaleKind, Split
+from explearn.core.settings import (
+    MOST,
+    MOST_ROUNDS,
+    Fraction,
+    LayerIndex,
+    PositiveInt,
+    Rounds,
+    Section,
+)
+from explearn.model.prompt_params import CompletionParams
+
+
+class RationaleFile(Section):
+    """A file of rationales to import, besides those that come with the source."""
+
+    path: str
+    """JSON Lines, CSV or Parquet under `data_dir`."""
+    format: Literal["mask", "marked", "spans"] = "mask"
+    """mask: id, words, rationale (0/1 a word). marked: id, text with [[evidence]]. spans: id, [start, end) of words."""
+    annotator: str | None = None
+    """For files without a column `annotator`."""
+    kind: RationaleKind | None = None
+    """For files without a column `kind`."""
+
+
+class LLMParams(Section):
+    """Rationales by a language model (ExpNet, appendix A). The server and its key come from the environment."""
+
+    model: str | None = None
+    """Name of the model on the server; default: the environment's EXPLEARN_LLM_MODEL, which DVC does not see."""
+    prompt: str = "evidence"
+    """A shipped prompt (`explearn annotate prompts` lists them; without a number: the highest), or a YAML file."""
+    about: str | None = None
+    """What the texts are, for the prompt (default: the shipped sentence, for tasks that the project knows)."""
+    meanings: dict[str, str] = Field(default_factory=dict)
+    """Label -> what it means, for the prompt."""
+    shots: Annotated[int, Field(ge=0, le=64)] = 4
+    """Most marked examples in the prompt, even over labels, from data/annotations/TASK/seeds.jsonl."""
+    splits: Annotated[list[Split], Field(min_length=1)] = ["train"]
+    """Splits whose texts are annotated; those that people have marked are left out."""
+    labels: list[str] | None = None
+    """Annotate texts of these labels only (default: all)."""
+    max_texts: PositiveInt | None = None
+    """Most texts a split, drawn by seed in the labels' own proportions."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    max_tokens: Annotated[int, Field(ge=16, le=MOST_ROUNDS)] = 600
+    """Longest answer, in tokens."""
+    fuzzy_threshold: Annotated[float, Field(ge=50, le=100)] = 90.0
+    """Least likeness (0 to 100) at which a misspelt quote counts as words of the text; 100: never."""
+    max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """A rationale of more than this share of a text's words is too diffuse and is dropped."""
+    max_hallucinated: Fraction = 0.5
+    """An answer of whose words more than this share is not in the text is dropped."""
+
+
+class RationaleParams(Section):
+    files: list[RationaleFile] = Field(default_factory=list)
+    llm: LLMParams | None = None
+    """Have a language model mark the texts that nobody has marked."""
+    train_split: Split = "train"
+    """Split whose rationales train the explainers and give K."""
+
+
+class ClassifierParams(Section):
+    """A classifier that somebody has trained already, explained as it is."""
+
+    name: str
+    """A hub name, or the folder of a model saved with save_pretrained."""
+    revision: str | None = None
+    """Of a hub name: git revision, so that every download is the same."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """The classifier's name of a class -> the label of the task's texts, where the two differ."""
+    completion: CompletionParams | None = None
+    """Of a generative model: its prompt, and the words that are its classes (default: its own completion.json)."""
+
+
+class AttendParams(Section):
+    layers: Literal["all"] | Annotated[list[LayerIndex], Field(min_length=1)] = "all"
+    """Encoder layers whose attention is taken, counted from 0, or from the end when negative."""
+    hidden_states: bool = False
+    """Also store the last layer's hidden states, for the ablations of ExpNet's paper (Table 4)."""
+
+
+class TeachParams(Section):
+    """What teachers explain."""
+
+    max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
+    """Most texts a split that teachers explain, drawn by seed (default: all)."""
+
+
+class DistilParams(Section):
+    """The comparison of teachers with students of theirs."""
+
+    teachers: list[str] = Field(default_factory=list)
+    """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
+    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
+    seeds: Rounds = 3
+    """Students a teacher and formulation; the other options are those of `l2e`."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 30
+    """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
+    max_texts: PositiveInt | None = 100
+    """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""
+
+
+class SignalsParams(Section):
+    """Word scores of many methods, for the consensus to learn from."""
+
+    max_texts: PositiveInt | None = 400
+    """Most texts a split; those with a rationale come first, then others by seed."""
+    unmarked_texts: Annotated[int, Field(ge=0, le=MOST)] = 2000
+    """Most texts a split besides, all without a rationale, by seed: the consensus marks them for expnet."""
+    removal_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
+    """Samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: not computed."""
+    removal_texts: PositiveInt = 300
+    """Most marked texts a split whose words LIME scores."""
+
+    @field_validator("removal_samples")
+    @classmethod
+    def _enough_samples(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("expected 0, or 2 or more: the first sample is the text itself")
+        return value
+
+
+class CurveParams(Section):
+    """How much marked texts bring: ExpNet trained with more and more of them."""
+
+    tasks: list[str] = Field(default_factory=list)
+    """Tasks to measure it on; each needs another task with marks. A minute or more a task."""
+    marks: Annotated[list[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
+    """Marked texts to train with, 0: none of the task's own. All that there are come last by themselves."""
+    draws: PositiveInt = 5
+    """Trainings with each number of texts, each with texts and initial weights of its own."""
+
+
+class BaselineParams(Section):
+    """Baselines to compare: method -> its options."""
+
+    quick: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those of a few model passes a text; one process a task runs them all."""
+    costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
+    own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Those run once more on the classifiers that explainers trained for themselves."""
+
+
+class EvidenceParams(Section):
+    """What an evidence page is to show: the page says of each whether the run did it."""
+
+    texts: PositiveInt = 500
+    """Fewest texts, over all tasks, on which every method is judged."""
+    seeds: PositiveInt = 3
+    """Fewest draws of the sanity checks."""
+
+
+class AttributeParams(Section):
+    max_texts: PositiveInt | None = None
+    """Most test texts explained a task; those with a rationale come first, then others by seed."""
+
+
+class ReportParams(Section):
+    examples: Annotated[int, Field(ge=0, le=50)] = 5
+    """Example texts a task in report.md."""
+    heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
+    """Example texts a task in report.html, each with the scores of every method."""
+    remarks: list[str] = Field(default_factory=list)
+    """Sentences for the first page on what a reader must know of this run."""
+    chance_margin: Fraction = 0.1
+    """Warn where accuracy is less than this above always answering the most frequent class."""

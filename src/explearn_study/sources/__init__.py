@@ -1,0 +1,239 @@
+"""From a source (embedded corpus, files, hub) to a task's examples and the rationales that come with it.
+
+Reading (`readers`), row mapping (`adapters`) and sampling (`splits`) are separate: rows of every kind of source pass
+through the same adapter and the same sampling.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
+from explearn.text.mapping import Adapter, Dropped, MappedRow, Marks, one_of
+from explearn.text.params import SourceParams
+from explearn.text.tables import (
+    RawRow,
+    find_source,
+    folder_configs,
+    hub_folder,
+    read_file,
+    read_hub,
+    split_files,
+)
+from explearn_study.sources.adapters import ADAPTERS, get_adapter
+from explearn_study.sources.splits import carve, subsample
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """A task as its source gives it, after splitting and subsampling.
+
+    Attributes:
+        examples: train, validation, test; within a split in the source's order.
+        rationales: those that come with the source for these examples, in the same order.
+        labels: the task's labels in their order.
+        dropped: reason -> number of rows (or of evidences in them) that could not be used.
+        source_ids: ids of all usable texts of the source, those subsampled away included.
+    """
+
+    examples: list[Example]
+    rationales: list[Rationale]
+    labels: list[str]
+    dropped: dict[str, int]
+    source_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A mapped row on its way to an example."""
+
+    row: RawRow
+    mapped: MappedRow
+    id: str
+    split: Split
+
+
+def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) -> TaskData:
+    """Read a task's source, map its rows, split and subsample.
+
+    Args:
+        task: name of the task; part of ids made up for rows without one.
+        source: where and how.
+        data_dir: folder that `source.path` counts from.
+        seed: seed of the sampling.
+
+    Raises:
+        DataError: a file or row that cannot be used, an id that comes twice, a label unknown to the task.
+        ParamsError, UnknownNameError: parameters that do not fit the adapter.
+    """
+    adapter = get_adapter(task, source)
+    dropped: Counter[str] = Counter()
+    texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
+    labels = _labels(task, adapter, texts)
+    splits = _assign_splits(task, source, adapter, texts, seed)
+    kept = _draw(task, source, texts, splits, seed)
+
+    examples: list[Example] = []
+    rationales: list[Rationale] = []
+    for split in SPLITS:
+        for text in texts:
+            if splits[text.id] == split and text.id in kept:
+                example = _example(task, text, split)
+                examples.append(example)
+                rationales.extend(_rationale(text, example, marks) for marks in text.mapped.marks)
+    return TaskData(
+        examples, rationales, labels, {reason: n for reason, n in dropped.items() if n}, frozenset(t.id for t in texts)
+    )
+
+
+def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:
+    """Rows by our split; files whose rows name their own split come as train."""
+    if source.splits is not None and "train" not in source.splits and not adapter.splits_in_rows:
+        raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
+    if source.kind == "hub":
+        return _open_hub(task, source, adapter, data_dir)
+    path = find_source(data_dir, source.path or task)
+    if path.is_file():
+        if source.splits is not None and not adapter.splits_in_rows and set(source.splits) != {"train"}:
+            raise ParamsError(
+                f"sources.{task}.splits: got several splits; expected a folder as path, not the file {path}"
+            )
+        return {"train": read_file(path, adapter.columns)}
+    wanted = {s: (stem,) for s, stem in source.splits.items()} if source.splits else adapter.file_splits
+    files = split_files(path, wanted, source.splits is not None)
+    return {split: read_file(file, adapter.columns) for split, file in files.items()}
+
+
+def _open_hub(
+    task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path
+) -> Mapping[Split, Iterator[RawRow]]:
+    own = adapter.hub
+    name = source.path or (own.name if own else None)
+    if name is None:
+        raise ParamsError(f"sources.{task}.path: got null; expected the name of a data set on the hub")
+    config, revision = source.config, source.revision
+    folder = hub_folder(data_dir, name)
+    if folder is not None:
+        # A copy of the whole repository has the adapter's configuration; a folder of just its files has none.
+        name, revision = str(folder), None
+        if own and own.config and config is None and own.config in folder_configs(folder):
+            config = own.config
+    elif own and name == own.name:
+        config, revision = config or own.config, revision or own.revision
+    return read_hub(name, config, revision, source.splits or (own.splits if own else None), adapter.columns)
+
+
+def _read(
+    task: str,
+    adapter: Adapter,
+    parts: Mapping[Split, Iterator[RawRow]],
+    source: SourceParams,
+    dropped: Counter[str],
+) -> list[_Text]:
+    texts: list[_Text] = []
+    seen: dict[str, RawRow] = {}
+    by_name = {name: split for split, name in (source.splits or {s: s for s in SPLITS}).items()}
+    for part, rows in parts.items():
+        count = 0
+        for row in rows:
+            count += 1
+            mapped = adapter.map_row(row)
+            if isinstance(mapped, Dropped):
+                dropped[mapped.reason] += 1
+                continue
+            dropped.update(mapped.lost or {})
+            split = part if mapped.split is None else by_name.get(mapped.split)
+            if split is None:  # a split of the file that the parameters leave out
+                continue
+            identifier = mapped.id if mapped.id is not None else f"{task}-{row.stem}-{row.number}"
+            if identifier in seen:
+                raise row.error("id", identifier, f"unique ids, but {seen[identifier].where} has the same")
+            # What repeats the raw values is let go: the mapped row holds all that is still needed.
+            place = RawRow(row.file, row.stem, row.number, {})
+            seen[identifier] = place
+            texts.append(_Text(place, mapped, identifier, split))
+        if not count:
+            raise DataError(f"source of task {task!r}, split {part!r}: no rows; expected at least one")
+    if not texts:
+        raise DataError(f"source of task {task!r}: no usable row ({dict(dropped)} dropped); expected at least one")
+    return texts
+
+
+def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
+    if adapter.labels is not None:
+        labels = list(adapter.labels)
+        _check_labels(task, labels)
+        return labels
+    labels = sorted({text.mapped.label for text in texts if text.split == "train"})
+    if len(labels) < 2:
+        raise DataError(f"source of task {task!r}: got {len(labels)} label(s) in train; expected two or more")
+    _check_labels(task, labels)
+    for text in texts:
+        if text.mapped.label not in labels:
+            raise text.row.error("label", text.mapped.label, f"{one_of(text.mapped.label, labels)}, as train has")
+    return labels
+
+
+def _check_labels(task: str, labels: list[str]) -> None:
+    if (problem := label_problem(labels)) is not None:
+        raise DataError(f"source of task {task!r}: {problem}")
+
+
+def _assign_splits(
+    task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
+) -> dict[str, Split]:
+    """Id -> split, after setting aside from train what the source does not have."""
+    splits = {text.id: text.split for text in texts}
+    present = set(splits.values())
+    if "train" not in present:
+        raise DataError(f"source of task {task!r}: no usable row in split 'train'; expected at least one")
+    fractions: dict[Split, float] = {"validation": source.carve_validation, "test": source.carve_test}
+    missing: dict[Split, float] = {split: fractions[split] for split in fractions if split not in present}
+    if missing:
+        train = {text.id: text.mapped.label for text in texts if text.split == "train"}
+        with _naming(f"source of task {task!r}"):
+            splits.update(carve(train, missing, seed))
+    return splits
+
+
+def _draw(task: str, source: SourceParams, texts: list[_Text], splits: Mapping[str, Split], seed: int) -> set[str]:
+    kept: set[str] = set()
+    for split in SPLITS:
+        labels = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
+        with _naming(f"source of task {task!r}, split {split!r}"):
+            kept |= subsample(labels, source.max_examples.get(split), source.balance, seed)
+    return kept
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Put a place before the message of an error raised in the block."""
+    try:
+        yield
+    except (DataError, ParamsError) as error:
+        raise type(error)(f"{place}: {error}") from error
+
+
+def _example(task: str, text: _Text, split: Split) -> Example:
+    try:
+        mapped = text.mapped
+        return Example(text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer)
+    except DataError as error:
+        raise DataError(f"{text.row.where}, {error}") from error
+
+
+def _rationale(text: _Text, example: Example, marks: Marks) -> Rationale:
+    if len(marks.mask) != len(example.all_words):
+        raise text.row.error("rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one per word")
+    try:
+        return Rationale(example.id, marks.annotator, marks.kind, marks.mask)
+    except DataError as error:
+        raise DataError(f"{text.row.where}, {error}") from error
+
+
+__all__ = ["ADAPTERS", "TaskData", "load_task"]

@@ -1,0 +1,155 @@
+"""The adapters by name, and those of plain classification sets (a text or a pair, and a label)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.records import Split
+from explearn.text.custom import CustomAdapter
+from explearn.text.mapping import (
+    ID_COLUMNS,
+    OWN_NAMES,
+    Adapter,
+    Dropped,
+    HubDefault,
+    MappedRow,
+    class_label,
+    row_id,
+)
+from explearn.text.params import SourceParams
+from explearn.text.tables import RawRow
+from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
+from explearn_study.sources.questions import SquadAdapter
+
+ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
+TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
+VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}
+"""For sets whose test part is published without labels."""
+
+
+@dataclass(frozen=True)
+class TextAdapter:
+    """Rows of a text column (and a second one for pairs) and a label.
+
+    Attributes:
+        text: names that the text column goes by, in files and on the hub.
+        pair: column of the second segment.
+        aliases: other names of the labels, in lower case.
+        unlabelled: raw labels of rows that are dropped; elsewhere such a row is an error.
+    """
+
+    task: str
+    labels: tuple[str, ...]
+    hub: HubDefault
+    text: tuple[str, ...] = ("text",)
+    pair: str | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: tuple[object, ...] = ()
+    file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
+    splits_in_rows: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.text, "label", *ID_COLUMNS, *((self.pair,) if self.pair else ()))
+
+    def map_row(self, row: RawRow) -> MappedRow | Dropped:
+        column, value = row.value("label")
+        if value in self.unlabelled:
+            return Dropped(f"label {value}")
+        return MappedRow(
+            words=row.words(*self.text),
+            pair=row.words(self.pair) if self.pair else (),
+            label=class_label(row, column, value, self.labels, self.aliases),
+            id=row_id(row, self.task),
+        )
+
+
+POLARITY = ("negative", "positive")
+POLARITY_ALIASES = {"neg": "negative", "pos": "positive"}
+
+
+def _sst2(task: str, source: SourceParams) -> Adapter:
+    return TextAdapter(task, POLARITY, HubDefault("stanfordnlp/sst2", VALIDATION_AS_TEST), text=("text", "sentence"))
+
+
+def _cola(task: str, source: SourceParams) -> Adapter:
+    return TextAdapter(
+        task,
+        ("unacceptable", "acceptable"),
+        HubDefault("nyu-mll/glue", VALIDATION_AS_TEST, config="cola"),
+        text=("text", "sentence"),
+        file_splits={"train": ("train",), "test": ("validation",)},
+    )
+
+
+def _rotten_tomatoes(task: str, source: SourceParams) -> Adapter:
+    hub = HubDefault("cornell-movie-review-data/rotten_tomatoes", ALL_SPLITS)
+    return TextAdapter(task, POLARITY, hub, aliases=POLARITY_ALIASES)
+
+
+def _ag_news(task: str, source: SourceParams) -> Adapter:
+    labels = ("world", "sports", "business", "sci/tech")
+    return TextAdapter(task, labels, HubDefault("fancyzhx/ag_news", TRAIN_TEST))
+
+
+def _imdb(task: str, source: SourceParams) -> Adapter:
+    return TextAdapter(task, POLARITY, HubDefault("stanfordnlp/imdb", TRAIN_TEST), aliases=POLARITY_ALIASES)
+
+
+def _emotion(task: str, source: SourceParams) -> Adapter:
+    labels = ("sadness", "joy", "love", "anger", "fear", "surprise")
+    return TextAdapter(task, labels, HubDefault("dair-ai/emotion", ALL_SPLITS, config="split"))
+
+
+def _snli(task: str, source: SourceParams) -> Adapter:
+    return TextAdapter(
+        task,
+        ("entailment", "neutral", "contradiction"),
+        HubDefault("stanfordnlp/snli", ALL_SPLITS),
+        text=("premise",),
+        pair="hypothesis",
+        unlabelled=(-1, "-1", "-"),  # the annotators did not agree on a label
+    )
+
+
+ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
+    "corpus": CorpusAdapter,
+    "sst2": _sst2,
+    "cola": _cola,
+    "hatexplain": HateXplainAdapter,
+    "rotten_tomatoes": _rotten_tomatoes,
+    "ag_news": _ag_news,
+    "imdb": _imdb,
+    "emotion": _emotion,
+    "snli": _snli,
+    "squad": SquadAdapter,
+    "movie_rationales": MovieRationalesAdapter,
+    "custom": CustomAdapter,
+}
+"""Name -> what makes the adapter from (task, source)."""
+
+VIEWED = ("hatexplain",)
+"""Adapters with variants of their labels."""
+
+
+def get_adapter(task: str, source: SourceParams) -> Adapter:
+    """The adapter that `source` names.
+
+    Raises UnknownNameError for an unknown adapter or view, ParamsError for options that the adapter does not take.
+    """
+    make = ADAPTERS.get(source.adapter)
+    if make is None:
+        raise UnknownNameError("adapter", source.adapter, ADAPTERS)
+    where = f"sources.{task}"
+    if source.view is not None and source.adapter not in VIEWED:
+        raise ParamsError(
+            f"{where}.view: got {source.view!r}; expected null, for adapter {source.adapter!r} has no views"
+        )
+    adapter = make(task, source)
+    if source.adapter != "custom" and (source.labels is not None or source.label_names):
+        raise ParamsError(
+            f"{where}: got labels or label_names; expected none, for adapter {source.adapter!r} has labels of its own"
+        )
+    return adapter

@@ -1,0 +1,261 @@
+"""Adapters of data sets that come with rationales: the project's own corpus, HateXplain and Movie Rationales."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
+from explearn.text.mapping import (
+    ID_COLUMNS,
+    OWN_NAMES,
+    Dropped,
+    HubDefault,
+    MappedRow,
+    Marks,
+    class_label,
+    row_id,
+)
+from explearn.text.marks import parse_mask
+from explearn.text.params import SourceParams
+from explearn.text.tables import RawRow
+
+CONVERTED = "refs/convert/parquet"
+"""The hub's own Parquet conversion, for sets published as a loading script, which `datasets` does not run."""
+
+NO_MAJORITY = "no majority label"
+EVIDENCE_NOT_FOUND = "evidence not found in its text"
+
+
+def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, ...]:
+    try:
+        return parse_mask(value, n_words)
+    except DataError as error:
+        raise row.located(column, error) from error
+
+
+class CorpusAdapter:
+    """The embedded corpus (data/corpus): id, task, split, label, words, annotations.
+
+    The author's marks were made while writing; every other annotator of the corpus is an LLM that read the bare text.
+    """
+
+    LABELS: Mapping[str, tuple[str, ...]] = {
+        "reviews": ("negative", "positive"),
+        "grammar": ("acceptable", "unacceptable"),
+        "civility": ("civil", "hostile"),
+        "topics": ("world", "sports", "business", "science"),
+    }
+
+    hub: HubDefault | None = None
+    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
+    splits_in_rows = True
+    columns = ("task", "split", "words", "label", "annotations", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.corpus = Path(source.path).stem if source.path else task
+        self.labels = self.LABELS.get(self.corpus)
+
+    def map_row(self, row: RawRow) -> MappedRow:
+        column, corpus = row.value("task")
+        if corpus != self.corpus:
+            raise row.error(column, corpus, f"{self.corpus!r}, as the file is named")
+        column, split = row.value("split")
+        if split not in SPLITS:
+            raise row.error(column, split, f"one of {', '.join(SPLITS)}")
+        words = row.word_list("words")
+        column, label = row.value("label")
+        if self.labels is not None:
+            label = class_label(row, column, label, self.labels, {})
+        elif not isinstance(label, str):
+            raise row.error(column, label, "a label as text")
+        elif not is_unicode(label):
+            raise row.error(column, label, "valid Unicode")
+        return MappedRow(
+            words=words,
+            label=label,
+            id=row_id(row, self.corpus),
+            split=split,
+            marks=tuple(self._marks(row, len(words))),
+        )
+
+    def _marks(self, row: RawRow, n_words: int) -> list[Marks]:
+        column, annotations = row.value("annotations")
+        if not isinstance(annotations, list):
+            raise row.error(column, annotations, "a list of annotations")
+        marks = []
+        for entry in annotations:
+            if not isinstance(entry, dict) or not {"annotator", "rationale"} <= entry.keys():
+                raise row.error(column, entry, "an object with 'annotator' and 'rationale'")
+            if not isinstance(entry["annotator"], str) or not entry["annotator"].strip():
+                raise row.error(f"{column}.annotator", entry["annotator"], "a name")
+            kind: RationaleKind = "author" if entry["annotator"] == "author" else "llm"
+            mask = _mask(row, "annotations.rationale", entry["rationale"], n_words)
+            marks.append(Marks(entry["annotator"], kind, mask))
+        return marks
+
+
+class HateXplainAdapter:
+    """HateXplain (Mathew et al. 2021): posts that three annotators each labelled, with masks for the toxic ones.
+
+    Reads the hub's rows (`post_tokens`, `annotators` with label and annotator_id), the files' rows (`tokens`, `labels`,
+    `annotators`) and posts with nothing but a majority `label` and a `text`.
+
+    View `binary` (the default): toxic when at least two of three say hatespeech or offensive, else normal. View
+    `three_class`: the label of at least two; posts on which all three differ are dropped. Masks are kept for posts that
+    are toxic by majority.
+    """
+
+    RAW_LABELS = ("hatespeech", "normal", "offensive")
+    VIEWS: Mapping[str, tuple[str, ...]] = {"binary": ("normal", "toxic"), "three_class": RAW_LABELS}
+    ANNOTATORS = 3
+
+    hub: HubDefault | None = HubDefault(
+        "Hate-speech-CNERG/hatexplain",
+        {"train": "train", "validation": "validation", "test": "test"},
+        revision=CONVERTED,
+    )
+    file_splits: Mapping[Split, tuple[str, ...]] = {**OWN_NAMES, "train": ("train", "train_unannotated")}
+    splits_in_rows = False
+    columns = ("label", "labels", "annotators", "rationales", "text", "tokens", "post_tokens", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.task = task
+        self.view = source.view or "binary"
+        if self.view not in self.VIEWS:
+            raise UnknownNameError("view of adapter 'hatexplain'", self.view, self.VIEWS)
+        self.labels: tuple[str, ...] | None = self.VIEWS[self.view]
+
+    def map_row(self, row: RawRow) -> MappedRow | Dropped:
+        if "label" in row.values and "annotators" not in row.values:
+            column, value = row.value("label")
+            label = class_label(row, column, value, self.RAW_LABELS, {})
+            return MappedRow(row.words("text"), self._view(label), id=row_id(row, self.task))
+        votes, annotators = self._votes(row)
+        toxic = [vote != "normal" for vote in votes]
+        if self.view == "binary":
+            label = "toxic" if sum(toxic) >= 2 else "normal"
+        else:
+            majority = next((vote for vote in votes if votes.count(vote) >= 2), None)
+            if majority is None:
+                return Dropped(NO_MAJORITY)
+            label = majority
+        words = row.word_list("tokens", "post_tokens")
+        marks = self._marks(row, len(words), toxic, annotators)
+        return MappedRow(
+            words=words,
+            label=label,
+            id=row_id(row, self.task),
+            marks=tuple(marks) if sum(toxic) >= 2 else (),
+        )
+
+    def _view(self, raw: str) -> str:
+        return raw if self.view == "three_class" or raw == "normal" else "toxic"
+
+    def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
+        """(labels, annotator ids), one each for every annotator."""
+        column, annotators = row.value("annotators")
+        path: str | None = None
+        raw: Any
+        if "labels" in row.values:
+            names = annotators
+            column, raw = row.value("labels")
+        else:
+            path = "annotators.label"
+            entries = annotators
+            if isinstance(annotators, list) and all(isinstance(entry, dict) for entry in annotators):
+                entries = {key: [entry.get(key) for entry in annotators] for key in ("label", "annotator_id")}
+            if not isinstance(entries, dict) or "label" not in entries:
+                raise row.error(column, annotators, "labels and annotator_ids of the annotators")
+            raw, names = entries["label"], entries.get("annotator_id")
+        if not isinstance(raw, list) or len(raw) != self.ANNOTATORS:
+            raise row.error(column, raw, f"{self.ANNOTATORS} labels, one an annotator")
+        if not isinstance(names, list) or len(names) != len(raw) or None in names:
+            raise row.error("annotators", names, f"{len(raw)} identifiers, one an annotator")
+        return [class_label(row, column, value, self.RAW_LABELS, {}, path) for value in raw], [str(n) for n in names]
+
+    def _marks(self, row: RawRow, n_words: int, toxic: list[bool], annotators: list[str]) -> list[Marks]:
+        """The masks with their annotators.
+
+        The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
+        votes, those annotators' in order, for only they were asked for one. Else they are named by position.
+        """
+        column, masks = row.value("rationales")
+        if not isinstance(masks, list):
+            raise row.error(column, masks, "a list of masks")
+        asked = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
+        if len(masks) in (len(annotators), len(asked)):
+            owners = annotators if len(masks) == len(annotators) else asked
+            names = [f"annotator-{owner}" for owner in owners]
+        else:
+            names = [f"position-{position}" for position in range(1, len(masks) + 1)]
+        return [
+            Marks(name, "human", _mask(row, f"rationales[{position}]", mask, n_words))
+            for position, (name, mask) in enumerate(zip(names, masks, strict=True))
+        ]
+
+
+class MovieRationalesAdapter:
+    """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator took as evidence.
+
+    The source gives the phrases without their places. Every place where a phrase occurs in whole is marked; a phrase
+    that occurs nowhere is counted, and its place is not guessed.
+    """
+
+    LABELS = ("negative", "positive")
+    ALIASES: Mapping[str, str] = {"neg": "negative", "pos": "positive"}
+    ANNOTATOR = "zaidan"
+
+    labels: tuple[str, ...] | None = LABELS
+    hub: HubDefault | None = HubDefault(
+        "eraser-benchmark/movie_rationales",
+        {"train": "train", "validation": "validation", "test": "test"},
+        revision=CONVERTED,
+    )
+    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
+    splits_in_rows = False
+    columns = ("review", "text", "label", "evidences", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.task = task
+
+    def map_row(self, row: RawRow) -> MappedRow:
+        words = row.words("review", "text")
+        column, label = row.value("label")
+        name, evidences = row.value("evidences")
+        if not isinstance(evidences, list) or not all(isinstance(evidence, str) for evidence in evidences):
+            raise row.error(name, evidences, "a list of phrases of the review")
+        masks = [mask_of_phrase(evidence.split(), words) for evidence in evidences]
+        found = [mask for mask in masks if any(mask)]
+        marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*found, strict=True))))
+        return MappedRow(
+            words=words,
+            label=class_label(row, column, label, self.LABELS, self.ALIASES),
+            id=row_id(row, self.task),
+            marks=(marks,) if found else (),
+            lost={EVIDENCE_NOT_FOUND: len(masks) - len(found)},
+        )
+
+
+def mask_of_phrase(phrase: list[str], words: tuple[str, ...]) -> tuple[bool, ...]:
+    """Mask of the words that any occurrence of `phrase` touches.
+
+    An occurrence begins and ends at white space or punctuation (`good film` is found in `a good film.`, `art` not in
+    `party`). All False when there is none or the phrase is empty.
+    """
+    if not phrase:
+        return (False,) * len(words)
+    text, wanted = " ".join(words), " ".join(phrase)
+    before = r"(?<!\w)" if wanted[0].isalnum() else ""
+    after = r"(?!\w)" if wanted[-1].isalnum() else ""
+    marked = [False] * len(text)
+    for match in re.finditer(f"(?={before}{re.escape(wanted)}{after})", text):  # a look-ahead finds overlaps too
+        marked[match.start() : match.start() + len(wanted)] = [True] * len(wanted)
+    mask, position = [], 0
+    for word in words:
+        mask.append(any(marked[position : position + len(word)]))
+        position += len(word) + 1
+    return tuple(mask)

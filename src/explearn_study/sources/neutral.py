@@ -1,0 +1,46 @@
+"""Copies of training texts without their evidence, under a label of their own (L2E, section 5).
+
+A classifier that learns to answer `neutral` where the marked words are masked has to look at those words, so that human
+rationales can stand for what it really uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explearn.core.errors import ParamsError
+from explearn.text.rationales import merge_annotators
+from explearn_study.sources import TaskData
+
+NEUTRAL = "neutral"
+SUFFIX = "-neutral"
+"""Added to an example's id to name its copy."""
+
+
+def add_neutral(data: TaskData, mask: str) -> TaskData:
+    """Add a copy, with its evidence masked, of each training and validation text that has a rationale.
+
+    A word is masked where at least half of the text's annotators mark it. Test texts get no copies, and copies
+    have no rationales.
+
+    Args:
+        data: a task as its source gives it.
+        mask: what replaces a marked word: the classifier's mask token, as its tokenizer writes it.
+
+    Raises ParamsError where no training text has a rationale, or the task has the label NEUTRAL already.
+    """
+    if NEUTRAL in data.labels:
+        raise ParamsError(f"neutral: the task has a label {NEUTRAL!r} of its own; expected one without")
+    gold = merge_annotators(data.rationales)
+    copies = []
+    for example in data.examples:
+        marks = gold.get(example.id, ())
+        if example.split != "test" and any(marks):
+            words = tuple(mask if marked else w for w, marked in zip(example.all_words, marks, strict=True))
+            size = len(example.words)
+            copies.append(
+                replace(example, id=example.id + SUFFIX, words=words[:size], pair=words[size:], label=NEUTRAL)
+            )
+    if not any(copy.split == "train" for copy in copies):
+        raise ParamsError("neutral: the source brings no rationale for a training text; expected some to mask")
+    return replace(data, examples=[*data.examples, *copies], labels=[*data.labels, NEUTRAL])

@@ -1,0 +1,76 @@
+"""Adapter of extractive question answering: a question, a passage, and the words of it that answer (SQuAD)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.text.alignment import word_spans
+from explearn.text.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
+from explearn.text.params import SourceParams
+from explearn.text.tables import RawRow
+
+
+@dataclass(frozen=True)
+class SquadAdapter:
+    """Rows of columns `question`, `context` and `answers`, as on the hub: {"text": [...], "answer_start": [...]}.
+
+    The first answer counts, as the words that it touches. Rows without an answer, or whose answer is longer than
+    ANSWER_WORDS, are dropped and counted.
+    """
+
+    task: str
+    source: SourceParams
+    labels: tuple[str, ...] = ANSWER_LABELS
+    # Its test part is not published.
+    hub: HubDefault = field(
+        default_factory=lambda: HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
+    )
+    file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
+    splits_in_rows: bool = False
+    columns: tuple[str, ...] = ("question", "context", "answers", *ID_COLUMNS)
+
+    def map_row(self, row: RawRow) -> MappedRow | Dropped:
+        question = row.words("question")
+        column, passage = row.value("context")
+        words = row.words(column)
+        found = _first_answer(row)
+        if found is None:
+            return Dropped("no answer")
+        text, start = found
+        if passage[start : start + len(text)] != text:
+            raise row.error("answers", text, f"the text of the passage from character {start} on")
+        end = start + len(text)
+        touched = [i for i, (a, b) in enumerate(word_spans(passage)) if a < end and start < b]
+        if not touched:
+            raise row.error("answers", text, "an answer of at least one word")
+        if len(touched) > ANSWER_WORDS:
+            return Dropped(f"answer longer than {ANSWER_WORDS} words")
+        shift = len(question)
+        return MappedRow(
+            words=question,
+            pair=words,
+            label=ANSWER_LABELS[0],
+            id=row_id(row, self.task),
+            answer=(touched[0] + shift, touched[-1] + 1 + shift),
+        )
+
+
+def _first_answer(row: RawRow) -> tuple[str, int] | None:
+    """Text and first character of a row's first answer; None where it has none."""
+    column, answers = row.value("answers")
+    shape = '{"text": [...], "answer_start": [...]}, lists of one length'
+    if not isinstance(answers, Mapping):
+        raise row.error(column, answers, shape)
+    texts: Any = answers.get("text")
+    starts: Any = answers.get("answer_start")
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise row.error(column, answers, shape)
+    if not texts:
+        return None
+    text, start = texts[0], starts[0]
+    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool) or start < 0:
+        raise row.error(column, answers, f"{shape}, of texts and of whole numbers from 0")
+    return text, start

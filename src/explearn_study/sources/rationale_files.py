@@ -1,0 +1,143 @@
+"""Rationale files: reading, checking against the examples, merging annotators."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
+from explearn.text.marks import (
+    parse_marked,
+    parse_mask,
+    parse_spans,
+    parse_word_list,
+)
+from explearn.text.tables import RawRow, read_file
+from explearn_study.sections import RationaleFile
+
+COLUMNS = ("id", "annotator", "kind", "words", "rationale", "text", "pair", "spans")
+"""Of a file of rationales; others are not read."""
+
+
+def import_rationales(
+    path: str | Path,
+    spec: RationaleFile,
+    examples: Iterable[Example],
+    all_ids: Collection[str] | None = None,
+) -> list[Rationale]:
+    """Read a file of rationales (JSON Lines, CSV or Parquet) and check it against the examples.
+
+    Columns: `id`; `annotator` and `kind`, unless `spec` gives them; then, by `spec.format`,
+    mask: `rationale` (0/1 a word); marked: `text` with [[marks]] (and `pair`, for pairs); spans: `spans` of
+    [start, end) word offsets. `words`, if there, must be the example's (for a pair: those of both segments). Other
+    columns are not read.
+    A text without marks and an empty list of spans say that the annotator found no evidence.
+
+    Args:
+        path: the file.
+        spec: its format and the annotator and kind of files without those columns.
+        examples: of the task, all splits.
+        all_ids: ids of the source's other texts, subsampled away; their rationales are passed over. Default: none.
+
+    Returns the rationales in the file's order.
+    Raises DataError naming file, row and field for an unknown id (with near ones), words that differ from the
+    example's, a mask of the wrong length or with values other than 0 and 1, and an (id, annotator) that comes twice.
+    """
+    known = {example.id: example for example in examples}
+    others = frozenset(all_ids or ())
+    read_mask = FORMATS[spec.format]
+    rationales: list[Rationale] = []
+    seen: dict[tuple[str, str], int] = {}
+    for row in read_file(path, COLUMNS):
+        column, value = row.value("id")
+        identifier = str(value)
+        annotator = _stated(row, "annotator", spec.annotator)
+        first = seen.setdefault((identifier, annotator), row.number)
+        if first != row.number:
+            raise row.error(
+                column, identifier, f"one rationale of {annotator!r} for each text, but row {first} has one too"
+            )
+        example = known.get(identifier)
+        if example is None:
+            if identifier in others:
+                continue
+            near = difflib.get_close_matches(identifier, [*known, *others], n=2, cutoff=0.8)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise row.error(column, identifier, f"the id of a text of this task{hint}")
+        if row.values.get("words") is not None:
+            try:
+                words = parse_word_list(row.values["words"])
+            except DataError as error:
+                raise row.located("words", error) from error
+            _check_words(row, "words", words, example)
+        mask = read_mask(row, example)
+        kind = _stated(row, "kind", spec.kind)
+        try:
+            rationales.append(Rationale(example.id, annotator, kind, mask))  # type: ignore[arg-type]  # checks kind
+        except DataError as error:
+            raise DataError(f"{row.where}, {error}") from error
+    return rationales
+
+
+def _stated(row: RawRow, column: str, default: str | None) -> str:
+    """The row's own value, or the file's."""
+    value = row.values.get(column)
+    if value is None or value == "":
+        value = default
+    if value is None:
+        raise row.error(column, value, f"a column {column!r}, or {column} in the parameters of this file")
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise row.error(column, value, "a text")
+    return str(value)
+
+
+def _check_words(row: RawRow, column: str, words: tuple[str, ...], example: Example) -> None:
+    expected = example.all_words
+    for position, (got, want) in enumerate(zip(words, expected, strict=False)):
+        if got != want:
+            raise row.error(column, got, f"{want!r} as word {position}, as in text {example.id!r}")
+    if len(words) != len(expected):
+        raise row.error(column, f"{len(words)} words", f"the {len(expected)} of text {example.id!r}")
+
+
+def _from_mask(row: RawRow, example: Example) -> tuple[bool, ...]:
+    column, value = row.value("rationale")
+    try:
+        return parse_mask(value, len(example.all_words))
+    except DataError as error:
+        raise row.located(column, error) from error
+
+
+def _from_spans(row: RawRow, example: Example) -> tuple[bool, ...]:
+    column, value = row.value("spans")
+    try:
+        return parse_spans(value, len(example.all_words))
+    except DataError as error:
+        raise row.located(column, error) from error
+
+
+def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
+    words: tuple[str, ...] = ()
+    mask: tuple[bool, ...] = ()
+    for column in ("text", "pair"):
+        value = row.value(column)[1] if column == "text" else row.values.get(column)
+        if column == "pair" and value in (None, ""):
+            continue
+        if not isinstance(value, str):
+            raise row.error(column, value, "a text with [[marks]]")
+        try:
+            more_words, more_mask = parse_marked(value)
+        except DataError as error:
+            raise row.located(column, error) from error
+        words, mask = words + more_words, mask + more_mask
+    _check_words(row, "text", words, example)
+    return mask
+
+
+FORMATS: dict[str, Callable[[RawRow, Example], tuple[bool, ...]]] = {
+    "mask": _from_mask,
+    "marked": _from_marked,
+    "spans": _from_spans,
+}

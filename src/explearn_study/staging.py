@@ -1,0 +1,86 @@
+"""What all stages share: their options, their parameters, seeding, and how they end on an error."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast, get_type_hints
+
+import typer
+
+from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.core.compute import Precision
+from explearn.core.locks import locked
+
+RUN_OPTIONS = ("task", "group", "explainer", "teacher", "variant")
+"""Options of a stage that say which of its outputs a run writes."""
+
+TaskOption = Annotated[
+    str, typer.Option(help="Task of the profile, one of `tasks` in the params file.", envvar="EXPLEARN_TASK")
+]
+
+
+@contextmanager
+def run_alone(stage: str, **options: object) -> Iterator[None]:
+    """Let one run at a time do a stage's work for the same options (task, group, ...); a second one waits.
+
+    The several files that a stage writes are then of one run. Raises as `explearn.core.writing.locked` does.
+    """
+    # It loads pyarrow, which `explearn --help` need not wait for.
+    from explearn_study.workspace import Workspace
+
+    named = [re.sub(r"[^\w.-]", "_", str(value)) for name, value in options.items() if name in RUN_OPTIONS]
+    with locked(Workspace().root / "data" / "-".join([stage, *named]), what=f"stage {' '.join([stage, *named])}"):
+        yield
+
+
+def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
+
+    Args:
+        precision: this stage's default of the option --precision.
+
+    Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
+    compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
+    tasks. All others are options of the stage itself. The docstring is the help.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[[], None]:
+        arguments = inspect.signature(function).parameters
+        name_of_stage = Path(inspect.getfile(function)).stem
+        own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
+
+        @functools.wraps(function)
+        def command(**options: Any) -> None:
+            from explearn_study.params import load_params
+
+            with user_errors():
+                params = load_params(options.pop("params_file"))
+                seed = options.pop("seed")
+                compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
+                if "task" in options:
+                    params.check_task(options["task"])
+                filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+                with run_alone(name_of_stage, **options):
+                    function(**options, **{name: value for name, value in filled.items() if name in arguments})
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
+        hints = get_type_hints(function, include_extras=True)
+        signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
+        signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
+        for name, (annotation, default) in COMPUTE_OPTIONS.items():
+            default = precision if name == "precision" else default
+            signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
+        command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in signature}
+        del command.__wrapped__
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command()(command)
+        return cast(Callable[[], None], app)
+
+    return decorate

@@ -1,0 +1,99 @@
+"""Explainers that trained a classifier of their own, tried on other tasks with the same classes (IvRA, appendix E)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.records import Attribution, Example
+from explearn.core.shapes import read_document
+from explearn.judge.consistency import consistency
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams
+from explearn.judge.simulatability import simulatability
+from explearn.lens.representations import aggregate_states, word_embeddings
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.registry import get_explainer
+from explearn.model.classifier import Classifier
+from explearn.model.finetune import evaluate_classifier
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params
+from explearn_study.shapes import TrainedModel
+from explearn_study.workspace import Workspace
+
+
+def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Tasks with the same classes in the same order, two or more of each, in the order given."""
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for task, names in labels.items():
+        found[tuple(names)].append(task)
+    return [tasks for tasks in found.values() if len(tasks) > 1]
+
+
+def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
+    """Judge an explainer, as trained on each task, on the test texts of every task with the same classes.
+
+    The texts are those of the stage attribute. What was trained on the task itself is judged anew beside the others.
+
+    Returns explainer, criteria (it was trained for), texts, and by task, by the task that it was trained on: accuracy,
+    and simulatability, aopc_comprehensiveness, aopc_sufficiency and consistency, None where undefined.
+    Raises ParamsError where no two tasks have the same classes.
+    """
+    groups = groups_of_tasks({task: workspace.read_labels(task) for task in params.tasks})
+    if not groups:
+        raise ParamsError(f"transfer: got {name}; expected two tasks with the same classes among {params.tasks}")
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    texts: dict[str, int] = {}
+    criteria: list[str] = []
+    for group in groups:
+        tests = {task: workspace.read_examples(task, "test") for task in group}
+        chosen = {
+            task: texts_to_explain(rows, workspace.read_gold(task, params), params.attribute.max_texts, seed)
+            for task, rows in tests.items()
+        }
+        texts |= {task: len(rows) for task, rows in chosen.items()}
+        for trained in group:
+            folder = workspace.explainer(trained, name)
+            explainer = get_explainer(name, path=str(folder))
+            classifier = Classifier.from_pretrained(folder / "classifier", compute)
+            criteria = list(read_document(folder / "config.json", TrainedModel, "train")["options"]["criteria"])
+            for task in group:
+                description = f"{name} of {trained} on {task}"
+                attributions = list(explainer.explain(classifier, chosen[task], description=description))
+                judged = criteria_figures(classifier, explainer, chosen[task], attributions, params.evaluate, seed)
+                accuracy = evaluate_classifier(classifier, tests[task], f"{trained}'s classifier on {task}")["accuracy"]
+                found.setdefault(task, {})[trained] = {"accuracy": accuracy, **judged}
+    return {"explainer": name, "criteria": criteria, "texts": texts, "tasks": found}
+
+
+def criteria_figures(
+    classifier: Classifier,
+    explainer: Explainer,
+    examples: Sequence[Example],
+    attributions: Sequence[Attribution],
+    params: EvaluateParams,
+    seed: int,
+) -> dict[str, float | None]:
+    """The metrics of IvRA's four criteria, of one method on some texts; None where one is undefined."""
+    encodings = classifier.encode(examples)
+    by_id = {encoding.example_id: encoding for encoding in encodings}
+    faithful = faithfulness(classifier, by_id, {explainer.name: list(attributions)}, params)[explainer.name].means()
+    scores = [attribution.filled(0.0) for attribution in attributions]
+    states = aggregate_states(classifier, encodings)
+    figures = {
+        "aopc_comprehensiveness": faithful["aopc_comprehensiveness"],
+        "aopc_sufficiency": faithful["aopc_sufficiency"],
+        "consistency": consistency(states, scores, params.consistency_batch, params.bootstrap_samples, seed=seed).value,
+        "simulatability": None,
+    }
+    classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
+    if params.simulatability.enabled and len(examples) >= params.simulatability.folds and len(set(classes)) > 1:
+        words = word_embeddings(classifier, encodings)
+        gains = simulatability(words, classes, {explainer.name: scores}, params.simulatability, seed)
+        figures["simulatability"] = float(np.mean(gains[explainer.name].gain))
+    return figures

@@ -1,0 +1,325 @@
+"""The JSON API gives what the methods give, within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import numpy as np
+import pytest
+import tiny
+from fastapi.testclient import TestClient
+from serving_cases import METHODS, app_of
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.model.classifier import Classifier
+from explearn_apps.serve.app import make_app
+from explearn_apps.serve.engine import Engine
+from explearn_apps.serve.guard import Allowance, client_of
+from explearn_apps.serve.limits import Limits
+from explearn_apps.serve.loading import load
+from explearn_apps.serve.metrics import Metrics
+from explearn_apps.serve.schemas import ExplainResponse, Served
+
+TEXTS = list(tiny.TEXTS)
+
+
+def explain(client: TestClient, **wanted: Any) -> list[dict[str, Any]]:
+    """The results for some texts; the answer is as the OpenAPI description says."""
+    answer = client.post("/explain", json=wanted)
+    assert answer.status_code == 200, answer.text
+    ExplainResponse.model_validate_json(answer.content)
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
+class TestExplain:
+    def test_scores_are_those_of_the_methods(self, client: TestClient) -> None:
+        found = explain(client, texts=TEXTS, methods=list(METHODS))
+        for place, name in enumerate(METHODS):
+            method = explearn.get_explainer(name)
+            expected = list(method.explain(tiny.classifier("bert", 3), TEXTS))
+            for result, attribution in zip(found, expected, strict=True):
+                row = result["explanations"][place]
+                assert (row["method"], row["label"]) == (name, attribution.target)
+                assert row["words"] == list(attribution.words)
+                assert row["spans"] == [list(span) for span in attribution.spans]
+                assert row["signed"] == method.signed
+                np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-4, atol=1e-6)
+
+    def test_the_first_method_and_the_predicted_label_are_the_default(self, client: TestClient) -> None:
+        (found,) = explain(client, texts=TEXTS[:1])
+        (row,) = found["explanations"]
+        assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
+        assert found["probabilities"] is None
+
+    def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
+        found = explain(client, texts=TEXTS, methods=[])
+        classifier = tiny.classifier("bert", 3)
+        expected = classifier.predict_proba(classifier.encode(TEXTS))
+        assert [row["explanations"] for row in found] == [[]] * len(TEXTS)
+        np.testing.assert_allclose([list(row["probabilities"].values()) for row in found], expected, rtol=1e-5)
+        assert list(found[0]["probabilities"]) == classifier.labels
+
+    def test_one_label_or_several(self, client: TestClient) -> None:
+        (one,) = explain(client, texts=TEXTS[:1], label="bad")
+        (several,) = explain(client, texts=TEXTS[:1], label=["good", "bad"])
+        assert [row["label"] for row in several["explanations"]] == ["good", "bad"]
+        np.testing.assert_allclose(
+            several["explanations"][1]["scores"], one["explanations"][0]["scores"], rtol=1e-4, atol=1e-6
+        )
+
+    def test_pairs(self, client: TestClient) -> None:
+        firsts, seconds = zip(*tiny.PAIRS, strict=True)
+        found = explain(client, texts=list(firsts), pairs=list(seconds))
+        assert [row["explanations"][0]["pair_start"] for row in found] == [len(text.split()) for text in firsts]
+
+    def test_words_beyond_the_classifier_s_length_have_no_score(self, client: TestClient) -> None:
+        (found,) = explain(client, texts=["fox " * 100])
+        row = found["explanations"][0]
+        assert row["unread"] > 0 and row["scores"].count(None) == row["unread"]
+
+    def test_what_a_text_holds_comes_back_escaped(self, client: TestClient) -> None:
+        text = "<b>fox</b> \x1b[2J \u202edog\x00"
+        answer = client.post("/explain", json={"texts": [text]})
+        assert answer.json()["results"][0]["explanations"][0]["words"] == text.split()
+        assert not {"\x1b", "\u202e", "\x00"} & set(answer.text)
+        assert answer.headers["content-type"] == "application/json"
+
+    @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+    def test_other_kinds_of_outputs(self, problem: str) -> None:
+        model = tiny.model("bert", 3, problem_type=problem)
+        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
+        method = explearn.get_explainer("attcat")
+        with TestClient(make_app(classifier, [method])) as client:
+            found = explain(client, texts=TEXTS[:2], probabilities=True)
+            page = client.post("/", data={"text": "the fox", "before": "the dog", "method": "attcat"})
+        expected = list(method.explain_each(classifier, TEXTS[:2]))
+        assert [[row["label"] for row in one["explanations"]] for one in found] == [
+            [a.target for a in of_text] for of_text in expected
+        ]
+        if problem == "regression":
+            assert found[0]["probabilities"] is None and found[0]["explanations"][0]["probability"] is None
+            assert found[0]["explanations"][0]["value"] == pytest.approx(expected[0][0].value, rel=1e-4)
+        else:
+            assert sum(found[0]["probabilities"].values()) != pytest.approx(1)
+        assert page.status_code == 200 and "Before" in page.text
+
+
+class TestTogether:
+    def test_requests_at_once_go_through_the_model_together(self) -> None:
+        app = app_of("occlusion", limits=Limits(rate=0, join_seconds=0.05))
+        threads: list[int] = []
+
+        async def run() -> list[Any]:
+            async with app.router.lifespan_context(app):
+                transport = httpx.ASGITransport(app)
+                async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+                    await client.post("/explain", json={"texts": ["the fox"]})
+                    threads.append(threading.active_count())
+                    found = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
+                    threads.append(threading.active_count())
+                    return [answer.json()["results"][0]["explanations"][0] for answer in found]
+
+        found = asyncio.run(run())
+        expected = list(explearn.get_explainer("occlusion").explain(tiny.classifier("bert", 3), TEXTS * 4))
+        for row, attribution in zip(found, expected, strict=True):
+            assert row["words"] == list(attribution.words)
+            np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-3, atol=1e-6)
+        batches = app.state.service.metrics.batches.labels("occlusion")
+        # One request alone, then 20 together.
+        assert sum(bucket.get() for bucket in batches._buckets) <= 4 and batches._sum.get() == 21
+        assert threads[0] == threads[1]
+
+    def test_a_request_whose_time_is_over_is_told_to_come_back(self) -> None:
+        with TestClient(app_of("occlusion", limits=Limits(rate=0, seconds=0, join_seconds=0.2))) as client:
+            answer = client.post("/explain", json={"texts": TEXTS})
+        assert answer.status_code == 429 and answer.headers["retry-after"] == "5"
+
+    def test_where_one_method_fails_the_work_of_the_others_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        app, begun, dropped = app_of(), [], []
+
+        async def explain(method: str, *_: Any) -> None:
+            begun.append(method)
+            if method == METHODS[1]:
+                raise DataError("one sentence")
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                dropped.append(method)
+                raise
+
+        monkeypatch.setattr(app.state.service.engine, "explain", explain)
+        with TestClient(app) as client:
+            answer = client.post("/explain", json={"texts": TEXTS, "methods": list(METHODS)})
+            assert answer.status_code == 422 and answer.json() == {"error": "one sentence"}
+            assert begun == list(METHODS) and dropped == [METHODS[0]]
+
+
+class TestLimits:
+    def test_a_client_pays_for_each_text_and_method(self) -> None:
+        with TestClient(app_of(limits=Limits(rate=0.5, burst=20))) as client:
+            body = {"texts": TEXTS, "methods": list(METHODS), "probabilities": True}
+            assert client.post("/explain", json=body).status_code == 200  # 5 texts, 2 methods and probabilities: 15
+            assert client.post("/explain", json=body).status_code == 200  # begun with 5 left
+            refused = client.post("/explain", json=body)
+            assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
+            assert client.get("/ready").status_code == 200
+
+    def test_a_client_pays_for_each_label_too(self) -> None:
+        with TestClient(app_of(limits=Limits(rate=0.5, burst=20))) as client:
+            body = {"texts": TEXTS, "methods": list(METHODS), "label": ["bad", "fair", "good"]}
+            assert client.post("/explain", json=body).status_code == 200  # 5 texts, 2 methods, 3 labels: 30
+            refused = client.post("/explain", json=body)
+            assert refused.status_code == 429 and 20 <= int(refused.headers["retry-after"]) <= 22
+
+    def test_an_answer_holds_no_more_scores_than_allowed(self) -> None:
+        texts = ["the quick brown fox", "a dog"]
+        with TestClient(app_of(limits=Limits(rate=0, scores=12))) as client:
+            body = {"texts": texts, "methods": list(METHODS)}
+            assert client.post("/explain", json=body).status_code == 200  # 6 words, 2 methods
+            assert client.post("/explain", json={**body, "label": ["bad"]}).status_code == 200
+            refused = client.post("/explain", json={**body, "label": ["bad", "good"]})
+            assert refused.status_code == 413 and refused.json() == {
+                "error": "texts: 6 words by 2 methods for 2 labels are 24 scores; expected at most 12"
+            }
+            pairs = client.post("/explain", json={**body, "pairs": ["sleeps", "sleeps"]})
+            assert pairs.status_code == 413 and "8 words" in pairs.text
+
+    def test_a_length_that_is_no_number_of_a_header_is_refused(self) -> None:
+        # h11 refuses it before; another server may not.
+        app, sent = app_of("occlusion"), list[dict[str, Any]]()
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        headers = [(b"content-type", b"application/json"), (b"content-length", "\u00b2".encode("latin-1"))]
+        scope = {"type": "http", "method": "POST", "path": "/explain", "query_string": b"", "headers": headers}
+        asyncio.run(app(scope | {"client": ("127.0.0.1", 1), "http_version": "1.1"}, receive, send))
+        assert sent[0]["status"] == 413
+
+    def test_the_allowance_fills_again(self) -> None:
+        allowance = Allowance(rate=2, burst=4)
+        assert [allowance.take("a", 1, 0.0) for _ in range(4)] == [0.0] * 4
+        assert allowance.take("a", 1, 0.0) == 0.5
+        assert allowance.take("b", 1, 0.0) == 0.0
+        assert allowance.take("a", 1, 0.5) == 0.0
+        allowance.charge("a", 4)
+        assert allowance.take("a", 1, 0.5) == 2.5
+
+    def test_an_ipv6_client_is_its_network(self) -> None:
+        assert client_of({"client": ("2001:db8::1:2", 1)}) == client_of({"client": ("2001:db8::9", 2)})
+        assert client_of({"client": ("192.0.2.1", 1)}) != client_of({"client": ("192.0.2.2", 1)})
+
+    def test_limits_below_one_are_refused(self) -> None:
+        with pytest.raises(ParamsError, match="texts: got 0; expected at least 1"):
+            Limits(texts=0)
+        with pytest.raises(ParamsError, match="seconds: got inf; expected a finite number"):
+            Limits(seconds=float("inf"))
+
+    def test_the_largest_request_that_the_options_allow_is_answered(self) -> None:
+        limits = Limits.of_options(max_texts=520, max_chars=100, rate=0, timeout=60)
+        text = "fox " + "\N{FOX FACE}" * 96
+        body = json.dumps({"texts": [text] * 520, "methods": ["attcat"], "probabilities": True})
+        # More than the usual 512 wait, and a character takes 12 bytes.
+        assert limits.waiting >= 1040 and len(body) > 520 * 96 * 12
+        with TestClient(app_of("attcat", limits=limits)) as client:
+            answer = client.post("/explain", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 200 and len(answer.json()["results"]) == 520
+
+    def test_a_body_has_room_for_the_largest_request(self) -> None:
+        for texts, chars in ((32, 10_000), (1, 1_000_000), (1000, 10_000)):
+            limits = Limits.of_options(max_texts=texts, max_chars=chars, rate=1, timeout=1)
+            text = "\N{FOX FACE}" * chars
+            assert limits.body_bytes > len(json.dumps({"texts": [text]})) * texts
+        assert len(urlencode({"text": text[:1000], "before": text[:1000]})) < 2 * 12 * 1000 + 100
+        assert Limits.of_options(max_texts=10_000, max_chars=1_000_000, rate=1, timeout=1).body_bytes == 256 * 2**20
+
+
+class TestAround:
+    def test_methods_tells_what_is_served(self, client: TestClient) -> None:
+        served = Served.model_validate_json(client.get("/methods").content)
+        assert [method.name for method in served.methods] == list(METHODS)
+        assert served.labels == tiny.classifier("bert", 3).labels and served.limits.texts == 8
+
+    def test_of_a_local_classifier_the_folder_s_name_alone_is_told(self, tiny_folder: Path) -> None:
+        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            assert client.get("/methods").json()["classifier"] == tiny_folder.name
+            assert str(tiny_folder.parent) not in client.get("/").text
+
+    def test_nor_does_an_error_tell_where_it_is(self, tiny_folder: Path) -> None:
+        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        for weight in classifier.model.parameters():
+            weight.data.fill_(float("nan"))
+        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            answer = client.post("/explain", json={"texts": ["the fox"], "methods": []})
+        assert "error" in answer.json() and tiny_folder.name in answer.text
+        assert str(tiny_folder.parent) not in answer.text
+        assert classifier.name == str(tiny_folder)
+
+    @pytest.mark.parametrize("given", [{"sources": ["lime"], "methods": []}, {"sources": [], "methods": ["lime"]}])
+    def test_a_seed_is_that_of_methods_named_either_way(self, tiny_folder: Path, given: dict[str, list[str]]) -> None:
+        found = load(classifier=str(tiny_folder), compute=ComputeOptions(device="cpu"), seed=7, **given)
+        (method,) = found.explainers
+        assert getattr(method, "seed") == 7  # noqa: B009
+
+    def test_openapi_describes_the_api_and_asks_nothing_of_other_servers(self, client: TestClient) -> None:
+        described = client.get("/openapi.json").json()
+        assert set(described["paths"]) == {"/explain", "/methods", "/health", "/ready", "/metrics"}
+        wanted = described["components"]["schemas"]["ExplainRequest"]["properties"]
+        assert set(wanted) == {"texts", "pairs", "methods", "label", "probabilities"}
+        assert all(field["description"] for field in wanted.values())
+        assert {"400", "413", "422", "429"} <= set(described["paths"]["/explain"]["post"]["responses"])
+        assert client.get("/docs").status_code == 404
+
+    def test_metrics_count_and_hold_no_text(self, client: TestClient) -> None:
+        client.post("/explain", json={"texts": ["unmistakable words"]})
+        client.get("/unmistakable")
+        told = client.get("/metrics").text
+        assert 'explearn_requests_total{path="/explain",status="200"}' in told
+        assert 'explearn_texts_total{method="occlusion"}' in told and "unmistakable" not in told
+
+    def test_not_ready_before_it_works(self) -> None:
+        client = TestClient(app_of("occlusion"))  # its lifespan has not begun
+        assert client.get("/health").status_code == 200
+        assert client.get("/ready").status_code == 503
+
+    def test_a_fault_is_told_without_its_details(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        app = app_of("occlusion")
+
+        def broken(*_: Any, **__: Any) -> Iterator[Any]:
+            raise RuntimeError("secret")
+
+        monkeypatch.setattr(app.state.service.engine.explainers["occlusion"], "explain_each", broken)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            answer = client.post("/explain", json={"texts": ["a"]})
+            assert client.get("/ready").status_code == 200
+        assert answer.status_code == 500 and json.loads(answer.text) == {
+            "error": "the service failed; its log says why"
+        }
+        assert "content-security-policy" in answer.headers
+
+    def test_what_cannot_be_served(self) -> None:
+        limits, metrics = Limits(), Metrics()
+        classifier = tiny.classifier("bert", 3)
+        method = explearn.get_explainer("occlusion")
+        with pytest.raises(ParamsError, match="'occlusion' comes twice"):
+            Engine(classifier, [method, method], limits, metrics)
+        with pytest.raises(ParamsError, match="got none"):
+            Engine(classifier, [], limits, metrics)
+        with pytest.raises(ModelError, match="not trained"):
+            Engine(classifier, [explearn.get_explainer("expnet")], limits, metrics)
+        with pytest.raises(UnsupportedError, match="expected a classifier"):
+            Engine(tiny.make_answerer(), [method], limits, metrics)

@@ -1,0 +1,194 @@
+"""Requests that arrive together are worked on together, each gets its own results, and none harms another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from explearn.core.errors import DataError
+from explearn_apps.serve.batching import Batcher
+from explearn_apps.serve.limits import Limits
+from explearn_apps.serve.refusals import RefusedError
+
+LIMITS = Limits(join_seconds=0.02, join_texts=4, waiting=10)
+
+
+class Work:
+    """Doubles numbers; it remembers its batches, and waits for `go` where `held`."""
+
+    def __init__(self, held: bool = False) -> None:
+        self.batches: list[tuple[str, list[int]]] = []
+        self.threads: set[int] = set()
+        self.go = threading.Event()
+        if not held:
+            self.go.set()
+
+    def __call__(self, key: str, items: Sequence[int]) -> list[int]:
+        self.batches.append((key, list(items)))
+        self.threads.add(threading.get_ident())
+        assert self.go.wait(10)
+        if 13 in items:
+            raise DataError("got 13")
+        if 0 in items:
+            raise ZeroDivisionError
+        return [2 * item for item in items]
+
+
+def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
+        batcher.start()
+        try:
+            await asyncio.wait_for(case(batcher), 20)
+        finally:
+            work.go.set()
+            await batcher.close()
+
+    asyncio.run(run())
+
+
+def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
+    work = Work()
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        found = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
+        assert found == [[2], [4, 6], [8]]
+
+    with_batcher(work, case)
+    assert work.batches == [("a", [1, 2, 3, 4])]
+
+
+def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
+    work = Work()
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        found = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
+        assert found == [[2], [4], [6]]
+
+    with_batcher(work, case)
+    assert work.batches == [("a", [1, 3]), ("b", [2])]
+    assert len(work.threads) == 1 and threading.get_ident() not in work.threads
+
+
+def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None:
+    work = Work()
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        await asyncio.gather(batcher.submit("a", [1, 2, 3]), batcher.submit("a", [4, 5]), batcher.submit("a", [6]))
+        await batcher.submit("a", [1, 2, 3, 4, 5])
+
+    with_batcher(work, case)
+    assert [items for _, items in work.batches] == [[1, 2, 3, 6], [4, 5], [1, 2, 3, 4, 5]]
+
+
+def test_while_a_batch_is_worked_on_the_next_one_collects() -> None:
+    work = Work(held=True)
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        first = asyncio.ensure_future(batcher.submit("a", [1]))
+        while not work.batches:
+            await asyncio.sleep(0.01)
+        others = [asyncio.ensure_future(batcher.submit("a", [n])) for n in (2, 3)]
+        await asyncio.sleep(0.05)
+        assert batcher.waiting == 2
+        work.go.set()
+        assert await asyncio.gather(first, *others) == [[2], [4], [6]]
+
+    with_batcher(work, case)
+    assert [items for _, items in work.batches] == [[1], [2, 3]]
+
+
+def test_what_was_cancelled_is_not_worked_on() -> None:
+    work = Work(held=True)
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        first = asyncio.ensure_future(batcher.submit("a", [1]))
+        while not work.batches:
+            await asyncio.sleep(0.01)
+        gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
+        stays = asyncio.ensure_future(batcher.submit("a", [4]))
+        await asyncio.sleep(0.01)
+        for task in gone:
+            task.cancel()
+        await asyncio.sleep(0.01)
+        assert batcher.waiting == 1
+        work.go.set()
+        assert await asyncio.gather(first, stays) == [[2], [8]]
+
+    with_batcher(work, case)
+    assert [items for _, items in work.batches] == [[1], [4]]
+
+
+def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
+    work = Work()
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        found = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
+        assert found[0] == [2] and found[2] == [4]
+        assert isinstance(found[1], DataError)
+
+    with_batcher(work, case)
+    assert [items for _, items in work.batches] == [[1, 13, 2], [1], [13], [2]]
+
+
+def test_a_fault_harms_the_request_that_brings_it_about_alone() -> None:
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        found = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 0, 2)), return_exceptions=True)
+        assert found[0] == [2] and found[2] == [4]
+        assert isinstance(found[1], ZeroDivisionError)
+
+    with_batcher(Work(), case)
+
+
+def test_after_a_fault_the_next_batch_is_worked_on() -> None:
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await batcher.submit("a", [0])
+        assert batcher.working and await batcher.submit("a", [1]) == [2]
+
+    with_batcher(Work(), case)
+
+
+def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
+    work = Work(held=True)
+
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        first = asyncio.ensure_future(batcher.submit("a", [1]))
+        while not work.batches:
+            await asyncio.sleep(0.01)
+        waits = asyncio.ensure_future(batcher.submit("a", [1] * 8))
+        await asyncio.sleep(0.01)
+        with pytest.raises(RefusedError) as refused:
+            await batcher.submit("a", [1] * 3)
+        assert refused.value.status == 429 and refused.value.headers == {"retry-after": "1"}
+        work.go.set()
+        assert len((await asyncio.gather(first, waits))[1]) == 8
+
+    with_batcher(work, case)
+
+
+def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None:
+    work = Work(held=True)
+
+    async def run() -> None:
+        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
+        batcher.start()
+        first = asyncio.ensure_future(batcher.submit("a", [1]))
+        while not work.batches:
+            await asyncio.sleep(0.01)
+        waits = asyncio.ensure_future(batcher.submit("b", [2]))
+        await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(batcher.close())
+        await asyncio.sleep(0.01)
+        work.go.set()
+        await closing
+        found = await asyncio.gather(first, waits, batcher.submit("a", [3]), return_exceptions=True)
+        assert found[0] == [2]
+        assert [error.reason for error in found[1:] if isinstance(error, RefusedError)] == ["shutdown"] * 2
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert [key for key, _ in work.batches] == ["a"]

@@ -1,0 +1,156 @@
+"""The page in a browser: it fits, a word can be changed where it stands, and it is open to all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_cases import Live
+
+CHROMIUM = Path("/usr/bin/chromium")
+SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
+TEXT = "our guide was friendly and the castle looked beautiful in the morning light"
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+def open_page(browser: Any, live: Live, size: tuple[int, int], complaints: list[str], **options: Any) -> Any:
+    """The page; what the browser refuses or fails at is added to `complaints`."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(live.address)
+    return page
+
+
+def ask(page: Any, text: str) -> None:
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_label("attcat").check()
+    page.get_by_role("button", name="Explain").click()
+    page.locator("#answers").wait_for()
+
+
+def violations(page: Any) -> list[str]:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{row['id']}: {node['html'][:200]}" for row in found for node in row["nodes"]]
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
+def test_it_fits_and_is_open_to_all(browser: Any, live: Live, complaints: list[str], size: str, scheme: str) -> None:
+    page = open_page(browser, live, SIZES[size], complaints, color_scheme=scheme)
+    assert violations(page) == []
+    ask(page, TEXT + " unbelievably" * 3)
+    if folder := os.environ.get("EXPLEARN_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{size}-{scheme}.png", full_page=True)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+    assert complaints == []
+    page.context.close()
+
+
+def test_a_word_is_changed_by_keyboard_where_it_stands(browser: Any, live: Live, complaints: list[str]) -> None:
+    page = open_page(browser, live, SIZES["wide"], complaints)
+    ask(page, "the \N{FOX FACE} friendly <b>fox</b>")
+    assert page.locator("#answers thead").inner_text().split() == ["Class", "Probability"]
+    page.get_by_role("button", name="friendly", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("lazy")
+    page.keyboard.press("Enter")
+    page.get_by_role("columnheader", name="Before").wait_for()
+    assert page.get_by_label("Text", exact=True).input_value() == "the \N{FOX FACE} lazy <b>fox</b>"
+    assert page.locator("#said").inner_text().count("before") == 1
+    # The word that was changed has the focus again; Escape leaves it as it is.
+    assert page.evaluate("document.activeElement.textContent") == "lazy"
+    page.keyboard.press("Enter")
+    page.keyboard.type("other")
+    page.keyboard.press("Escape")
+    assert page.get_by_label("Text", exact=True).input_value() == "the \N{FOX FACE} lazy <b>fox</b>"
+    assert page.locator("#result b", has_text="fox").count() == 0
+    if folder := os.environ.get("EXPLEARN_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "changed.png", full_page=True)
+    assert violations(page) == []
+    # Nothing instead of a word leaves it out.
+    page.get_by_role("button", name="lazy", exact=True).click()
+    page.keyboard.press("Delete")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="lazy", exact=True).wait_for(state="detached")
+    assert page.get_by_label("Text", exact=True).input_value().split() == ["the", "\N{FOX FACE}", "<b>fox</b>"]
+    assert complaints == []
+    page.context.close()
+
+
+def test_on_a_narrow_screen_the_classes_stay_whole_beside_the_change(
+    browser: Any, live: Live, complaints: list[str]
+) -> None:
+    page = open_page(browser, live, SIZES["narrow"], complaints)
+    ask(page, "the friendly fox")
+    heads = page.locator("#answers tbody th")
+    heights = [head.bounding_box()["height"] for head in heads.all()]
+    page.get_by_role("button", name="friendly", exact=True).click()
+    page.keyboard.type("lazy")
+    page.keyboard.press("Enter")
+    page.get_by_role("columnheader", name="Before").wait_for()
+    heads.evaluate_all("heads => heads.forEach(head => { head.textContent = 'positive' })")
+    assert [head.bounding_box()["height"] for head in heads.all()] == heights
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES["narrow"][0]
+    page.context.close()
+
+
+def test_a_word_of_hidden_characters_can_be_changed_and_the_rest_stays(
+    browser: Any, live: Live, complaints: list[str]
+) -> None:
+    page = open_page(browser, live, SIZES["wide"], complaints)
+    ask(page, "the\t\u202efriendly fox")
+    page.get_by_role("button", name="\\u202efriendly", exact=True).click()
+    page.keyboard.type("lazy")
+    page.keyboard.press("Enter")
+    page.get_by_role("columnheader", name="Before").wait_for()
+    assert page.get_by_label("Text", exact=True).input_value() == "the\tlazy fox"
+    # The same text again is no change.
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("columnheader", name="Before").wait_for(state="detached")
+    assert complaints == []
+    page.context.close()
+
+
+def test_a_mistake_is_said_and_what_was_typed_stays(browser: Any, live: Live, complaints: list[str]) -> None:
+    page = open_page(browser, live, SIZES["narrow"], complaints)
+    page.get_by_label("Text", exact=True).fill("the fox")
+    for box in page.get_by_role("checkbox").all():
+        box.uncheck()
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("alert").wait_for()
+    assert page.get_by_role("alert").inner_text() == "methods: got none; expected at least one"
+    assert page.get_by_label("Text", exact=True).input_value() == "the fox"
+    page.context.close()
+
+
+def test_it_works_without_a_script(browser: Any, live: Live, complaints: list[str]) -> None:
+    page = open_page(browser, live, SIZES["narrow"], complaints, java_script_enabled=False)
+    ask(page, TEXT)
+    assert page.locator("#result .words span").count() > len(TEXT.split())
+    assert not page.locator(".edit").is_visible()
+    page.get_by_label("Text", exact=True).fill(TEXT.replace("beautiful", "lazy"))
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("columnheader", name="Before").wait_for()
+    page.context.close()

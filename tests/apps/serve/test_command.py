@@ -1,0 +1,207 @@
+"""`explearn serve`: from a bundle to answers and an orderly end; mistakes are one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import tiny
+from saying import command_complaint
+
+import explearn
+from explearn.methods.expnet.explainer import ExpNet
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ExpNet with its classifier."""
+    place = tmp_path_factory.mktemp("served")
+    of = tiny.classifier("bert", 2)
+    folder = tiny.save(place / "classifier", "bert", 2)
+    pairs = [(f"{one} the {other} sleeps", of.labels[0]) for one in ("fox", "dog") for other in ("tide", "castle")]
+    gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(pairs) + 1)}
+    task = explearn.ListedTask(of, pairs, pairs, gold=gold)
+    ExpNet(epochs=2, protocol="in_domain").fit(task).save_pretrained(place / "expnet")
+    return explearn.export(place / "bundle", explainer=place / "expnet", classifier=str(folder), with_classifier=True)
+
+
+def threads_of(process: subprocess.Popen[str]) -> int:
+    return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
+
+
+def post(address: str, text: str, found: list[httpx.Response]) -> None:
+    wanted = {"texts": [text] * 8, "methods": ["expnet", "occlusion"], "probabilities": True}
+    found.append(httpx.post(f"{address}/explain", json=wanted, timeout=120))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
+    command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--methods", "occlusion", "--port", "0"]
+    environment = {**os.environ, "EXPLEARN_DEVICE": "cpu"}
+    with subprocess.Popen(
+        [*map(str, command), "--threads", "2", "--rate", "0", "--timeout", "120"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        try:
+            told = re.search(r"with expnet, occlusion: (http://127\.0\.0\.1:\d+) ", line)
+            assert told, line
+            address = told[1]
+            answers: list[httpx.Response] = []
+            post(address, "the fox", answers)
+            before = threads_of(process)
+            together = [threading.Thread(target=post, args=(address, "secret words", answers)) for _ in range(10)]
+            for thread in together:
+                thread.start()
+            for thread in together:
+                thread.join(120)
+            assert threads_of(process) == before
+            # What is in work when the end is asked for is answered.
+            last = threading.Thread(target=post, args=(address, "the lazy dog " * 3, answers))
+            last.start()
+            deadline = time.monotonic() + 10
+            while "in_work 2.0" not in httpx.get(f"{address}/metrics").text and time.monotonic() < deadline:
+                if not last.is_alive():  # it was answered before anybody looked
+                    break
+        finally:
+            process.send_signal(signal.SIGTERM)
+        last.join(120)
+        assert process.wait(120) == 0
+        said = process.stdout.read() + process.stderr.read()
+    assert [answer.status_code for answer in answers] == [200] * 12
+    assert "secret" not in said and "Traceback" not in said
+
+
+def test_the_classifier_of_a_bundle_has_the_name_that_it_had(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli_cases import run
+
+    folder = tmp_path / "bundle"
+    explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
+    monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
+    result = run("serve", folder, "--port", "0", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{tiny_folder.name} with occlusion: http://")
+
+
+def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli_cases import run
+
+    folder = tmp_path / "bundle"
+    explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest["classifier"]["name"] = "mine\x1b[2J\nanother line"
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
+    result = run("serve", folder, "--port", "0", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("mine\\x1b[2J\\x0aanother line with occlusion: http://")
+    assert len(result.stdout.splitlines()) == 1
+
+
+class TestMistakes:
+    def test_a_port_in_use(self, bundle: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            said = command_complaint("serve", str(bundle), "--port", port)
+        assert said == (
+            f"error: --port: 127.0.0.1 port {port} cannot be used (Address already in use); expected one that is free"
+        )
+
+    @pytest.mark.parametrize(
+        ("module", "package"), [("fastapi", "fastapi"), ("prometheus_client", "prometheus_client")]
+    )
+    def test_a_missing_extra(self, bundle: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str) -> None:
+        monkeypatch.setitem(sys.modules, module, None)
+        said = command_complaint("serve", str(bundle))
+        assert said.startswith("error: explearn serve needs the package ") and package in said
+        assert "pip install 'explearn[serve]'" in said
+
+    def test_a_bundle_with_a_changed_file(self, bundle: Path, tmp_path: Path) -> None:
+        import shutil
+
+        changed = Path(shutil.copytree(bundle, tmp_path / "changed"))
+        (changed / "explainer" / "config.json").write_text("{}")
+        command_complaint(
+            "serve", str(changed), "--port", "0", words=("explainer/config.json: is not the file that was exported",)
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("nowhere",), ("nowhere",)),
+            (("--methods", "occlusion"), ("--classifier: got none",)),
+            (("--methods", "occlusion,,lime"), ("--methods: got 'occlusion,,lime'",)),
+            (("BUNDLE", "--methods", "oclusion"), ("did you mean occlusion?",)),
+            (("BUNDLE", "--methods", "lime,lime"), ("'lime' comes twice",)),
+            (("BUNDLE", "--methods", "l2e"), ("not trained",)),
+            (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
+            (("nowhere", "--rate", "nan"), ("'--rate'",)),
+            (("nowhere", "--rate", "inf"), ("--rate: got inf; expected a number from 0 to 1,000,000",)),
+            (("nowhere", "--rate", "1e308"), ("--rate: got 1e+308",)),
+            (("nowhere", "--timeout", "inf"), ("--timeout: got inf; expected a number from 0.1 to 86,400",)),
+            (("nowhere", "--timeout", "nan"), ("'--timeout'",)),
+            (("BUNDLE", "--host", "host.invalid"), ("--host: got 'host.invalid'",)),
+            (("BUNDLE", "--host", "192.0.2.1"), ("cannot be used",)),
+        ],
+    )
+    def test_others(self, bundle: Path, tiny_folder: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+        places = {"BUNDLE": str(bundle), "OTHER": str(tiny_folder)}
+        given = [places.get(argument, argument) for argument in arguments]
+        command_complaint("serve", "--port", "0", "--device", "cpu", *given, words=words)
+
+
+def test_help_loads_nothing_of_it(run_python: Callable[[str], str]) -> None:
+    code = "import sys, explearn.cli.app; print([m for m in ('fastapi', 'uvicorn', 'torch') if m in sys.modules])"
+    assert run_python(code).strip() == "[]"
+
+
+class TestWhoCanReachIt:
+    def test_this_machine_alone_unless_asked(self) -> None:
+        from explearn_apps.serve.server import bind, hosts_of, is_loopback
+
+        with bind("127.0.0.1", 0) as listening:
+            assert is_loopback(listening) and "localhost" in (hosts_of(listening) or ())
+        with bind("0.0.0.0", 0) as listening:
+            assert not is_loopback(listening) and hosts_of(listening) is None
+
+    def test_another_address_is_warned_of(
+        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        from cli_cases import run
+
+        served: list[Any] = []
+        monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *given: served.append(given))
+        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--host", "0.0.0.0", "--device", "cpu")
+        assert result.exit_code == 0, result.stderr
+        assert "no authentication" in result.stderr and len(served) == 1
+        assert "attcat, attn_lrp, gae, occlusion: http://0.0.0.0:" in result.stdout
+        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--methods", "gae", "--device", "cpu")
+        assert "warning" not in result.stderr and len(served) == 2
+
+    def test_methods_that_do_not_fit_are_left_out_and_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from cli_cases import run
+
+        folder = tiny.save(tmp_path / "longformer", "longformer", 2)
+        monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
+        result = run("serve", "--classifier", folder, "--port", "0", "--device", "cpu")
+        assert result.exit_code == 0, result.stderr
+        assert "left out: gae (" in result.stderr and "occlusion: http" in result.stdout

@@ -1,0 +1,95 @@
+"""What docs/serve.md says is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import tiny
+import typer
+from fastapi.testclient import TestClient
+from places import ROOT
+from serving_cases import METHODS
+
+import explearn
+from explearn.cli.app import app
+from explearn_apps.serve.limits import CHAR_BYTES, MOST_BODY_BYTES, Limits
+from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse
+
+REPOSITORY = ROOT
+PAGE = (REPOSITORY / "docs" / "serve.md").read_text(encoding="utf-8")
+
+
+def test_the_commands_have_options_that_there_are() -> None:
+    command: Any = typer.main.get_command(app)
+    known = {option for parameter in command.commands["serve"].params for option in parameter.opts}
+    lines = re.findall(r"^explearn serve .*$", PAGE, re.M)
+    used = {word for line in lines for word in shlex.split(line) if word.startswith("--")}
+    named = set(re.findall(r"`(--[a-z-]+)", PAGE))
+    assert len(lines) == 3 and used | named <= known
+    for line in lines:
+        command.commands["serve"].make_context("serve", shlex.split(line)[2:])
+
+
+def test_the_example_is_answered_as_it_says(client: TestClient) -> None:
+    body = re.search(r"-d '(\{.*\})'", PAGE)
+    assert body
+    answer = client.post("/explain", content=body[1], headers={"content-type": "application/json"})
+    found = answer.json()["results"][0]
+    example = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.S)[0])
+    ExplainResponse.model_validate(example)
+    (said,) = example["results"]
+    assert list(said) == list(found) and list(said["explanations"][0]) == list(found["explanations"][0])
+    for same in ("words", "spans", "method", "signed"):
+        assert said["explanations"][0][same] == found["explanations"][0][same]
+    assert {row[1] for row in re.finditer(r"^\| `(\w+)` \|", PAGE, re.M)} == set(ExplainRequest.model_fields)
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    limits = Limits()
+    assert limits.methods == limits.labels and limits.head_seconds == limits.body_seconds
+    for row in (
+        f"| texts a request | {limits.texts} |",
+        f"| characters a text | {limits.text_chars:,} |",
+        f"| methods, labels a request | {limits.methods} |",
+        f"| scores an answer: words, times methods, times labels | {limits.scores:,}, or room for every text once |",
+        f"| body; counted while it arrives | {limits.body_bytes // 2**20} MiB, or room for the largest request at "
+        f"{CHAR_BYTES} bytes a character, up to {MOST_BODY_BYTES // 2**20} MiB |",
+        f"| headers; address | {limits.head_bytes // 1024} KiB each |",
+        f"| time for the headers; for the body | {limits.body_seconds:g} s each |",
+        f"each counted once a method and label | {limits.rate:g}, at once {limits.burst} |",
+        f"| requests in work | {limits.requests} |",
+        f"| texts that wait for the model, each counted once a method | {limits.waiting}, or room for the largest "
+        f"request |",
+        f"| connections | {limits.connections:,} |",
+        f"| time to the answer | {limits.seconds:g} s |",
+        f"| time for the client to read the answer | {limits.read_seconds:g} s |",
+    ):
+        assert row in PAGE, row
+    assert f"arrive within {1000 * limits.join_seconds:g} ms" in PAGE
+
+
+def test_the_example_in_python(client: TestClient) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    names: dict[str, Any] = {"explearn": explearn, "classifier": tiny.classifier("bert", 3)}
+    exec(code, names)
+    with TestClient(names["app"]) as made:
+        assert made.post("/explain", json={"texts": ["fox"] * 9}).status_code == 413
+        assert made.post("/explain", json={"texts": ["fox"] * 8}).status_code == 200
+    assert METHODS[1] == "attcat"
+
+
+def test_the_container_runs_as_a_user_without_rights() -> None:
+    lines = (REPOSITORY / "Containerfile").read_text(encoding="utf-8").splitlines()
+    last = next(number for number, line in reversed(list(enumerate(lines))) if line.startswith("FROM "))
+    stage = lines[last:]
+    assert "USER 10001" in stage and stage.index("USER 10001") < next(
+        number for number, line in enumerate(stage) if line.startswith("ENTRYPOINT")
+    )
+    kept = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").split()
+    for line in lines:
+        if line.startswith("COPY ") and "--from" not in line:
+            for name in line.split()[1:-1]:
+                assert (REPOSITORY / name).exists() and f"!{name}" in kept, name

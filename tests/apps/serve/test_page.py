@@ -1,0 +1,160 @@
+"""The page without a script: a form, and an answer in which nothing of a text acts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+import tiny
+from fastapi.testclient import TestClient
+from serving_cases import METHODS
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.display import words_html
+from explearn.model.classifier import Classifier
+from explearn_apps.serve.app import make_app
+
+HOSTILE = '</textarea><script>alert(1)</script> "onmouseover="alert(2) \x1b[2J \u202efox'
+
+
+class Read(HTMLParser):
+    """Elements with their attributes, and the text in each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside.append(tag)
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            while self._inside.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.texts[self._inside[-1]][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for found, attributes in self.elements if found == tag]
+
+
+def test_an_empty_form(client: TestClient) -> None:
+    page = Read(client.get("/").text)
+    boxes = [box for box in page.all("input") if box["type"] == "checkbox"]
+    assert [box["value"] for box in boxes] == list(METHODS)
+    assert ["checked" in box for box in boxes] == [True, False]
+    labelled = {label.get("for") for label in page.all("label")}
+    assert {field["id"] for tag in ("textarea", "select") for field in page.all(tag)} <= labelled
+
+
+def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> None:
+    text = tiny.TEXTS[0]
+    page = client.post("/", data={"text": text, "method": list(METHODS)}).text
+    classifier = tiny.classifier("bert", 3)
+    (label,) = classifier.predict([text])
+    probabilities = classifier.predict_proba(classifier.encode([text]))[0]
+    assert f"<h2>Label: {label}</h2>" in page
+    assert [f"{p:.3f}" for p in sorted(probabilities, reverse=True)] == re.findall(r"<span>([01]\.\d+)</span>", page)
+    for name in METHODS:
+        (found,) = explearn.get_explainer(name).explain(classifier, [text])
+        # The house's colours, as everywhere.
+        assert words_html(found) in page
+    assert "Before" not in page and Read(page).texts["textarea"][0].strip() == text
+
+
+def test_a_changed_text_is_set_against_the_one_before(client: TestClient) -> None:
+    before, now = "the quick brown fox", "the lazy brown fox"
+    first = Read(client.post("/", data={"text": before, "method": "occlusion"}).text)
+    hidden = {field["name"]: field["value"] for field in first.all("input") if field["type"] == "hidden"}
+    assert hidden == {"before": before, "before_pair": ""}
+    page = client.post("/", data={"text": now, "method": "occlusion", **hidden}).text
+    classifier = tiny.classifier("bert", 3)
+    old, new = classifier.predict_proba(classifier.encode([before, now]))
+    expected = sorted(((b, a) for a, b in zip(old, new, strict=True)), reverse=True)
+    cells = re.findall(r"<span>([01]\.\d+)</span></td>\s*<td>([\d.]+)</td>\s*<td>([+−][\d.]+)</td>", page)
+    assert cells == [(f"{b:.3f}", f"{a:.3f}", f"{b - a:+.3f}".replace("-", "−")) for b, a in expected]
+
+
+def test_a_pair(client: TestClient) -> None:
+    page = client.post("/", data={"text": "the fox", "pair": "a dog", "method": "occlusion", "label": "0"}).text
+    buttons = [b for b in Read(page).all("button") if "data-part" in b]
+    assert [(b["data-part"], b["data-start"]) for b in buttons] == [
+        ("text", "0"),
+        ("text", "4"),
+        ("pair", "0"),
+        ("pair", "2"),
+    ]
+    assert "bad (p = " in page
+
+
+def test_places_of_words_count_lines_as_the_browser_does(client: TestClient) -> None:
+    page = client.post("/", data={"text": "the\r\nfox \N{FOX FACE}\r\n!", "method": "occlusion"}).text
+    buttons = [b for b in Read(page).all("button") if "data-part" in b]
+    assert [b["data-start"] for b in buttons] == ["0", "4", "8", "10"]
+
+
+class TestWhatATextHolds:
+    @pytest.fixture
+    def hostile(self) -> Iterator[TestClient]:
+        names = {0: "<script>alert(3)</script>", 1: '"><img src=x onerror=alert(4)>', 2: "\x1b[2J"}
+        model = tiny.model("bert", 3)
+        model.config.id2label = names
+        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "<b>name</b>\x1b")
+        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            yield client
+
+    @pytest.mark.parametrize("field", ["text", "pair", "before", "label"])
+    def test_is_shown_and_nothing_more(self, hostile: TestClient, field: str) -> None:
+        given = {"text": "the fox", "method": "occlusion", field: HOSTILE}
+        answer = hostile.post("/", data=given)
+        page = Read(answer.text)
+        assert answer.status_code == (422 if field == "label" else 200)
+        assert page.all("script") == [{"src": "/page.js", "defer": None}]
+        assert not page.all("img") and "name" not in page.texts.get("b", [])
+        assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+        shown = re.sub(r'<textarea.*?</textarea>|<input type="hidden".*?>|data-word=".*?"', "", answer.text, flags=re.S)
+        assert not {"\x1b", "\u202e"} & set(shown)
+
+    def test_stays_in_its_field_as_it_was(self, hostile: TestClient) -> None:
+        text = f"\n the\tfox\n\n{HOSTILE}  "
+        page = Read(hostile.post("/", data={"text": text, "method": "occlusion"}).text)
+        # A browser takes the first line feed for the element's own.
+        assert page.texts["textarea"][0] == f"\n{text}"
+        hidden = {field["name"]: field["value"] for field in page.all("input") if field["type"] == "hidden"}
+        assert hidden == {"before": text, "before_pair": ""}
+        again = hostile.post("/", data={"text": text, "method": "occlusion", **hidden})
+        assert again.status_code == 200 and "Before" not in again.text
+        words = [button["data-word"] for button in page.all("button") if "data-word" in button]
+        assert words and words == text.split()[: len(words)]
+
+
+def test_nothing_comes_from_elsewhere(client: TestClient) -> None:
+    for path in ("/", "/page.css", "/page.js"):
+        answer = client.get(path)
+        assert answer.status_code == 200 and not re.search(r"(?:https?:)?//[\w.]+\.\w|@import|url\(", answer.text)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy.replace("style-src-attr 'unsafe-inline'", "")
+
+
+def test_mistakes_are_one_sentence_beside_the_form(client: TestClient) -> None:
+    for given, said in (
+        ({"text": "fox"}, "methods: got none"),
+        ({"text": " ", "method": "occlusion"}, "text 1: field &#39;text&#39; is empty"),
+        ({"text": "fox", "method": "lime"}, "unknown method &#39;lime&#39;"),
+        ({"text": "fox " * 200, "method": "occlusion"}, "expected at most 500"),
+    ):
+        answer = client.post("/", data=given)
+        assert answer.status_code in (413, 422)
+        assert re.search(rf'<p class="error" role="alert">[^<]*{said}', answer.text), answer.text
+        assert Read(answer.text).texts["textarea"][0].strip() == given["text"].strip()

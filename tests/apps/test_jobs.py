@@ -1,0 +1,361 @@
+"""Large jobs: `explearn explain --input`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+import tiny
+from job_cases import TEXTS, arguments, joined, random_texts
+from saying import command_complaint
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.word_tables import WORD_SCHEMA, to_arrow
+from explearn_apps.jobs.parts import words_table
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Parquet file of texts of many lengths, with ids."""
+    path = tmp_path_factory.mktemp("input") / "texts.parquet"
+    rows = random_texts()
+    pq.write_table(pa.table({"key": [f"k{i}" for i in range(len(rows))], "text": rows}), path)
+    return path
+
+
+def explain(*given: Any) -> str:
+    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All in one part, without an interruption."""
+    output = tmp_path_factory.mktemp("whole") / "out"
+    explain(tiny_folder, texts, output, "--id-column", "key")
+    return output
+
+
+class TestResults:
+    def test_are_what_the_library_gives(self, tiny_folder: Path, whole: Path) -> None:
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
+        expected = to_arrow(explearn.get_explainer("attcat").explain(classifier, random_texts()))
+        found = pq.read_table(whole / "part-00000.parquet")
+        assert found.schema.equals(WORD_SCHEMA)
+        assert found.drop(["id"]).equals(expected.drop(["id"]))
+        assert found["id"].to_pylist() == [f"k{number}" for number in found["text"].to_pylist()]
+
+    def test_readers_of_folders_find_the_parts_alone(self, whole: Path) -> None:
+        names = sorted(path.name for path in whole.iterdir())
+        assert names == ["_SUCCESS", "_manifest.json", "part-00000.parquet"]
+        assert ds.dataset(whole).count_rows() == pq.read_metadata(whole / "part-00000.parquet").num_rows
+
+    @pytest.mark.parametrize("size", [37, 512, 700])
+    def test_the_size_of_the_parts_changes_no_bit(
+        self, tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path, size: int
+    ) -> None:
+        said = explain(tiny_folder, texts, tmp_path / "out", "--id-column", "key", "--shard-texts", str(size))
+        parts = sorted((tmp_path / "out").glob("part-*"))
+        assert len(parts) == -(-TEXTS // size) and f"{len(parts)} parts" in said
+        assert set(pq.read_table(parts[1])["text"].to_pylist()) == set(range(size, min(2 * size, TEXTS)))
+        assert joined(tmp_path / "out") == joined(whole)
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "txt"])
+    def test_every_kind_of_file_gives_the_same(self, tiny_folder: Path, tmp_path: Path, ending: str) -> None:
+        path, rows = tmp_path / f"texts.{ending}", random_texts(20)
+        lines = {
+            "csv": ["text", *('"' + row.replace('"', '""') + '"' for row in rows)],
+            "jsonl": [json.dumps({"text": row}) for row in rows],
+            "txt": ["", *rows],
+        }[ending]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        explain(tiny_folder, path, tmp_path / "out")
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
+        expected = to_arrow(explearn.get_explainer("attcat").explain(classifier, rows))
+        assert pq.read_table(tmp_path / "out" / "part-00000.parquet").equals(expected)
+
+    def test_several_methods_classes_and_pairs_stand_below_each_other(self, tiny_folder: Path, tmp_path: Path) -> None:
+        path = tmp_path / "pairs.jsonl"
+        path.write_text('{"a": "quick fox", "b": "lazy dog"}\n{"a": "fair", "b": "slow"}\n', encoding="utf-8")
+        more = ["--text-column", "a", "--pair-column", "b", "--method", "attcat", "--method", "raw_attention"]
+        explain(tiny_folder, path, tmp_path / "out", *more, "--target", "fair", "--target", "bad")
+        rows = pq.read_table(tmp_path / "out").to_pylist()
+        first = [row for row in rows if row["text"] == 0]
+        assert [(row["method"], row["target"], row["segment"], row["word"]) for row in first] == [
+            (method, target, segment, word)
+            for method in ("attcat", "raw_attention")
+            for target in ("fair", "bad")
+            for segment, word in ((0, "quick"), (0, "fox"), (1, "lazy"), (1, "dog"))
+        ]
+        assert {row["text"] for row in rows} == {0, 1}
+
+    def test_a_word_that_was_not_read_has_no_score(self, tiny_folder: Path) -> None:
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        (found,) = explearn.get_explainer("attcat").explain(classifier, ["quick fox " * 200])
+        table = words_table([(7, "x", [found])])
+        assert table["score"].null_count == to_arrow([found])["score"].null_count > 0
+        assert set(table["text"].to_pylist()) == {7}
+
+
+KILLED = """
+import os, signal, sys
+from explearn_apps.jobs import explaining
+from explearn_apps.jobs import run
+
+kind, count = sys.argv[1], int(sys.argv[2])
+real, write, calls = explaining.write_part, run.Manifest.write, [0]
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def part(folder, file, first, found):
+    calls[0] += 1
+    if kind == "writing" and calls[0] == count:
+        def cut():
+            for number, explained in enumerate(found):
+                if number == 50:
+                    die()
+                yield explained
+        return real(folder, file, first, cut())
+    written = real(folder, file, first, found)
+    if kind == "written" and calls[0] == count:
+        die()
+    return written
+
+
+def manifest(self, folder):
+    write(self, folder)
+    if kind == "listed" and calls[0] == count:
+        die()
+
+
+explaining.write_part, run.Manifest.write = part, manifest
+from explearn.cli.app import app
+app(sys.argv[3:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
+def test_three_kills_change_no_bit_and_lose_no_part(
+    tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path, repository: Path
+) -> None:
+    output = tmp_path / "out"
+    given = arguments(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
+    path = os.pathsep.join([str(repository / "src"), os.environ.get("PYTHONPATH", "")])
+    finished: dict[str, int] = {}
+    # In the middle of the third part; with the sixth in place and not yet in the manifest; right after the ninth.
+    for kind, count, parts in (("writing", 3, 2), ("written", 4, 5), ("listed", 4, 9)):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, kind, str(count), *given],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        listed = json.loads((output / "_manifest.json").read_text())["parts"]
+        assert len(listed) == parts
+        assert not (output / "_SUCCESS").exists()
+        files = {part["file"]: (output / part["file"]).stat().st_ino for part in listed.values()}
+        assert finished.items() <= files.items(), "a finished part was written again"
+        finished = files
+    explain(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
+    assert joined(output) == joined(whole)
+    assert sorted(path.name for path in output.iterdir()) == [
+        "_SUCCESS",
+        "_manifest.json",
+        *(f"part-{number:05d}.parquet" for number in range(11)),
+    ]
+
+
+class TestGoingOn:
+    @pytest.fixture
+    def job(self, tiny_folder: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+        path = tmp_path / "texts.txt"
+        path.write_text("\n".join(random_texts(60)), encoding="utf-8")
+        explain(tiny_folder, path, tmp_path / "out", "--shard-texts", "25")
+        return tiny_folder, path, tmp_path / "out"
+
+    def test_a_finished_job_is_left_as_it_is(self, job: Any) -> None:
+        before = {path.name: path.stat().st_mtime_ns for path in job[2].iterdir()}
+        explain(*job, "--shard-texts", "25")
+        assert {path.name: path.stat().st_mtime_ns for path in job[2].iterdir()} == before
+
+    def test_a_part_that_was_changed_or_removed_is_written_again(self, job: Any) -> None:
+        parts = sorted(job[2].glob("part-*"))
+        before = [path.read_bytes() for path in parts]
+        parts[0].write_bytes(before[0][:-1] + b"x")
+        parts[1].unlink()
+        result = CliRunner().invoke(app, arguments(*job, "--shard-texts", "25"))
+        assert result.exit_code == 0
+        assert f"{parts[0]}: is not as it was written" in result.stderr
+        assert [path.read_bytes() for path in parts] == before
+
+    @pytest.mark.parametrize(
+        ("option", "value", "said"),
+        [
+            ("--shard-texts", "30", "shard texts differ (then 25, now 30)"),
+            ("--method", "rollout", "methods differ"),
+            ("--target", "fair", 'targets differ (then [], now ["fair"])'),
+            ("--seed", "7", "seed differs (then null, now 7)"),
+            ("--max-tokens", "300", "max tokens differ (then 150, now 300)"),
+            ("--option", "rule=last", "rule"),
+        ],
+    )
+    def test_other_settings_are_refused(self, job: Any, option: str, value: str, said: str) -> None:
+        before = {path.name: path.read_bytes() for path in job[2].iterdir()}
+        given = [*arguments(*job, "--shard-texts", "25"), option, value]
+        command_complaint(*given, words=(said,))
+        assert {path.name: path.read_bytes() for path in job[2].iterdir()} == before
+
+    def test_another_input_and_another_classifier_are_refused(self, job: Any, tmp_path: Path) -> None:
+        folder, path, output = job
+        other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
+        command_complaint(*arguments(other, path, output, "--shard-texts", "25"), words=("classifier differs",))
+        path.write_text("quick fox", encoding="utf-8")
+        command_complaint(*arguments(folder, path, output, "--shard-texts", "25"), words=("input differs",))
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("name", "content", "said"),
+        [
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"text": null}\n', ("row 2", "field 'text'", "got None")),
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"body": "two"}\n', ("row 2", "field 'text'", "missing")),
+            ("a.jsonl", b'{"id": 1, "text": "one"}\n{"text": \n', ("row 2", "not valid JSON")),
+            ("a.jsonl", b'{"text": "one", "id": 1}\n{"text": "two", "id": [2]}\n', ("row 2", "field 'id'", "[2]")),
+            ("a.jsonl", b'{"text": "one", "id": "\\ud800"}\n', ("row 1", "field 'id'", "valid Unicode")),
+            ("a.csv", b"id,text\n1,one\n2,\n", ("row 2", "field 'text'", "at least one word")),
+            ("a.csv", b"id,text\n1,one\n2,two,three\n", ("row 2", "got 3 cells")),
+            ("a.csv", b"id,text\n1,one\n2,caf\xe9\n", ("line 3", "byte 19", "not valid UTF-8")),
+            ("a.csv", b"id,text\n", ("no text",)),
+            ("a.tsv", b"text\none\n", ("'.tsv'",)),
+            ("a.parquet", b"PAR1", ("not a whole Parquet file",)),
+        ],
+    )
+    def test_one_sentence_names_file_row_and_field(
+        self, tiny_folder: Path, tmp_path: Path, name: str, content: bytes, said: tuple[str, ...]
+    ) -> None:
+        (tmp_path / name).write_bytes(content)
+        output = tmp_path / "out"
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / name, output, "--id-column", "id"), words=(str(tmp_path / name), *said)
+        )
+        assert not output.exists()
+
+    def test_lines_that_are_not_utf8_are_counted_from_the_start_of_the_file(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "a.txt").write_bytes(b"quick fox\n" * 3000 + b"caf\xe9\n")
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("line 3001", "byte 30003")
+        )
+
+    def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "pairs.jsonl"
+        rows = [{"text": "quick fox", "b": "lazy dog"}] * 520 + [{"text": "fox " * 90, "b": "dog " * 90}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        given = arguments(tiny_folder, path, tmp_path / "out", "--pair-column", "b", "--windows", "5")
+        result = CliRunner().invoke(app, [*given, "--shard-texts", "500"])
+        assert result.exit_code == 2
+        assert f"error: {path}, row 521, field 'text': its shorter segment leaves no room" in result.stderr
+        # What was finished stays.
+        assert (tmp_path / "out" / "part-00000.parquet").is_file()
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (["--output", "x.parquet"], "expected a folder for the parts"),
+            ([], "but no --output"),
+            (["--output", "out", "--json"], "got --json as well"),
+            (["--output", "out", "a text"], "got a text as well"),
+            (["--output", "out", "--pair", "b", "--pair-column", "b"], "got --pair as well"),
+            (["--output", "out", "--id-column", "b"], "a .txt file has none"),
+        ],
+    )
+    def test_options_that_do_not_go_together(
+        self, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], said: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("a.txt").write_text("quick fox\n", encoding="utf-8")
+        command_complaint("explain", "--classifier", str(tiny_folder), "--input", "a.txt", *more, words=(said,))
+
+    def test_options_of_large_jobs_ask_for_an_input(self, tiny_folder: Path) -> None:
+        given = ["explain", "quick fox", "--classifier", str(tiny_folder), "--text-column", "body"]
+        command_complaint(*given, words=("--text-column", "without --input"))
+
+    def test_a_bundle_of_another_classifier_or_with_other_options_is_refused(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "a.txt"
+        path.write_text("quick fox\n", encoding="utf-8")
+        other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
+        explearn.export(tmp_path / "foreign", method="integrated_gradients", classifier=other)
+        foreign = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "foreign"))
+        command_complaint(*foreign, words=("foreign: made for the classifier",))
+        assert not (tmp_path / "out").exists()
+        for name, steps in (("few", 2), ("many", 9)):
+            explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
+        explain(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "few"))
+        many = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "many"))
+        command_complaint(*many, words=("methods differ",))
+
+    def test_an_empty_second_segment_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out", "--pair", " "), words=("--pair: got no word",)
+        )
+
+    def test_a_folder_with_other_things_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "mine.txt").write_text("mine")
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("holds 'mine.txt' and no job",)
+        )
+        (tmp_path / "out" / "_manifest.json").write_text("[]")
+        command_complaint(*arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("damaged",))
+
+
+def test_the_commands_of_the_page_work(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    page = (repository / "docs" / "large_jobs.md").read_text(encoding="utf-8")
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.S) for line in block.splitlines()]
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    # The cluster of the last one is tests/test_ray_jobs.py's, the GPUs of another tests/test_devices_jobs.py's.
+    commands = [command for command in commands if command.startswith("explearn ") and "cuda" not in command]
+    assert len(commands) == 3
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
+    shutil.copytree(tiny_folder, "my-classifier")
+    rows = random_texts(12)
+    pq.write_table(pa.table({"key": list(range(12)), "text": rows}), "big.parquet")
+    Path("big.csv").write_text("body\nquick fox\nlazy dog\n", encoding="utf-8")
+    Path("lines.txt").write_text("quick fox\nlazy dog\n", encoding="utf-8")
+    for command in commands:
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    exec(code, {})
+    assert {path.name for path in Path("both").iterdir()} == {"_SUCCESS", "_manifest.json", "part-00000.parquet"}

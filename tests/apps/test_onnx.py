@@ -1,0 +1,298 @@
+"""A classifier and its explainer in one ONNX graph give what PyTorch gives."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_cases
+import pytest
+import tiny
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.extras import MissingExtraError
+from explearn.core.records import Attribution
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.model.classifier import Classifier
+from explearn.model.problems import Problem
+from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
+
+onnx = pytest.importorskip("onnx")
+
+CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    # Name -> architecture, method, its options, the classifier's configuration.
+    "bert expnet": ("bert", "expnet_in_domain", {}, {}),
+    "roberta expnet": (
+        "roberta",
+        "expnet_in_domain",
+        {"context": 2, "select": 3, "layers": [0], "reach": 2, "learning_rate": 0.05},
+        {"num_hidden_layers": 1},
+    ),
+    "distilbert paper": ("distilbert", "expnet_paper", {}, {"n_layers": 1}),
+    "distilbert l2e": ("distilbert", "l2e", {"window": 2}, {"n_layers": 1}),
+    "bert l2e": (
+        "bert",
+        "l2e",
+        {"formulation": "ranking"},
+        {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
+    ),
+}
+BATCHES = (
+    ["lazy"],
+    [*tiny.TEXTS],
+    [*tiny.TEXTS, *tiny.TEXTS, " ".join(tiny.TEXTS), "\u200b\u200b a \u200b fox \u00e9\u00e9\u00e9"],
+    [*tiny.PAIRS, ("slow", " ".join(tiny.CORPUS)), (" ".join(tiny.CORPUS), "slow")],
+)
+"""Of one text, of several lengths, beyond the classifier's length and with words of no sub-token, and of pairs."""
+
+Made = tuple[Path, Classifier, LearnedExplainer]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """An ONNX file with what it was exported from, by name of the case; each is exported once."""
+    done: dict[str, Made] = {}
+
+    def find(name: str) -> Made:
+        if name not in done:
+            kind, method, options, config = CASES[name]
+            of = onnx_cases.classifier(kind, **config)
+            explainer = onnx_cases.explainer(method, of, **options)
+            path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+            done[name] = export_onnx(path, explainer=explainer, classifier=of), of, explainer
+        return done[name]
+
+    return find
+
+
+def same(found: list[Attribution], expected: list[Attribution]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert one.spans == other.spans and one.pair_start == other.pair_start
+        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(one.token_scores, other.token_scores, rtol=0, atol=1e-4)
+        assert one.probability == pytest.approx(other.probability, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: str) -> None:
+    path, of, explainer = made(name)
+    reader = OnnxExplainer(path, threads=1)
+    for texts in BATCHES:
+        same(list(reader.explain(texts)), list(explainer.explain(of, texts)))
+    several = [[0, of.labels[-1]]] * len(tiny.TEXTS)
+    same(list(reader.explain(tiny.TEXTS, several)), list(explainer.explain(of, tiny.TEXTS, several)))
+    small = OnnxExplainer(path, threads=1, max_tokens=30)
+    same(list(small.explain(BATCHES[2])), list(explainer.explain(of, BATCHES[2])))
+
+
+def test_scores_of_the_two_kinds_of_case_are_no_constants(made: Callable[[str], Made]) -> None:
+    """So that the comparison above says something."""
+    for name in ("bert expnet", "distilbert l2e"):
+        path, of, _ = made(name)
+        found = list(OnnxExplainer(path, threads=1).explain(tiny.TEXTS))
+        assert np.concatenate([one.token_scores for one in found]).std() > 1e-3
+    other = list(OnnxExplainer(path, threads=1).explain(tiny.TEXTS, [1 - of.label_index(f.target) for f in found]))
+    assert any(np.abs(a.scores - b.scores).max() > 1e-3 for a, b in zip(found, other, strict=True))
+
+
+def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
+    path, of, _ = made("bert expnet")
+    model = onnx.load(path)
+    shapes = {
+        one.name: [size.dim_param for size in one.type.tensor_type.shape.dim]
+        for one in (*model.graph.input, *model.graph.output)
+    }
+    assert list(shapes) == ["input_ids", "attention_mask", "token_type_ids", "word_ids", "logits", "token_scores"]
+    assert all(shapes[name] == ["batch", "tokens"] for name in shapes if name != "logits")
+    facts = json.loads({entry.key: entry.value for entry in model.metadata_props}["explearn"])
+    assert facts["method"] == "expnet_in_domain" and facts["labels"] == of.labels
+    assert facts["classifier"]["fingerprint"] == of.fingerprint and "white space" in facts["words"]
+    # Nothing of the machine that wrote it.
+    assert b"/src/explearn" not in path.read_bytes() and b"site-packages" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("problem", list(Problem))
+def test_answers_are_those_of_each_kind_of_classifier(made: Callable[[str], Made], problem: Problem) -> None:
+    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
+    reader.facts = reader.facts.model_copy(update={"problem": problem.value})
+    logits = np.array([-1.5, 2.0])
+    (found,) = reader._explained([reader._read("a fox", 1)], [(1,)])
+    if problem is Problem.REGRESSION:
+        assert found.value is not None and np.isnan(found.probability) and reader._default_targets(logits) == (0, 1)
+        return
+    np.testing.assert_allclose(reader._probabilities(logits), problem.probabilities_of_array(logits), atol=1e-12)
+    assert reader._default_targets(logits) == (1,) and found.value is None
+
+
+def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made]) -> None:
+    path, of, explainer = made("roberta expnet")
+    script = (
+        "import json, sys\n"
+        "from explearn_apps.onnx import OnnxExplainer\n"
+        "(found,) = OnnxExplainer(sys.argv[1]).explain(['the quick brown fox'])\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules), sorted(sys.modules)\n"
+        "print(json.dumps(found.to_record()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    same([Attribution.from_record(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
+
+
+def test_the_page_and_a_bundle(
+    made: Callable[[str], Made],
+    tmp_path: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """docs/onnx.md as it stands there; the graph is not traced again."""
+    path, of, explainer = made("bert expnet")
+    monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
+    monkeypatch.chdir(tmp_path)
+    of.model.save_pretrained("my-classifier")
+    of.tokenizer.save_pretrained("my-classifier")
+    explainer.save_pretrained("my-expnet")
+    page = (repository / "docs/onnx.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^explearn .*$", page, re.M)
+    done = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
+    # One of the texts that a file is tried on is cut; nobody who exports gave it.
+    assert not any("not read" in said for said in (done.output, *caplog.messages))
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(code, {})
+    assert "funny" in capsys.readouterr().out
+
+    explearn.export("bundle", explainer="my-expnet", classifier="my-classifier", with_classifier=True)
+    done = CliRunner().invoke(app, ["export", "--explainer", "bundle", "--onnx", "again.onnx"])
+    assert done.exit_code == 0, done.output
+    same(list(OnnxExplainer("again.onnx").explain(tiny.TEXTS)), list(explainer.explain(of, tiny.TEXTS)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "neither of --out and --onnx"),
+        (["--out", "a", "--onnx", "b"], "both of --out and --onnx"),
+        (["--onnx", "b"], "expected its folder, or a bundle"),
+        (["--onnx", "b", "--explainer", "e", "--with-classifier"], "always holds the classifier"),
+        (["--onnx", "b", "--explainer", "e", "--metrics", "m"], "--metrics: is for a bundle"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["export", *arguments])
+    assert done.exit_code == 2 and said in " ".join(done.output.split())
+
+
+def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
+    bert = tiny.classifier("bert")
+    refused: list[tuple[Any, Any, str]] = [
+        (explearn.get_explainer("attcat"), bert, "attcat: is not exported to ONNX"),
+        (onnx_cases.explainer("expnet_in_domain", tiny.classifier("gpt2")), tiny.classifier("gpt2"), "the last token"),
+        (explearn.get_explainer("occlusion"), tiny.make_answerer(), "answers questions"),
+    ]
+    for explainer, of, said in refused:
+        with pytest.raises(UnsupportedError, match=said):
+            export_onnx(tmp_path / "a.onnx", explainer=explainer, classifier=of)
+    with pytest.raises(ParamsError, match="got no classifier"):
+        export_onnx(tmp_path / "a.onnx", explainer=explearn.get_explainer("attcat"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_that_gives_other_scores_is_not_written(
+    made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, of, explainer = made("bert expnet")
+    monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
+    wrong = onnx_cases.explainer("expnet_in_domain", of, seed=5)
+    with pytest.raises(UnsupportedError, match=r"differ by .* from PyTorch's; expected at most 0.0001"):
+        export_onnx(tmp_path / "a.onnx", explainer=wrong, classifier=of)
+    assert not list(tmp_path.iterdir())
+    assert export_onnx(tmp_path / "a.onnx", explainer=explainer, classifier=of).is_file()
+
+
+def _without_metadata(path: Path) -> Any:
+    model = onnx.load(path)
+    del model.metadata_props[:]
+    return model
+
+
+def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Path) -> None:
+    path, _, _ = made("bert expnet")
+    with pytest.raises(ModelError, match="no such file"):
+        OnnxExplainer(tmp_path / "none.onnx")
+    (tmp_path / "text.onnx").write_text("no graph")
+    with pytest.raises(ModelError, match=r"text\.onnx: is no ONNX graph"):
+        OnnxExplainer(tmp_path / "text.onnx")
+    onnx.save(_without_metadata(path), tmp_path / "bare.onnx")
+    with pytest.raises(ModelError, match="holds no explainer"):
+        OnnxExplainer(tmp_path / "bare.onnx")
+    changes: dict[str, dict[str, Any]] = {
+        "of format 2": {"format": 2},
+        "'max_length'": {"max_length": 0},
+        "inputs and outputs": {"inputs": ["input_ids"]},
+    }
+    for said, change in changes.items():
+        model = onnx.load(path)
+        for entry in model.metadata_props:
+            if entry.key == "explearn":
+                entry.value = json.dumps({**json.loads(entry.value), **change})
+        onnx.save(model, tmp_path / "changed.onnx")
+        with pytest.raises(ModelError, match=said):
+            OnnxExplainer(tmp_path / "changed.onnx")
+
+
+def test_a_graph_that_fails_is_named(made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
+    beyond = np.full((1, 3), 10**6)
+    monkeypatch.setattr(reader, "_inputs", lambda *_: dict.fromkeys(reader.facts.inputs, beyond))
+    with pytest.raises(ModelError, match=r"model\.onnx: its graph failed \(.+\)"):
+        list(reader.explain(["a fox"]))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_graph_of_other_classes_is_not_written(
+    made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """Of a multi-label text there may be fewer or more of them."""
+    path, of, explainer = made("bert expnet")
+    expected = list(explainer.explain(of, ["a fox", "a dog"]))
+    other = [1 - of.label_index(one.target) for one in expected]
+    expected = [*expected, *expected][: 2 + more] if more else list(explainer.explain(of, ["a fox", "a dog"], other))
+    with pytest.raises(UnsupportedError, match="not exported to ONNX: its graph gives other words or classes"):
+        writing._compare(path, ["a fox", "a dog"], expected, "expnet of bert")
+
+
+def test_bad_texts_and_classes_are_named(made: Callable[[str], Made]) -> None:
+    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
+    for texts, targets, error, said in (
+        (["a fox", "  "], None, DataError, "text 2: field 'text' is empty"),
+        (["a fox", 3], None, DataError, "text 2: got"),
+        ("a fox", None, ParamsError, "got one string"),
+        (["a fox"], ["maybe"], UnknownNameError, "maybe"),
+        (["a fox"], [2], UnknownNameError, "label index"),
+        (["a fox"], [], ParamsError, "fewer than texts"),
+        (["a fox"], ["no", "no"], ParamsError, "more than texts"),
+    ):
+        with pytest.raises(error, match=said):
+            list(reader.explain(texts, targets))  # type: ignore[arg-type]
+
+
+def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'explearn\[onnx\]'"):
+        OnnxExplainer(tmp_path / "a.onnx")

@@ -1,0 +1,135 @@
+"""Large jobs on a Ray cluster: `explearn explain --input ... --engine ray`, on a cluster of this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from job_cases import arguments, joined, random_texts
+from saying import command_complaint
+from typer.testing import CliRunner
+
+from explearn.cli.app import app
+from explearn.core.errors import ParamsError
+
+ray = pytest.importorskip("ray")
+
+from explearn_apps.jobs.ray_engine import _asked_threads, _share
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ray") / "texts.parquet"
+    pq.write_table(pa.table({"text": random_texts(620)}), path)
+    return path
+
+
+def explain(*given: Any) -> str:
+    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.usefixtures("cluster")
+class TestOnACluster:
+    def test_two_workers_write_the_bytes_of_one_process(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
+        explain(tiny_folder, texts, tmp_path / "local", "--shard-texts", "250")
+        ray_options = ["--shard-texts", "250", "--engine", "ray", "--workers", "2"]
+        said = explain(tiny_folder, texts, tmp_path / "ray", *ray_options)
+        assert "620 texts" in said and "3 parts" in said
+        assert joined(tmp_path / "ray") == joined(tmp_path / "local")
+        local, by_ray = (json.loads((tmp_path / name / "_manifest.json").read_text()) for name in ("local", "ray"))
+        assert by_ray["parts"] == local["parts"]
+        # A part that is lost is written again, by whichever engine goes on with the job.
+        (tmp_path / "ray" / "part-00001.parquet").unlink()
+        explain(tiny_folder, texts, tmp_path / "ray", "--shard-texts", "250")
+        assert joined(tmp_path / "ray") == joined(tmp_path / "local")
+
+    def test_a_text_that_a_worker_cannot_read_is_named_by_its_row(self, tiny_folder: Path, tmp_path: Path) -> None:
+        path = tmp_path / "pairs.jsonl"
+        rows = [{"text": "quick fox", "b": "lazy dog"}] * 5 + [{"text": "fox " * 90, "b": "dog " * 90}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        more = ["--pair-column", "b", "--windows", "5", "--engine", "ray", "--workers", "1"]
+        command_complaint(
+            *arguments(tiny_folder, path, tmp_path / "out", *more), words=(f"{path}, row 6", "leaves no room")
+        )
+
+    def test_a_classifier_that_no_worker_can_load_is_one_sentence(self, texts: Path, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+        command_complaint(
+            *arguments(tmp_path / "empty", texts, tmp_path / "out", "--engine", "ray"), words=(str(tmp_path / "empty"),)
+        )
+
+    def test_more_workers_than_devices_are_refused(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
+        more = ["--engine", "ray", "--workers", "3"]
+        command_complaint(
+            *arguments(tiny_folder, texts, tmp_path / "out", *more), words=("--workers: got 3", "has 2 CPUs")
+        )
+
+
+def test_workers_go_with_ray_alone(tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
+    command_complaint(
+        *arguments(tiny_folder, texts, tmp_path / "out", "--workers", "2"), words=("without --engine ray",)
+    )
+
+
+def node(cpus: int, gpus: int = 0, alive: bool = True) -> dict[str, Any]:
+    return {"Alive": alive, "Resources": {"CPU": float(cpus), **({"GPU": float(gpus)} if gpus else {})}}
+
+
+class TestShares:
+    """(workers, GPUs each, CPUs reserved each, threads each)."""
+
+    @pytest.mark.parametrize(
+        ("nodes", "workers", "threads", "expected"),
+        [
+            ([node(8)], None, None, (1, 0, 8, 8)),
+            ([node(8)], 4, None, (4, 0, 2, 2)),
+            ([node(8), node(4), node(64, alive=False)], None, None, (2, 0, 4, 4)),
+            ([node(32, 4)], None, None, (4, 1, 8, 8)),
+            ([node(32, 4)], 2, None, (2, 1, 8, 8)),
+            # CPUs of nodes without a GPU are no use to workers with one.
+            ([node(8), node(8, 8)], None, None, (8, 1, 1, 1)),
+            ([node(64), node(16, 4)], None, None, (4, 1, 4, 4)),
+            # A worker is on one node.
+            ([node(5), node(5)], 3, None, (3, 0, 2, 2)),
+            # A job that was begun with two threads keeps them.
+            ([node(1)], None, 2, (1, 0, 1, 2)),
+        ],
+    )
+    def test_are_one_a_device(
+        self, nodes: list[dict[str, Any]], workers: int | None, threads: int | None, expected: tuple[int, ...]
+    ) -> None:
+        share = _share(nodes, workers, threads)
+        assert (share.workers, share.gpus, share.cpus, share.threads) == expected
+
+    @pytest.mark.parametrize(
+        ("asked", "threads"), [("1", 1), ("16", 16), (None, None), ("", None), ("0", None), ("2,2", None)]
+    )
+    def test_compute_with_the_threads_that_one_process_would(
+        self, asked: str | None, threads: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        if asked is not None:
+            monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert _asked_threads() == threads
+        # A worker that has two CPUs reserved computes with one thread where one is asked for.
+        assert _share([node(2)], None, _asked_threads()).threads == (threads or 2)
+
+    def test_more_than_the_gpus_are_refused(self) -> None:
+        with pytest.raises(ParamsError, match="got 5; the cluster has 4 GPUs"):
+            _share([node(32, 4)], 5, None)

@@ -1,0 +1,148 @@
+"""`transformers.pipeline("text-classification-with-rationale")`: labels, scores and words as the library gives them."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import transformers
+from saying import complaint
+
+import explearn
+import explearn_apps
+
+explearn_apps.register_pipeline()
+TASK = "text-classification-with-rationale"
+TEXTS = [*tiny.TEXTS, "lazy dog " * 40]
+
+
+def pipe(model: Any, **options: Any) -> Any:
+    return transformers.pipeline(TASK, model=str(model), device="cpu", **options)
+
+
+def expected(model: Path, name: str, texts: Any, targets: Any = None, **options: Any) -> list[explearn.Attribution]:
+    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    return list(explearn.get_explainer(name, **options).explain(of, texts, targets))
+
+
+def same(found: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> None:
+    for row, attribution in zip(found, wanted, strict=True):
+        assert (row["label"], row["predicted"]) == (attribution.target, attribution.predicted)
+        assert row["words"] == list(attribution.words) and row["method"] == attribution.method
+        got = np.array([math.nan if score is None else score for score in row["scores"]])
+        np.testing.assert_allclose(got, attribution.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["attcat", "integrated_gradients", "rollout", "lime", "consensus"])
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_many_texts_in_batches(model: Path, method: str, batch_size: int) -> None:
+    found = pipe(model, explainer=method, batch_size=batch_size)(TEXTS)
+    same(found, expected(model, method, TEXTS))
+
+
+def test_label_and_score_are_those_of_the_pipeline_of_transformers(model: Path) -> None:
+    plain = transformers.pipeline("text-classification", model=str(model), device="cpu")
+    for row, other in zip(pipe(model)(list(tiny.TEXTS)), plain(list(tiny.TEXTS)), strict=True):
+        assert row["label"] == row["predicted"] == other["label"]
+        assert row["score"] == pytest.approx(other["score"], abs=1e-6)
+
+
+def test_spans_are_of_the_text_as_it_was_given(model: Path) -> None:
+    text = "  the quick\tbrown  fox "
+    row = pipe(model)(text)
+    assert [text[start:end] for start, end in row["spans"]] == row["words"] == ["the", "quick", "brown", "fox"]
+    assert row["pair_start"] is None
+
+
+def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
+    row = pipe(model)(TEXTS[-1])
+    assert row["scores"][0] is not None and row["scores"][-1] is None
+    assert None not in pipe(model, windows=10)(TEXTS[-1])["scores"]
+    assert None not in pipe(model)(TEXTS[-1], windows=10)["scores"]
+
+
+def test_pairs_dictionaries_and_streams(model: Path) -> None:
+    run, pair = pipe(model, batch_size=2), tiny.PAIRS[0]
+    wanted = expected(model, "attcat", [pair])
+    given = {"text": pair[0], "text_pair": pair[1]}
+    for row in (run(given), run(pair), run([given])[0]):
+        same([row], wanted)
+        assert row["pair_start"] == len(pair[0].split())
+    same([run({"text": TEXTS[0]})], expected(model, "attcat", TEXTS[:1]))
+
+    def stream() -> Iterator[str]:
+        yield from TEXTS
+
+    same(list(run(stream())), expected(model, "attcat", TEXTS))
+    assert run([]) == []
+
+
+def test_options_go_to_the_method_and_targets_to_a_call(model: Path) -> None:
+    texts = list(tiny.TEXTS)
+    run = pipe(model, explainer="integrated_gradients", steps=3)
+    same(run(texts), expected(model, "integrated_gradients", texts, steps=3))
+    same(run(texts, target="no"), expected(model, "integrated_gradients", texts, ["no"] * len(texts), steps=3))
+    same(pipe(model, target=1)(texts), expected(model, "attcat", texts, [1] * len(texts)))
+    both = run(texts[0], target=["no", "yes"])
+    assert [row["label"] for row in both] == ["no", "yes"] and both[0]["predicted"] == both[1]["predicted"]
+
+
+def test_several_labels_and_values(tmp_path: Path) -> None:
+    many = tiny.save(tmp_path / "many", problem_type="multi_label_classification")
+    rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
+    of = explearn.Classifier.from_pretrained(many, device="cpu")
+    wanted = explearn.get_explainer("attcat").explain_each(of, tiny.TEXTS)
+    assert [[row["label"] for row in found] for found in rows] == [[a.target for a in of_text] for of_text in wanted]
+    value = tiny.save(tmp_path / "value", classes=1, problem_type="regression")
+    row = pipe(value)(TEXTS[0])
+    (attribution,) = expected(value, "attcat", TEXTS[:1])
+    assert row["score"] == pytest.approx(attribution.value)
+
+
+def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
+    model: Path, trained: dict[str, Path], tmp_path: Path
+) -> None:
+    explearn.export(tmp_path / "b", explainer=trained["l2e"])
+    explainer = explearn.get_explainer("l2e", path=str(trained["l2e"]))
+    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    wanted = list(explainer.explain(of, TEXTS))
+    for given in (trained["l2e"], str(tmp_path / "b"), explainer):
+        same(pipe(model, explainer=given, batch_size=3)(TEXTS), wanted)
+
+
+def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+    other = tiny.save(tmp_path / "other", seed=5)
+    explearn.export(tmp_path / "b", method="rollout", classifier=model)
+    explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
+    complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
+    complaint(lambda: pipe(model, stepz=3), "unknown option of attcat 'stepz'")
+    complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
+    for name in ("b", "l2e"):
+        complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
+        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "come with the bundle")  # type: ignore[misc]
+    run = pipe(model)
+    complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows")
+    complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
+    complaint(lambda: run(3), "got int; expected a text")
+    complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")
+    complaint(lambda: run(""), "text")
+    complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model by itself")
+    assert not (tmp_path / "s").exists()
+
+
+def test_it_is_registered_on_import_without_a_word(run_python: Any) -> None:
+    code = (
+        "import explearn_apps; explearn_apps.register_pipeline(); explearn_apps.register_pipeline()\n"
+        "import explearn_apps.transformers\n"
+        "from transformers.pipelines import PIPELINE_REGISTRY\n"
+        f"print(PIPELINE_REGISTRY.check_task({TASK!r})[1]['impl'].__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "RationalePipeline" and "already registered" not in done.stderr

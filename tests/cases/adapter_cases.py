@@ -1,0 +1,38 @@
+"""What tests of adapters share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explearn.core.errors import DataError
+from explearn.text.mapping import Dropped, MappedRow
+from explearn.text.params import SourceParams
+from explearn.text.tables import RawRow
+from explearn_study.sources.adapters import get_adapter
+
+
+def source(adapter: str, **options: Any) -> SourceParams:
+    return SourceParams.model_validate({"kind": "files", "adapter": adapter, **options})
+
+
+def mapped(
+    adapter: str, values: dict[str, Any], classes: dict[str, tuple[str, ...]] | None = None, **options: Any
+) -> MappedRow | Dropped:
+    row = RawRow("some/train.jsonl", "train", 7, values, classes or {})
+    return get_adapter("task", source(adapter, **options)).map_row(row)
+
+
+def example(adapter: str, values: dict[str, Any], **options: Any) -> MappedRow:
+    result = mapped(adapter, values, **options)
+    assert isinstance(result, MappedRow)
+    return result
+
+
+def complaint(adapter: str, values: dict[str, Any], **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        mapped(adapter, values, **options)
+    message = str(caught.value)
+    assert message.startswith("some/train.jsonl, row 7, field '")
+    return message

@@ -1,0 +1,109 @@
+"""What the tests of AML share: a tiny classifier that goes by one word, and texts with it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tiny
+import torch
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.records import Example
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.loss import Weights
+from explearn.methods.aml.paml import PAML
+from explearn.methods.aml.training import Epoch
+from explearn.methods.base.listed_task import ListedTask
+from explearn.model.classifier import Classifier
+
+CPU = ComputeOptions(device="cpu")
+LEARNING: dict[str, Any] = {
+    "batch_size": 8,
+    "learning_rate": 1e-3,
+    "head_learning_rate": 1e-2,
+    "size_weight": 1.0,
+    "inverse_weight": 0.5,
+}
+"""Options with which pAML learns the decisive words of a tiny classifier in some hundred steps."""
+
+DECISIVE = {"warm": 1, "slow": 0}
+FILLERS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "and", "then", "sleeps", "afternoon")
+
+
+def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
+    """Texts of five to nine words, one of which decides the label."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        words = [str(word) for word in rng.choice(FILLERS, size=rng.integers(4, 9))]
+        decisive = ("slow", "warm")[number % 2]
+        words.insert(int(rng.integers(len(words) + 1)), decisive)
+        rows.append(Example(f"{split}-{seed}-{number}", tuple(words), ("no", "yes")[number % 2], split, "made up"))
+    return rows
+
+
+@functools.cache
+def one_word_classifier(kind: str = "bert") -> Classifier:
+    """Trained to go by the decisive word, and to be unsure without it, whatever else is masked or left out.
+
+    Tests leave it as it is.
+    """
+    found = tiny.make_classifier(kind, seed=1)
+    rows = examples(192, seed=0)
+    rng = np.random.default_rng(0)
+    encodings, targets = [], []
+    for row, encoding in zip(rows, found.encode(rows), strict=True):
+        gone = [i for i in range(len(row.words)) if rng.random() < 0.4]
+        gone = [i for i in gone if row.words[i] not in DECISIVE or rng.random() < 0.8]
+        whole = not any(row.words[i] in DECISIVE for i in gone)
+        targets.append([float(row.label == name) if whole else 0.5 for name in found.labels])
+        encodings.append(encoding.delete(gone) if rng.random() < 0.5 else encoding.mask(gone, found.mask_token_id))
+    batch, labels = found.batch(encodings), torch.tensor(targets)
+    found.model.requires_grad_(True)
+    optimizer = torch.optim.Adam(found.model.parameters(), lr=2e-3)
+    with torch.random.fork_rng():
+        for _ in range(80):
+            loss = torch.nn.functional.cross_entropy(found.model(**batch.model_inputs()).logits, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    found.model.requires_grad_(False)
+    return found
+
+
+@functools.cache
+def trained(kind: str = "bert") -> PAML:
+    """A pAML of `one_word_classifier`; tests leave it as it is."""
+    paml = PAML(**LEARNING, epochs=20)
+    return paml.fit(
+        ListedTask(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))
+    )
+
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+
+
+QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3}
+
+
+def refiner(paml: PAML, **options: Any) -> FAML:
+    faml = FAML(**{"learning_rate": 2e-2, "steps": 8, "samples": 0, **options})
+    faml.start, faml.name = paml, "faml"
+    return faml
+
+
+def loss(epoch: Epoch, weights: Weights) -> float:
+    """Mean loss of an epoch's texts."""
+    assert epoch.prediction is not None and epoch.size is not None and epoch.inverse is not None
+    return weights.prediction * epoch.prediction + weights.size * epoch.size + weights.inverse * epoch.inverse
+
+
+def untrained(of: Classifier, **options: Any) -> PAML:
+    """G as it starts, without a step of training."""
+    paml = PAML(**{**QUICK, **options})
+    paml._start(of, None, None)
+    assert paml.model is not None
+    paml.model.eval().requires_grad_(False)
+    return paml

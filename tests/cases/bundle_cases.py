@@ -1,0 +1,66 @@
+"""A classifier, explainers trained for it, and bundles of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+import explearn
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.l2e.explainer import L2E
+
+TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
+QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
+LEARNED: dict[str, LearnedExplainer] = {
+    "expnet_in_domain": ExpNet(epochs=2, **explearn.get_info("expnet_in_domain").defaults),
+    "l2e": L2E(teacher="occlusion", layers=1, width=16, heads=2, feedforward=16, epochs=2),
+    "ivra": IvRA(criteria=["comp"], schedule=QUICK),
+    "paml": PAML(epochs=1, batch_size=4),
+}
+FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficiency": 0.5, "texts": 60, "odd": [1]}
+
+
+def scores(found: Any) -> list[list[float]]:
+    return [attribution.scores.tolist() for attribution in found]
+
+
+def same(found: Any, expected: Any) -> None:
+    """The same scores but for the last digits, which where in memory a tensor lies may change."""
+    for a, b in zip(scores(found), scores(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The classifier that the explainers are trained for."""
+    return tiny.save(tmp_path_factory.mktemp("model") / "my-classifier")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of trained explainers, by method."""
+    of, place = tiny.classifier("bert"), tmp_path_factory.mktemp("explainers")
+    texts = [f"{one} the {other} sleeps" for one in ("fox", "dog", "sea") for other in ("tide", "castle")]
+    pairs = [(text, of.predict([text])[0]) for text in texts]
+    gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(texts) + 1)}
+    task = ListedTask(of, pairs, pairs, gold=gold)
+    for name, explainer in LEARNED.items():
+        explainer.fit(task).save_pretrained(place / name)
+    return {name: place / name for name in LEARNED}
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    """A run's metrics of two tasks."""
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"headline": {}, "tasks": {"reviews": {"l2e": FIGURES}, "topics": {"rollout": {}}}}))
+    return path

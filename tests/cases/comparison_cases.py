@@ -1,0 +1,50 @@
+"""A small model with a mind of its own, and a table of texts for it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import tiny
+
+from explearn.methods import names as method_names
+
+TEXTS = (
+    "a warm funny sequel",
+    "unbelievably slow delivery and no refund",
+    "our guide was friendly and the castle looked beautiful",
+    "she sells sea shells by the sea shore",
+    "the quick brown fox sleeps all afternoon",
+    "nobody asked for a broken box",
+)
+LABELS = ("yes", "no", "yes", "yes", "no", "no")
+
+
+@pytest.fixture(autouse=True)
+def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods from files are known in the test that gives them alone."""
+    monkeypatch.setattr(method_names._state, "registered", dict(method_names._state.registered))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT classifier with the classes no and yes, as save_pretrained writes it."""
+    return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    """Write a CSV file of TEXTS with further columns."""
+
+    def write(name: str = "t.csv", text: str = "text", **columns: Sequence[object]) -> Path:
+        path = tmp_path / name
+        given: Mapping[str, Sequence[object]] = {text: TEXTS, **columns}
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(given)
+            writer.writerows(zip(*given.values(), strict=True))
+        return path
+
+    return write

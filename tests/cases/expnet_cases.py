@@ -1,0 +1,42 @@
+"""What several tests of ExpNet share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tiny
+
+from explearn.lens.features import (
+    ExampleFeatures,
+)
+from explearn.methods.base.listed_task import ListedTask
+from explearn.model.classifier import Classifier
+
+WIDTH = tiny.LAYERS * 2 * tiny.HEADS
+
+
+SOURCE = {"classifier": "abc", "attended": [0, 1, 2], "layers": 3, "heads": 4, "hidden_size": 32}
+
+
+WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
+
+
+def task(texts: int = 12, of: Classifier | None = None, marked: int | None = None, **options: Any) -> ListedTask:
+    """Texts with the labels that the classifier gives them; in the first `marked`, the first word is evidence."""
+    of = of or tiny.classifier("bert")
+    rng = np.random.default_rng(0)
+    pairs = []
+    for _ in range(texts):
+        text = " ".join(rng.choice(WORDS, size=5))
+        pairs.append((text, of.predict([text])[0]))
+    marked = texts if marked is None else marked
+    gold = {f"train-{number}": (True, *[False] * 4) for number in range(1, marked + 1)}
+    return ListedTask(of, pairs, **{"gold": gold, **options})
+
+
+def features(example_id: str, word_ids: list[int]) -> ExampleFeatures:
+    rng = np.random.default_rng(len(word_ids))
+    attention = rng.random((len(word_ids), WIDTH), dtype=np.float32)
+    ids = np.asarray(word_ids, dtype=np.int32)
+    return ExampleFeatures(example_id, "yes", np.array([0.5, 0.5], dtype=np.float32), ids, attention)

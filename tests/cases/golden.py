@@ -1,0 +1,95 @@
+"""Scores of the original research code on a tiny model, in tests/reference; its NOTES.md says what made them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from places import ROOT
+
+from explearn.core.compute import ComputeOptions
+from explearn.methods.base.explainer import BatchExplainer
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD
+
+FOLDER = ROOT / "tests" / "reference"
+PREDICTED, OTHER_CLASS = "attributions.jsonl", "attributions_other_class.jsonl"
+"""Files: scores for the predicted class, and for the one after it."""
+
+
+@functools.cache
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+@functools.cache
+def inputs() -> dict[int, dict[str, Any]]:
+    return {line["input"]: line for line in lines("inputs.jsonl")}
+
+
+def expected(method: str, file: str = PREDICTED) -> dict[int, dict[str, Any]]:
+    """Lines of one method by input number: `target`, and `scores` of every position, [CLS] and [SEP] included."""
+    found = {line["input"]: line for line in lines(file) if line["method"] == method}
+    assert len(found) == 10, f"{method} has {len(found)} lines in {file}"
+    return found
+
+
+@functools.cache
+def classifier(precision: str = "float64") -> Classifier:
+    """The reference's model, cast to float64 as the originals were run, or left in float32. Tests leave it as it is."""
+    loaded = Classifier.from_pretrained(FOLDER / "model", ComputeOptions(device="cpu"))
+    if precision == "float64":
+        loaded.model.double()
+    return loaded
+
+
+def encoding(row: dict[str, Any]) -> Encoding:
+    """The ids as they stand in inputs.jsonl, every sub-token a word of its own."""
+    special = tuple(token in ("[CLS]", "[SEP]") for token in row["tokens"])
+    owners = np.cumsum([not s for s in special]) - 1
+    return Encoding(
+        input_ids=tuple(row["input_ids"]),
+        token_type_ids=tuple(row["token_type_ids"]),
+        special=special,
+        word_ids=tuple(NO_WORD if s else int(owner) for s, owner in zip(special, owners, strict=True)),
+        words=tuple(token for token, s in zip(row["tokens"], special, strict=True) if not s),
+    )
+
+
+def assert_reproduces(
+    explainer: BatchExplainer,
+    method: str,
+    tolerance: float,
+    precision: str = "float64",
+    file: str = PREDICTED,
+    together: bool = False,
+    special: bool = False,
+) -> None:
+    """Fail unless the explainer gives the reference's scores for all ten inputs.
+
+    Args:
+        method: name in the reference. tolerance: relative to the largest score of the line.
+        together: all inputs in one padded batch, instead of each alone.
+        special: compare the scores of [CLS] and [SEP] too, for methods that define them as the reference does.
+
+    In `attributions.jsonl` no targets are given: the explainer must find the predicted class by itself.
+    """
+    of = classifier(precision)
+    wanted = expected(method, file)
+    encodings = {number: encoding(inputs()[number]) for number in wanted}
+    for group in [list(wanted)] if together else [[number] for number in wanted]:
+        batch = of.batch([encodings[number] for number in group])
+        targets = None if file == PREDICTED else torch.tensor([wanted[number]["target"] for number in group])
+        found = explainer.score_batch(of, batch, targets)
+        assert str(found.scores.dtype) == f"torch.{precision}"
+        assert not found.scores.requires_grad
+        for row, number in enumerate(group):
+            positions = list(range(len(encodings[number]))) if special else encodings[number].positions
+            scores = np.asarray(wanted[number]["scores"])
+            gap = np.abs(found.scores[row].numpy()[positions] - scores[positions]).max()
+            assert gap <= tolerance * np.abs(scores).max(), f"input {number}: off by {gap}, of {np.abs(scores).max()}"
+            assert int(found.targets[row]) == wanted[number]["target"]

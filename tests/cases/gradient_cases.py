@@ -1,0 +1,89 @@
+"""What tests of gradient methods share."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tiny
+import torch
+
+import explearn
+
+OUTPUTS = {
+    "logit": lambda logits: logits,
+    "probability": lambda logits: logits.softmax(-1),
+    "log_probability": lambda logits: logits.log_softmax(-1),
+}
+
+
+BASELINES = ("pad", "mask", "zero")
+
+
+METHODS = (
+    "gradient",
+    "input_x_gradient",
+    "integrated_gradients",
+    "gradient_shap",
+    "deep_lift",
+    "sequential_ig",
+    "deep_shap",
+)
+
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+
+
+FEW: list[Any] = [tiny.TEXTS[1], tiny.TEXTS[2], tiny.PAIRS[0]]
+
+
+CASES = [
+    (kind, classes, output)
+    for kind in tiny.ARCHITECTURES
+    for classes, output in [(2, "logit"), *((3, o) for o in OUTPUTS)]
+]
+
+
+def embedded(of: explearn.Classifier, text: Any) -> tuple[Any, torch.Tensor, Any]:
+    """A text's encoding, its word embeddings, and the function from those to logits, without padding."""
+    (encoding,) = of.encode([text])
+    batch = of.batch([encoding])
+    inputs = {name: value for name, value in batch.model_inputs().items() if name != "input_ids"}
+    embeddings = of.model.get_input_embeddings()(batch.input_ids).detach()
+
+    def forward(rows: torch.Tensor) -> torch.Tensor:
+        repeated = {name: value.expand(len(rows), -1) for name, value in inputs.items()}
+        return of.model(inputs_embeds=rows, **repeated).logits
+
+    return encoding, embeddings, forward
+
+
+def empty(of: explearn.Classifier, encoding: Any, embeddings: torch.Tensor, baseline: str) -> torch.Tensor:
+    """The baseline of a text, written out: special tokens stay."""
+    ids = {"pad": of.tokenizer.pad_token_id, "mask": of.tokenizer.mask_token_id, "zero": 0}
+    vector = of.model.get_input_embeddings().weight[ids[baseline]] * (baseline != "zero")
+    start = embeddings.clone()
+    for position in encoding.positions:
+        start[0, position] = vector
+    return start
+
+
+def close(found: np.ndarray, expected: torch.Tensor) -> None:
+    expected = expected.detach()
+    np.testing.assert_allclose(found, expected, atol=1e-6 * max(1.0, float(expected.abs().max())))
+
+
+@functools.cache
+def double_classifier(kind: str, classes: int = 3) -> explearn.Classifier:
+    """In float64, where padding and batches do not show in the last digits; its padding embedding is not zero."""
+    of = tiny.make_classifier(kind, classes)
+    of.model.double()
+    weight = of.model.get_input_embeddings().weight
+    weight[of.tokenizer.pad_token_id] = weight[10].flip(0)
+    return of
+
+
+def explained(name: str, of: explearn.Classifier, texts: list[Any], targets: Any = None, **options: Any) -> Any:
+    found = list(explearn.get_explainer(name, **options).explain(of, texts, targets))
+    return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, found)]  # noqa: B905

@@ -1,0 +1,87 @@
+"""What several tests of IvRA share."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tiny
+import torch
+
+from explearn.core.records import Example
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.ivra.forward import Labelled
+from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.training import JointTrainer
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+EMPTY = "\u200b"
+"""A word of which the tokenizer leaves no piece."""
+
+
+MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
+
+
+NORMS = ("softmax", "sparsemax")
+
+
+def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
+    """With weights away from their first values."""
+    found = MODULES[name].of(classifier.model, norm=norm)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
+    return found
+
+
+def batch_of(classifier: Classifier, texts: Any = tiny.TEXTS) -> Batch:
+    return classifier.batch(classifier.encode(list(texts)))
+
+
+def examples(split: Any, count: int, seed: int = 0) -> list[Example]:
+    """The word 'beautiful' or 'lazy', somewhere among others, decides."""
+    rng = np.random.default_rng(seed + len(split))
+    others = ["the", "fox", "dog", "sea", "guide", "castle", "and", "while", "morning", "tide"]
+    rows = []
+    for number in range(count):
+        words = [str(w) for w in rng.choice(others, size=6)]
+        words[int(rng.integers(6))] = ("lazy", "beautiful")[number % 2]
+        label = ("no", "yes")[number % 2]
+        rows.append(Example(id=f"{split}{number}", words=tuple(words), label=label, split=split, task="toy"))
+    return rows
+
+
+QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_rate": 3e-2, "accuracy_tolerance": 1.0}
+
+
+@functools.cache
+def learned_once() -> IvRA:
+    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
+        ListedTask(tiny.classifier(), examples("train", 48), examples("validation", 16))
+    )
+
+
+def trainer_of(settings: SMaTParams, train: Labelled, pool: Labelled, classifier: Classifier) -> JointTrainer:
+    """Of a classifier and a module whose weights all learn, with validation that says nothing."""
+    classifier.model.requires_grad_(True)
+    module = module_of(classifier)
+    return JointTrainer(classifier, module, train, pool, None, settings, None, lambda: (0.0, {"a": 0.0}), seed=0)
+
+
+def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:
+    """A classifier that gives these texts more than one class: its logits are 0 in the mean over them."""
+    found = tiny.make_classifier(kind, classes)
+    (*_, head) = (m for m in found.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)
+    with torch.no_grad():
+        head.bias -= found.logits(batch_of(found, texts)).mean(0)
+    assert len(set(found.predict(texts))) > 1
+    return found
+
+
+def labelled(classifier: Classifier, rows: list[Example]) -> Labelled:
+    return Labelled(*classifier.encode_labelled(rows), rows)

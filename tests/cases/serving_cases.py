@@ -1,0 +1,115 @@
+"""A service of a tiny classifier: in the process, and behind a port."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import tiny
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+import explearn
+from explearn_apps.serve.app import make_app
+from explearn_apps.serve.limits import Limits
+from explearn_apps.serve.server import address_of, bind, hosts_of, server_of
+
+METHODS = ("occlusion", "attcat")
+LIMITS = Limits(rate=0, texts=8, text_chars=500, body_bytes=20_000, body_seconds=1.0, head_seconds=1.0)
+
+
+def app_of(*names: str, kind: str = "bert", classes: int = 3, limits: Limits = LIMITS, **options: Any) -> FastAPI:
+    """The service of a tiny classifier."""
+    methods = [explearn.get_explainer(name) for name in names or METHODS]
+    return make_app(tiny.classifier(kind, classes), methods, limits, **options)
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[TestClient]:
+    with TestClient(app_of(), raise_server_exceptions=True) as found:
+        yield found
+
+
+@dataclass(frozen=True)
+class Live:
+    """A service behind a port of this machine."""
+
+    port: int
+    app: FastAPI
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def send(self, raw: bytes, wait: float = 5.0) -> bytes:
+        """What comes back to some bytes, until the service closes the connection or says no more."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as connection:
+            with contextlib.suppress(OSError):  # it may answer and close before it has read all
+                connection.sendall(raw)
+            return received(connection)
+
+    def post(self, body: bytes, path: str = "/explain", kind: str = "application/json", extra: str = "") -> bytes:
+        """As `send`, of a request with a body."""
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\nconnection: close\r\n{extra}"
+        return self.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+
+    def get(self, path: str) -> bytes:
+        return self.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that a connection still gives."""
+    parts = []
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except OSError:
+        pass
+    return b"".join(parts)
+
+
+def status_of(answer: bytes) -> int:
+    """Of the first answer in what came back."""
+    assert answer.startswith(b"HTTP/1.1 "), answer[:200]
+    return int(answer.split(b" ", 2)[1])
+
+
+def sentence_of(answer: bytes) -> str:
+    """The error of an answer, which is JSON with one sentence."""
+    told = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert list(told) == ["error"]
+    said: str = told["error"]
+    return said
+
+
+def serving(app: FastAPI, limits: Limits = LIMITS) -> Iterator[Live]:
+    """Serve in a thread until the generator is closed."""
+    listening = bind("127.0.0.1", 0)
+    server = server_of(app, limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        deadline = time.monotonic() + 20
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert server.started
+        yield Live(int(address_of(listening).rpartition(":")[2]), app)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Live]:
+    listening = bind("127.0.0.1", 0)
+    hosts = hosts_of(listening)
+    listening.close()
+    yield from serving(app_of(hosts=hosts))

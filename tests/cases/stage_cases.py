@@ -1,0 +1,124 @@
+"""Stages as commands in one process, and what they are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+from places import ROOT
+from typer.testing import CliRunner
+
+STAGES = (
+    "prepare",
+    "rationalise",
+    "finetune",
+    "attend",
+    "signals",
+    "teach",
+    "train",
+    "attribute",
+    "variant",
+    "evaluate",
+    "sanity",
+    "marks_curve",
+    "transfer",
+    "distil",
+    "report",
+)
+
+
+BASELINES: dict[str, dict[str, dict[str, Any]]] = {
+    "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
+    "costly": {"occlusion": {}},
+}
+
+
+TRAINED = ("expnet", "expnet_in_domain", "expnet_paper", "l2e", "paml", "ivra")
+
+
+REFINERS = ("faml",)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "cls_row": {"of": "expnet_paper", "features": "task_to_token"},
+    "ivra_sparse": {"of": "ivra", "norm": "sparsemax", "schedule": {"epochs": 1}},
+    "first_layer": {"of": "raw_attention", "layer": 0},
+}
+
+
+def command(name: str) -> typer.Typer:
+    path = ROOT / "stages" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return found
+
+
+COMMANDS = {name: command(name) for name in STAGES}
+
+
+def run(folder: Path, stage: str, *arguments: str) -> Any:
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(
+            COMMANDS[stage], list(arguments), env={"COLUMNS": "240", "EXPLEARN_DEVICE": "cpu", "EXPLEARN_SEED": None}
+        )
+
+
+def succeed(folder: Path, stage: str, *arguments: str) -> None:
+    result = run(folder, stage, *arguments)
+    assert result.exit_code == 0, result.output
+
+
+def complaint(folder: Path, stage: str, *arguments: str) -> str:
+    """One line on standard error, exit code 2, and every file as it was."""
+    before = files(folder)
+    result = run(folder, stage, *arguments)
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert files(folder) == before
+    return line.removeprefix("error: ")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def table(task: str, split: str, count: int) -> list[dict[str, Any]]:
+    """The second word decides the label and is marked."""
+    rows = []
+    for number in range(count):
+        word, label = (("warm", "yes"), ("slow", "no"))[number % 2]
+        text = f"{task}{number} {word} the quick fox jumps {split}"
+        rows.append({"id": f"{task}-{split}-{number}", "text": text, "label": label, "mask": [0, 1, 0, 0, 0, 0, 0]})
+    return rows
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def change_params(folder: Path, **change: Any) -> None:
+    path = folder / "params.yaml"
+    params = {**yaml.safe_load(path.read_text(encoding="utf-8")), **change}
+    path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+
+
+def required(stage: str, task: str = "films") -> list[str]:
+    """The options that a stage cannot do without."""
+    if stage == "report":
+        return []
+    if stage == "transfer":
+        return ["--explainer", "ivra"]
+    more = {"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}
+    more["variant"] = ["--variant", "cls_row"]
+    more |= {name: ["--teacher", "occlusion"] for name in ("teach", "distil")}
+    return ["--task", task, *more.get(stage, [])]

@@ -1,0 +1,76 @@
+"""A task's results as the report gets them, written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explearn.judge.significance import Comparison
+from explearn.show.columns import DISTRIBUTION, TABLES
+from explearn.show.task_report import TaskReport
+
+
+def metrics(f1=0.5, low=None, high=None, **others):
+    """A method's figures; `f1`, `low` and `high` are those of both rules of choosing words."""
+    row = {column.metric: 0.25 for table in (*TABLES, DISTRIBUTION) for column in table.columns}
+    row |= {"f1_topk": f1, "f1_topk_low": low, "f1_topk_high": high}
+    return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
+
+
+def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
+    fields = {
+        "task": name,
+        "labels": ["bad", "good"],
+        "split_counts": {"train": 1200, "validation": 90, "test": 4},
+        "agreement": {
+            "alpha": 0.75,
+            "alpha_texts": 4,
+            "mean_length": 2.5,
+            "pairwise_f1": None,
+            "kinds": {"author": 1234},
+        },
+        "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
+        "methods": methods if methods is not None else {"expnet": metrics(), "rollout": metrics(0.25)},
+        "examples": list(examples),
+        "k": 2,
+        "positive_rate": 0.2,
+    }
+    return TaskReport(**{**fields, **changes})
+
+
+def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None) -> Comparison:
+    """`p_values`: (method, method) -> corrected p-value; 1 where none is given. The test's direction is by default that
+    of the values."""
+    methods = tuple(values)
+    adjusted = np.ones((len(methods), len(methods)))
+    for (a, b), p in dict(p_values).items():
+        i, j = methods.index(a), methods.index(b)
+        adjusted[i, j] = adjusted[j, i] = p
+    figures = np.array(list(values.values()), dtype=np.float64)
+    best = (max if larger_is_better else min)(values, key=values.__getitem__)
+    return Comparison(
+        metric=metric,
+        larger_is_better=larger_is_better,
+        methods=methods,
+        values=figures,
+        texts=np.full(adjusted.shape, 4),
+        p_values=adjusted,
+        adjusted=adjusted,
+        direction=np.sign(figures[:, None] - figures).astype(np.int8) if direction is None else direction,
+        best=(best,),
+        tied=tuple(m for m in methods if m != best and adjusted[methods.index(m), methods.index(best)] >= level),
+    )
+
+
+def similarity(rho):
+    return {"spearman": rho, "spearman_low": rho, "spearman_high": rho, "overlap": 0.5}
+
+
+def check(rho=0.1, **changes):
+    """One method's sanity checks, as the stage sanity writes them."""
+    result = {
+        "random_model": {"embeddings": similarity(rho)},
+        "random_labels": None,
+        "max_sensitivity": 0.25,
+        "skipped": "",
+    }
+    return {**result, **changes}

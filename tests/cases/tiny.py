@@ -1,0 +1,170 @@
+"""What the tests need of tiny classifiers beyond those of `explearn.testing.tiny`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from explearn.core.compute import ComputeOptions
+from explearn.lens.anatomy import BlockTrace, dissect, trace_block
+from explearn.lens.gradients import LayerGradients
+from explearn.model.architectures import blocks_in_order
+from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.encoding import Batch
+from explearn.testing.tiny import (
+    ARCHITECTURES,
+    CORPUS,
+    DECODERS,
+    HEADS,
+    HIDDEN,
+    LABELS,
+    LAYERS,
+    MORE_ENCODERS,
+    PAIRS,
+    POSITIONS,
+    TEXTS,
+    classifier,
+    make_classifier,
+    model,
+    tokenizer,
+)
+
+__all__ = [
+    "ARCHITECTURES",
+    "CORPUS",
+    "DECODERS",
+    "HEADS",
+    "HIDDEN",
+    "KINDS_OF_TOKENIZER",
+    "LABELS",
+    "LAYERS",
+    "MORE_ENCODERS",
+    "PAIRS",
+    "POSITIONS",
+    "TEXTS",
+    "any_classifier",
+    "classifier",
+    "eager",
+    "eager_attentions",
+    "eager_gradients",
+    "hooks",
+    "long_classifier",
+    "make_answerer",
+    "make_classifier",
+    "model",
+    "save",
+    "tokenizer",
+    "trace",
+]
+
+# For tensors this small a second thread costs more than it gives.
+torch.set_num_threads(1)
+
+KINDS_OF_TOKENIZER = ("bert", "roberta", "albert")
+"""One architecture for each of WordPiece, byte-level BPE and Unigram."""
+
+
+def save(folder: Path, kind: str = "bert", classes: int = 2, seed: int = 0, **config: Any) -> Path:
+    """Save model and tokenizer as `save_pretrained` does."""
+    model(kind, classes, seed, **config).save_pretrained(folder)
+    tokenizer(kind).save_pretrained(folder)
+    return folder
+
+
+def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2) -> QuestionAnswerer:
+    """A model for extractive question answering; `limit` sub-tokens a text at most."""
+    config = model(kind).config
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()  # type: ignore[no-untyped-call]
+    return QuestionAnswerer.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
+
+
+@functools.cache
+def long_classifier(kind: str) -> Classifier:
+    """One whose texts may have 2,000 sub-tokens: nothing is cut."""
+    return Classifier(
+        model(kind, max_position_embeddings=2002), tokenizer(kind, 2000), ComputeOptions(device="cpu"), kind
+    )
+
+
+def trace(module: torch.nn.Module, batch: Batch) -> tuple[list[BlockTrace], torch.Tensor]:
+    """The intermediates of every block, and the logits, of a classifier that is run part by part."""
+    anatomy = dissect(module)
+    hidden, blocks = anatomy.embed(batch), []
+    for block in anatomy.blocks:
+        blocks.append(trace_block(block, hidden, batch.attention_mask.bool()))
+        hidden = blocks[-1].result
+    head = anatomy.head
+    return blocks, head.classifier(head.activation(head.dense(hidden[:, 0])))
+
+
+def hooks(module: torch.nn.Module) -> int:
+    """How many hooks a model and its parts hold."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return sum(len(getattr(part, kind)) for part in module.modules() for kind in kinds)
+
+
+@contextmanager
+def eager(module: transformers.PreTrainedModel) -> Iterator[None]:
+    """The model's own attention, written out: the reference for captured attention."""
+    before = module.config._attn_implementation
+    module.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        module.set_attn_implementation(before)
+
+
+def eager_attentions(of: Classifier, batch: Any) -> list[torch.Tensor]:
+    """Attention matrices of all layers, (batch, heads, queries, keys) each."""
+    with eager(of.model), torch.inference_mode():
+        return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
+
+
+@functools.cache
+def any_classifier(kind: str, classes: int = 2) -> Classifier:
+    """As `classifier`, also of `modernbert mean`, whose head reads the mean of all tokens."""
+    if kind != "modernbert mean":
+        return classifier(kind, classes)
+    made = model("modernbert", classes, classifier_pooling="mean")
+    return Classifier(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
+
+
+def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
+    """Gradients of a class's logit at the attention matrices and the blocks' inputs that the model itself returns."""
+    batch = of.batch(of.encode([text]))
+    table: Any = of.model.get_input_embeddings()
+    made: list[torch.Tensor] = []
+
+    def begin(_module: object, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+        made.append(output.detach().requires_grad_())
+        return made[0]
+
+    inputs: list[torch.Tensor] = []
+    blocks = blocks_in_order(of.model.base_model)
+    handles = [table.register_forward_hook(begin)]
+    handles += [b.register_forward_pre_hook(lambda _m, args: inputs.append(args[0])) for b in blocks]
+    try:
+        with eager(of.model), torch.enable_grad():
+            output = of.model(**batch.model_inputs(), output_attentions=True)
+            wanted = [*output.attentions, *inputs]
+            found = torch.autograd.grad(output.logits[0, target], wanted)
+    finally:
+        for handle in handles:
+            handle.remove()
+    layers = len(blocks)
+    return LayerGradients(
+        output.logits.detach(),
+        torch.tensor([target]),
+        tuple(a.detach() for a in output.attentions),
+        tuple(found[:layers]),
+        tuple(x.detach() for x in inputs),
+        tuple(found[layers:]),
+    )

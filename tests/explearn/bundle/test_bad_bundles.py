@@ -1,0 +1,257 @@
+"""What cannot be a bundle, or is no longer one, is one sentence that names the file; nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from bundle_cases import TEXTS
+from saying import command_complaint, complaint
+
+import explearn
+
+
+@pytest.fixture(scope="module")
+def made(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return explearn.export(
+        tmp_path_factory.mktemp("made") / "b", method="consensus", classifier=model, with_classifier=True
+    )
+
+
+@pytest.fixture
+def bundle(made: Path, tmp_path: Path) -> Path:
+    """A bundle of one's own to damage."""
+    return Path(shutil.copytree(made, tmp_path / "b"))
+
+
+def refused(bundle: Path, *words: str) -> None:
+    """By the library and on the command line, in the same words."""
+    said = complaint(lambda: explearn.load(bundle, device="cpu"), *words)
+    assert command_complaint("explain", "--device", "cpu", "--explainer", str(bundle), "lazy dog") == f"error: {said}"
+
+
+def rewrite(bundle: Path, **changes: Any) -> None:
+    path = bundle / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "explainer/config.json",
+        "explainer/consensus.safetensors",
+        "classifier/config.json",
+        "classifier/model.safetensors",
+        "classifier/tokenizer.json",
+    ],
+)
+def test_a_file_that_has_changed_or_is_missing_is_named(bundle: Path, name: str) -> None:
+    content = bytearray((bundle / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (bundle / name).write_bytes(content)
+    refused(bundle, str(bundle / name), "is not the file that was exported")
+    (bundle / name).unlink()
+    refused(bundle, str(bundle / name), "is missing")
+    (bundle / name).mkdir()
+    refused(bundle, str(bundle / name), "is missing")
+
+
+@pytest.mark.parametrize("name", ["classifier/adapter_config.json", "explainer/pytorch_model.bin"])
+def test_a_file_that_nobody_exported_is_named(bundle: Path, name: str) -> None:
+    (bundle / name).write_text("{}")
+    refused(bundle, str(bundle / name), "is not in manifest.json")
+
+
+def test_files_that_nothing_reads_may_stand_beside(bundle: Path) -> None:
+    (bundle / "LICENSE").write_text("as you like")
+    (bundle / ".gitattributes").write_text("*.safetensors filter=lfs")
+    (bundle / "explainer/.DS_Store").write_text("")
+    assert explearn.load(bundle, device="cpu").classifier is not None
+
+
+def test_a_newer_format(bundle: Path) -> None:
+    rewrite(bundle, format=2, explearn="9.0", new={"what": "ever"})
+    refused(bundle, "a bundle of format 2, made with Explearn 9.0", "reads format 1, expected a newer Explearn")
+
+
+@pytest.mark.parametrize("value", [None, "1", True, 0, 1.5])
+def test_a_format_that_is_none(bundle: Path, value: Any) -> None:
+    rewrite(bundle, format=value)
+    refused(bundle, "field 'format' is no number of a format")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": 3}, "field 'method'"),
+        ({"files": {"../b/x.json": {"bytes": 1, "sha256": "a"}}}, "got the file '../b/x.json'"),
+        ({"files": {"/etc/x.json": {"bytes": 1, "sha256": "a"}}}, "got the file '/etc/x.json'"),
+        ({"files": {"explainer/x.bin": {"bytes": 1, "sha256": "a"}}}, "expected .json, .safetensors and .md"),
+        ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
+        ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
+        ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
+        ({"options": {"stepz": 1}}, "unknown option of consensus 'stepz'"),
+        ({"options": {"path": "x"}}, "unknown option of consensus 'path'"),
+        ({"options": {"name": "lime"}}, "unknown option of consensus 'name'"),
+        ({"files": {}}, "is not in manifest.json"),
+    ],
+)
+def test_a_manifest_that_says_what_it_may_not(bundle: Path, changes: dict[str, Any], words: str) -> None:
+    rewrite(bundle, **changes)
+    refused(bundle, words)
+
+
+def test_a_manifest_that_is_none(bundle: Path) -> None:
+    for text in ("", "{", "[]", "\x00", "null"):
+        (bundle / "manifest.json").write_text(text)
+        refused(bundle, str(bundle / "manifest.json"))
+
+
+def test_weights_of_another_classifier_under_the_same_hashes(bundle: Path) -> None:
+    facts = json.loads((bundle / "manifest.json").read_text())["classifier"]
+    rewrite(bundle, classifier={**facts, "fingerprint": "0" * 64})
+    refused(bundle, "made for the classifier with fingerprint 000000000000 (my-classifier)")
+
+
+def test_another_classifier_than_it_was_made_for(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+    other = tiny.save(tmp_path / "other", seed=5)
+    explearn.export(tmp_path / "rollout", method="rollout", classifier=model)
+    explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
+    of = explearn.Classifier.from_pretrained(other, device="cpu")
+    for name in ("rollout", "l2e"):
+        bundle = explearn.load(tmp_path / name)
+        said = complaint(lambda bundle=bundle: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")  # type: ignore[misc]
+        arguments = ("--explainer", str(tmp_path / name), "--classifier", str(other), "lazy dog")
+        assert command_complaint("explain", "--device", "cpu", *arguments) == f"error: {said}"
+
+
+def test_what_is_no_bundle(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
+    complaint(lambda: explearn.load("none"), "no such folder; expected a bundle")
+    complaint(lambda: explearn.load(model), "holds no manifest.json; expected a bundle")
+    complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
+
+
+Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (lambda m, t: (), "got neither a method nor a trained explainer"),
+        (lambda m, t: ("--method", "rolout"), "unknown explainer 'rolout'; did you mean rollout?"),
+        (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
+        (lambda m, t: ("--method", "rollout", "-o", "layers=1"), "unknown option of rollout 'layers'"),
+        (lambda m, t: ("--method", "rollout", "-o", "path=x"), "unknown option of rollout 'path'"),
+        (lambda m, t: ("--method", "rollout", "-o", "name=lime"), "unknown option of rollout 'name'"),
+        (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
+        (lambda m, t: ("--method", "rollout", "--task", "reviews"), "got a task, but no metrics"),
+        (lambda m, t: ("--method", "rollout", "--classifier", "nowhere/at/all"), "nowhere/at/all: no such folder"),
+        (lambda m, t: ("--method", "rollout", "--metrics", "none.json"), "none.json: no such file"),
+        (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
+        (
+            lambda m, t: ("--method", "rollout", "--metrics", "metrics.json", "--task", "topic"),
+            "unknown task in metrics.json 'topic'; did you mean topics?",
+        ),
+        (
+            lambda m, t: ("--method", "rollout", "--metrics", "metrics.json", "--task", "reviews"),
+            "unknown method in metrics.json, task 'reviews', 'rollout'",
+        ),
+        (
+            lambda m, t: ("--method", "rollout", "--metrics", str(m / "config.json")),
+            "holds no figures by task; expected a run's reports/metrics.json",
+        ),
+        (lambda m, t: ("--explainer", "none"), "none: no such folder; expected that of a trained explainer"),
+        (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
+        (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained pAML (holds a L2E)"),
+        (lambda m, t: ("--explainer", str(t["l2e"]), "-o", "layers=2"), "come with the trained explainer"),
+        (lambda m, t: ("--explainer", str(t["l2e"]), "--classifier", "other"), "trained for a classifier with"),
+    ],
+)
+def test_an_export_that_cannot_be(
+    model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path, monkeypatch: Any, arguments: Make, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny.save(tmp_path / "other", seed=5)
+    command_complaint("export", *arguments(model, trained), "--out", "b", words=(words,))
+    assert not (tmp_path / "b").exists() and not list(tmp_path.glob(".b.partial-*[!k]"))
+
+
+def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("folder", "file", "link"):
+        out = str(tmp_path / name)
+        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "is there already"))
+    assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out = str(tmp_path / "file/b")
+    command_complaint("export", "--method", "rollout", "--out", out, words=(out, "cannot be written ("))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_without_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        out = str(tmp_path / "b")
+        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "Permission denied"))
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_refuses_to_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, for root too."""
+    real = Path.mkdir
+
+    def mkdir(self: Path, *args: Any, **options: Any) -> None:
+        if ".partial-" in self.name:
+            raise PermissionError(13, "Permission denied", str(self))
+        real(self, *args, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    out = str(tmp_path / "b")
+    command_complaint(
+        "export", "--method", "rollout", "--out", out, words=(out, "cannot be written (Permission denied")
+    )
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "model.pkl", "a b.json"])
+def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
+    trained: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    folder = shutil.copytree(trained["l2e"], tmp_path / "l2e")
+    (folder / name).write_text("{}")
+    command_complaint(
+        "export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=(str(folder / name), "remove it")
+    )
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_bundle_of_a_bundle(bundle: Path, tmp_path: Path) -> None:
+    command_complaint("export", "--explainer", str(bundle), "--out", str(tmp_path / "c"), words=("a bundle already",))
+
+
+def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+    explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
+    explain = ("explain", "--device", "cpu", "--explainer")
+    command_complaint(
+        *explain, str(tmp_path / "l2e"), "--method", "paml", "a", words=("'l2e'; expected one of 'paml'",)
+    )
+    command_complaint(
+        *explain, str(bundle), "--method", "attcat", "a", words=("'consensus'; expected one of 'attcat'",)
+    )
+    command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("options seed come with the bundle",))
+    explearn.export(tmp_path / "r", method="random")
+    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("come with",))

@@ -1,0 +1,193 @@
+"""What is exported is what is loaded: methods, options, weights, classifier, figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import yaml
+from bundle_cases import FIGURES, LEARNED, TEXTS, same
+from markdown_it import MarkdownIt
+from typer.testing import CliRunner
+
+import explearn
+from explearn.bundle.manifest import sha256
+from explearn.cli.app import app
+from explearn.core.errors import ParamsError
+
+UNTRAINED = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
+
+
+def run(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def manifest(bundle: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], tmp_path: Path, name: str) -> None:
+    of = explearn.Classifier.from_pretrained(trained[name] / "classifier" if name == "ivra" else model, device="cpu")
+    explearn.export(tmp_path / "b", explainer=trained[name])
+    bundle = explearn.load(tmp_path / "b", device="cpu")
+    assert bundle.manifest.method == name
+    assert bundle.manifest.classifier is not None and bundle.manifest.classifier.fingerprint == of.fingerprint
+    expected = explearn.get_explainer(name, path=str(trained[name])).explain(of, TEXTS)
+    # IvRA comes with the classifier that was trained with it.
+    found = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
+    same(found, expected)
+
+
+@pytest.mark.parametrize("name", UNTRAINED)
+def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Path, tmp_path: Path, name: str) -> None:
+    explearn.export(tmp_path / "b", method=name)
+    bundle = explearn.load(tmp_path / "b")
+    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    assert (bundle.manifest.method, bundle.manifest.classifier, bundle.classifier) == (name, None, None)
+    again = explearn.get_explainer(name)
+    same(bundle.explain(of, TEXTS[:1]), again.explain(of, TEXTS[:1]))
+
+
+def test_options_are_kept_and_so_are_the_defaults_of_the_day(tmp_path: Path) -> None:
+    explearn.export(tmp_path / "b", method="integrated_gradients", options={"steps": 7})
+    options = manifest(tmp_path / "b")["options"]
+    assert options["steps"] == 7 and len(options) > 1
+    assert explearn.load(tmp_path / "b").explainer.steps == 7  # type: ignore[attr-defined]
+
+
+def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path: Path) -> None:
+    explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
+    assert manifest(tmp_path / "b")["trained"]
+    bundle = explearn.load(tmp_path / "b", device="cpu")
+    expected = explearn.get_explainer("consensus").explain(tiny.classifier("bert"), TEXTS)
+    same(bundle.explain(TEXTS), expected)
+
+
+def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+    explearn.export(tmp_path / "b", method="faml", explainer=trained["paml"], options={"steps": 1})
+    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    expected = explearn.get_explainer("faml", path=str(trained["paml"]), steps=1).explain(of, TEXTS)
+    same(explearn.load(tmp_path / "b").explain(of, TEXTS), expected)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "gpt2"])
+def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
+    of = explearn.Classifier.from_pretrained(tiny.save(tmp_path / "m", kind), device="cpu")
+    explearn.export(tmp_path / "b", method="occlusion", classifier=tmp_path / "m", with_classifier=True)
+    bundle = explearn.load(tmp_path / "b", device="cpu")
+    assert bundle.classifier is not None and bundle.classifier.fingerprint == of.fingerprint
+    assert bundle.classifier.encode(TEXTS) == of.encode(TEXTS)
+    same(bundle.explain(TEXTS), explearn.get_explainer("occlusion").explain(of, TEXTS))
+    (target,) = bundle.explain(TEXTS[:1], targets=["no"])
+    assert target.target == "no"
+
+
+@pytest.mark.parametrize("config", [{"classes": 1}, {"problem_type": "multi_label_classification"}])
+def test_classifiers_with_one_output_and_with_several_labels_come_along(tmp_path: Path, config: Any) -> None:
+    tiny.save(tmp_path / "m", **config)
+    explearn.export(tmp_path / "b", method="attcat", classifier=tmp_path / "m", with_classifier=True)
+    of = explearn.Classifier.from_pretrained(tmp_path / "m", device="cpu")
+    bundle = explearn.load(tmp_path / "b", device="cpu")
+    same(bundle.explain(TEXTS), explearn.get_explainer("attcat").explain(of, TEXTS))
+
+
+def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(model: Path, tmp_path: Path) -> None:
+    explearn.export(tmp_path / "b", method="rollout", classifier=model, with_classifier=True)
+    files = {str(p.relative_to(tmp_path / "b")): p for p in (tmp_path / "b").rglob("*") if p.is_file()}
+    facts = manifest(tmp_path / "b")
+    assert facts["files"].keys() == files.keys() - {"manifest.json"}
+    assert all(facts["files"][name]["sha256"] == sha256(files[name]) for name in facts["files"])
+    assert {path.suffix for path in files.values()} == {".json", ".safetensors", ".md"}
+    assert facts["classifier"]["name"] == "my-classifier" and facts["classifier"]["labels"] == ["no", "yes"]
+    assert not any(str(model.parent).encode() in path.read_bytes() for path in files.values())
+
+
+def test_the_same_export_gives_the_same_bytes(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        explearn.export(tmp_path / name, explainer=trained["l2e"], classifier=model, with_classifier=True)
+    assert (tmp_path / "a/manifest.json").read_bytes() == (tmp_path / "b/manifest.json").read_bytes()
+
+
+def test_the_card_tells_what_it_is_and_renders(
+    model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path
+) -> None:
+    explearn.export(tmp_path / "b", explainer=trained["l2e"], classifier=model, metrics=metrics, task="reviews")
+    text = (tmp_path / "b/README.md").read_text()
+    _, head, body = text.split("---\n", 2)
+    assert yaml.safe_load(head)["library_name"] == "explearn"
+    for part in (explearn.get_info("l2e").summary, "**occlusion**", "| F1 | 0.250 | 0.200 to 0.300 | higher |"):
+        assert part in body, part
+    assert "| Sufficiency | 0.500 |  | lower |" in body and "AUROC" not in body and "on 60 texts" in body
+    assert "| labels | no, yes |" in body and "## Limits" in body and "bundle.explain(classifier, texts)" in body
+    page = MarkdownIt("commonmark").enable("table").render(body)
+    assert page.count("<table>") == 3 and "<th>Metric</th>" in page
+    found = explearn.load(tmp_path / "b").metrics
+    assert found == {"task": "reviews", "method": "l2e", "figures": FIGURES}
+
+
+def test_names_in_the_card_are_shown_not_read(tmp_path: Path) -> None:
+    label = "<script>alert(1)</script> | **x**"
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer("bert")
+    model.config.id2label, model.config.label2id = {0: label, 1: "no"}, {label: 0, "no": 1}
+    model.save_pretrained(tmp_path / "m")
+    tokenizer.save_pretrained(tmp_path / "m")
+    explearn.export(tmp_path / "b", method="rollout", classifier=tmp_path / "m")
+    text = (tmp_path / "b/README.md").read_text()
+    assert "<script>" not in text and "**x**" not in text and "&lt;script&gt;" in text
+
+
+def test_the_code_of_the_card_runs(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
+    for more in (True, False):
+        folder = tmp_path / str(more)
+        explearn.export(folder, method="rollout", classifier=model, with_classifier=more)
+        code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+        code = code.replace("PATH OR HUB NAME OF THIS BUNDLE", str(folder)).replace("FOLDER OR HUB NAME", str(model))
+        exec(code, {})
+        assert "A text to explain." in capsys.readouterr().out
+
+
+class TestExplain:
+    """`explearn explain` takes a bundle where it takes the folder of a trained explainer."""
+
+    def explained(self, *arguments: str | Path) -> list[dict[str, Any]]:
+        result = run("explain", "--device", "cpu", "--json", *arguments)
+        assert result.exit_code == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def test_by_its_own_method_and_classifier(self, model: Path, tmp_path: Path) -> None:
+        options = ("--method", "integrated_gradients", "-o", "steps=5", "--classifier", model)
+        assert run("export", *options, "--with-classifier", "--out", tmp_path / "b").stdout == f"{tmp_path / 'b'}\n"
+        (found,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
+        (expected,) = self.explained(*options, TEXTS[0])
+        assert found["scores"] == expected["scores"] and found["method"] == "integrated_gradients"
+
+    def test_beside_other_methods(self, model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
+        assert run("export", "--explainer", trained["l2e"], "--out", tmp_path / "b").exit_code == 0
+        arguments = ("--classifier", model, "--method", "l2e", "--method", "attcat", TEXTS[0])
+        found = self.explained("--explainer", tmp_path / "b", *arguments)
+        expected = self.explained("--explainer", trained["l2e"], *arguments)
+        assert [a["scores"] for a in found] == [a["scores"] for a in expected]
+
+    def test_an_explainer_with_its_own_classifier(self, trained: dict[str, Path], tmp_path: Path) -> None:
+        assert run("export", "--explainer", trained["ivra"], "--out", tmp_path / "b").exit_code == 0
+        (found,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
+        (expected,) = self.explained("--method", "ivra", "--explainer", trained["ivra"], TEXTS[0])
+        assert found["scores"] == expected["scores"]
+
+
+def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
+    explearn.export(tmp_path / "b", method="rollout")
+    bundle = explearn.load(tmp_path / "b")
+    with pytest.raises(ParamsError, match=r"holds no classifier; expected explain\(classifier, texts\)"):
+        bundle.explain(TEXTS)
+    with pytest.raises(ParamsError, match="got str as the classifier; expected a Classifier"):
+        bundle.explain("one", TEXTS)  # type: ignore[call-overload]
+    with pytest.raises(ParamsError, match="got 0 arguments"):
+        bundle.explain()  # type: ignore[call-overload]
+    assert repr(bundle) == f"Bundle(rollout, {tmp_path / 'b'})"

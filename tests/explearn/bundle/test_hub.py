@@ -1,0 +1,131 @@
+"""Bundles on the hub: what is sent there, and what is fetched."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
+
+import huggingface_hub
+import pytest
+from bundle_cases import TEXTS, same, scores
+from saying import complaint
+
+import explearn
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+SECRET = "hf_thisisnotatoken"
+
+
+@pytest.fixture
+def bundle(model: Path, tmp_path: Path) -> explearn.Bundle:
+    explearn.export(tmp_path / "b", method="rollout", classifier=model, with_classifier=True)
+    return explearn.load(tmp_path / "b", device="cpu")
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The hub's client with its own signatures; what it was made with is in `hub.made`."""
+    api = create_autospec(huggingface_hub.HfApi, instance=True)
+    api.create_repo.return_value = huggingface_hub.RepoUrl("https://huggingface.co/me/mine")
+    api.made = []
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda **options: api.made.append(options) or api)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    return api
+
+
+def test_it_is_put_there_in_one_commit(bundle: explearn.Bundle, hub: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert bundle.push_to_hub("me/mine", private=True) == "https://huggingface.co/me/mine"
+    assert hub.made == [{"token": SECRET}]
+    hub.create_repo.assert_called_once_with("me/mine", private=True, exist_ok=True)
+    (call,) = hub.upload_folder.call_args_list
+    assert call.kwargs["repo_id"] == "me/mine" and call.kwargs["folder_path"] == bundle.folder
+    assert set(call.kwargs["allow_patterns"]) == {"manifest.json", *bundle.manifest.files}
+    assert SECRET not in caplog.text
+    assert not any(SECRET.encode() in path.read_bytes() for path in bundle.folder.rglob("*") if path.is_file())
+
+
+def test_without_a_token_in_the_environment(bundle: explearn.Bundle, hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("", None):
+        monkeypatch.setenv("HF_TOKEN", value) if value is not None else monkeypatch.delenv("HF_TOKEN")
+        complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set; expected a token")
+    assert not hub.made
+
+
+def test_what_the_hub_refuses_is_told_without_the_token(bundle: explearn.Bundle, hub: Any) -> None:
+    hub.upload_folder.side_effect = ValueError(f"403: token {SECRET} may not write\nRequest ID: 1")
+    said = complaint(lambda: bundle.push_to_hub("me/mine"), "me/mine: the bundle cannot be put there (403: token ***")
+    assert SECRET not in said
+
+
+def test_a_file_that_changed_since_it_was_loaded_is_not_sent(bundle: explearn.Bundle, hub: Any) -> None:
+    (bundle.folder / "README.md").write_text("mine")
+    complaint(lambda: bundle.push_to_hub("me/mine"), "README.md: is not the file that was exported")
+    assert not hub.made
+
+
+def in_cache(bundle: Path, cache: Path) -> None:
+    """Put a bundle where the hub's client looks for me/mine."""
+    repository = cache / "models--me--mine"
+    shutil.copytree(bundle, repository / "snapshots" / REVISION)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(REVISION)
+
+
+def load(cache: Path, name: str) -> subprocess.CompletedProcess[str]:
+    code = f"""
+import json, sys, explearn
+try:
+    bundle = explearn.load({name!r}, device="cpu")
+except explearn.ExplearnError as error:
+    sys.exit(str(error))
+print(json.dumps([a.scores.tolist() for a in bundle.explain({TEXTS!r})]))
+"""
+    # The hub's client reads its settings when it is imported, so this takes an interpreter of its own.
+    environment = {"HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1", "HF_HOME": str(cache / "home")}
+    environment["PYTHONPATH"] = str(Path(explearn.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+
+
+def test_it_is_loaded_by_its_hub_name(bundle: explearn.Bundle, tmp_path: Path) -> None:
+    in_cache(bundle.folder, tmp_path / "cache")
+    done = load(tmp_path / "cache", "me/mine")
+    assert done.returncode == 0, done.stderr
+    for found, expected in zip(json.loads(done.stdout), scores(bundle.explain(TEXTS)), strict=True):
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_that_the_hub_does_not_have_is_one_sentence(tmp_path: Path) -> None:
+    done = load(tmp_path, "me/other")
+    assert done.returncode == 1
+    assert done.stderr.startswith("me/other: cannot be fetched as a bundle (") and done.stderr.count("\n") == 1
+
+
+def test_what_is_fetched_is_what_the_manifest_names(
+    bundle: explearn.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def one(name: str, file: str, *, revision: str | None) -> str:
+        asked.append((name, file, revision))
+        return str(snapshot / file)
+
+    def all_of_them(name: str, *, revision: str, allow_patterns: list[str]) -> str:
+        asked.append((name, revision, set(allow_patterns)))
+        return str(snapshot)
+
+    snapshot = Path(shutil.copytree(bundle.folder, tmp_path / REVISION))
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", one)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", all_of_them)
+    found = explearn.load("me/mine", revision="v1", device="cpu")
+    same(found.explain(TEXTS), bundle.explain(TEXTS))
+    files = {"manifest.json", *bundle.manifest.files}
+    assert asked == [("me/mine", "manifest.json", "v1"), ("me/mine", REVISION, files)]

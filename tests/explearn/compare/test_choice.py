@@ -1,0 +1,73 @@
+"""What a budget of time leaves of texts and methods, and which methods a name stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from explearn.compare.choice import JUDGING_PASSES, choose_methods, parse_budget, within_budget
+from explearn.compare.methods_run import time_left
+from explearn.core.errors import ParamsError
+
+
+@pytest.mark.parametrize("roster", ["quick", "light", "complete"])
+def test_rosters_are_those_of_the_project(roster: str, repository: Path) -> None:
+    text = (repository / "conf/roster" / f"{roster}.yaml").read_text(encoding="utf-8")
+    baselines = yaml.safe_load(text)["baselines"]
+    assert choose_methods(roster) == {**baselines["quick"], **baselines["costly"]}
+
+
+def test_a_method_by_name_takes_the_options_of_the_light_roster() -> None:
+    assert choose_methods("lime,rollout") == {"rollout": {}, "lime": {"samples": 128}}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), (30, 30), (None, None)]
+)
+def test_budgets(text: str | float | None, seconds: float | None) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1m", "10 minutes", 0])
+def test_no_budgets(text: str | float) -> None:
+    with pytest.raises(ParamsError, match="budget"):
+        parse_budget(text)
+
+
+def test_without_a_budget_all_texts_and_methods_are_taken_fastest_first() -> None:
+    choice = within_budget({"lime": 2.0, "rollout": 0.1}, 0.01, 500, None)
+    assert (choice.methods, choice.texts, choice.left_out) == (["rollout", "lime"], 500, {})
+
+
+def test_a_budget_takes_fewer_texts_first() -> None:
+    # A text costs 1 + 0.5 s to explain by both, and 2 * JUDGING_PASSES * 0.01 s to judge.
+    cost = 1.5 + 2 * JUDGING_PASSES * 0.01
+    choice = within_budget({"slow": 1.0, "fast": 0.5}, 0.01, 500, 100.5 * cost)
+    assert (choice.methods, choice.texts, choice.left_out) == (["fast", "slow"], 100, {})
+
+
+def test_then_the_slowest_methods_go() -> None:
+    choice = within_budget({"fast": 0.1, "slow": 10.0, "slower": 20.0}, 0.0, 500, 10.0)
+    assert choice.methods == ["fast"]
+    assert choice.texts == 100
+    assert set(choice.left_out) == {"slow", "slower"}
+
+
+def test_one_method_on_the_fewest_texts_is_always_left() -> None:
+    choice = within_budget({"slow": 10.0}, 0.0, 7, 1.0)
+    assert (choice.methods, choice.texts) == (["slow"], 7)
+
+
+@pytest.mark.parametrize(
+    ("left", "pace", "said"),
+    [
+        ({"rollout": 65.0, "gae": 60.0}, 1.0, "about 2:05 left"),
+        ({"rollout": 65.0, "lime": None, "shap": None}, 2.0, "about 2:10 left, then lime, shap"),
+        ({"lime": None}, 1.0, "left: lime"),
+        (dict.fromkeys(("lime", "shap", "occlusion", "solvex")), 1.0, "left: lime, shap, 2 more"),
+    ],
+)
+def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:
+    assert time_left(left, pace) == said

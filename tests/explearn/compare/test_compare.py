@@ -1,0 +1,354 @@
+"""`explearn compare`: one command from one's own texts and model to the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from comparison_cases import LABELS, TEXTS
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.compare import methods_run
+from explearn.compare.texts import TextColumns, read_texts
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.storage import read_attributions, read_json
+from explearn.judge.faithfulness import faithfulness
+from explearn.methods.perturbation.occlusion import Occlusion
+from explearn.model.classifier import Classifier
+
+METHODS = "random,input_x_gradient,occlusion"
+
+
+def page_of(out: Path) -> str:
+    return out.read_text(encoding="utf-8")
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments), "--device", "cpu"])
+    return done.exit_code, done.output
+
+
+class TestWithoutLabelsOrMarks:
+    @pytest.fixture(scope="class")
+    def found(self, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
+        out = tmp_path_factory.mktemp("plain") / "report.html"
+        return explearn.compare(model, list(TEXTS), methods=METHODS, out=out)
+
+    def test_every_method_has_the_metrics_that_need_neither(self, found: explearn.Comparison) -> None:
+        assert set(found.methods) == {"random", "input_x_gradient", "occlusion"}
+        for figures in found.methods.values():
+            assert figures["texts"] == len(TEXTS)
+            for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "infidelity", "consistency"):
+                assert isinstance(figures[metric], float)
+
+    def test_metrics_that_need_marks_are_undefined(self, found: explearn.Comparison) -> None:
+        assert all(figures["f1_topk"] is None for figures in found.methods.values())
+
+    def test_the_figures_are_those_of_the_metric_itself(self, found: explearn.Comparison, model: Path) -> None:
+        classifier = Classifier.from_pretrained(model, device="cpu")
+        examples = [
+            explearn.Example(f"texts-{n}", tuple(text.split()), "", "test", "texts") for n, text in enumerate(TEXTS, 1)
+        ]
+        encodings = {e.id: encoding for e, encoding in zip(examples, classifier.encode(examples), strict=True)}
+        attributions = list(explearn.get_explainer("occlusion").explain(classifier, examples))
+        from explearn.judge.params import EvaluateParams
+
+        expected = faithfulness(classifier, encodings, {"occlusion": attributions}, EvaluateParams())["occlusion"]
+        shown = found.methods["occlusion"]["aopc_comprehensiveness"]
+        assert shown == pytest.approx(expected.means()["aopc_comprehensiveness"], abs=1e-6)
+
+    def test_the_page_says_what_is_missing(self, found: explearn.Comparison) -> None:
+        page = page_of(found.report)
+        assert "No marked words" in page and f" methods on {len(TEXTS)} texts." in page
+        assert "No labels" in page
+        assert "F1 of each method, by its own rule" not in page
+
+    def test_the_first_screen_shows_no_marks_and_names_no_true_label(self, found: explearn.Comparison) -> None:
+        first = page_of(found.report).partition("<nav")[0]
+        assert "A text of texts: predicted <b>" in first and "underlined: the words chosen by a method" in first
+        assert "true label" not in first and "nobody" not in first and "marked words" not in first
+
+    def test_the_times_of_all_parts_are_told(self, found: explearn.Comparison) -> None:
+        assert {"load", "choose", "explain", "judge", "sanity", "report", "total"} <= set(found.seconds)
+
+
+class TestWithLabelsAndMarks:
+    def test_accuracy_and_agreement_with_people(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+        masks = [json.dumps([int(position == 1) for position, _ in enumerate(text.split())]) for text in TEXTS]
+        path = table(label=LABELS, mask=masks)
+        out, work = tmp_path / "report.html", tmp_path / "work"
+        columns = TextColumns(label="label", rationales="mask:mask")
+        found = explearn.compare(model, path, methods=METHODS, columns=columns, out=out, work=work)
+        classifier = Classifier.from_pretrained(model, device="cpu")
+        right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
+        assert read_json(work / "reports/metrics/classifier/t.json")["test"]["accuracy"] == sum(right) / len(right)
+        assert {figures["plausibility_texts"] for figures in found.methods.values()} == {sum(right)}
+        assert "No marked words" not in page_of(out)
+
+    def test_marked_texts_count_where_no_label_is_known(
+        self, model: Path, table: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        marked = [text.replace(" the ", " [[the]] ") for text in TEXTS]
+        path = table(marked=marked)
+        columns = TextColumns(rationales="marked:marked")
+        found = explearn.compare(model, path, methods="random,rollout", columns=columns, out=tmp_path / "report.html")
+        assert found.methods["rollout"]["plausibility_texts"] == sum("[[" in text for text in marked) > 0
+
+
+class TestGoingOn:
+    def test_finished_methods_are_not_computed_again(
+        self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out, work = tmp_path / "report.html", tmp_path / "work"
+        begun: list[str] = []
+        real = methods_run.write_attributions
+
+        def counting(target: Path, *arguments: Any) -> Any:
+            begun.append(target.stem)
+            if len(begun) == 3:
+                raise KeyboardInterrupt
+            return real(target, *arguments)
+
+        monkeypatch.setattr(methods_run, "write_attributions", counting)
+        with pytest.raises(KeyboardInterrupt):
+            explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
+        assert not out.exists()
+        finished, stopped = begun[:2], begun[2]
+        lines: list[str] = []
+        found = explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work, tell=lines.append)
+        assert begun[3:] == [stopped]
+        assert len(found.methods) == 3
+        assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
+
+    def test_other_texts_in_the_same_folder_are_computed_anew(self, model: Path, tmp_path: Path) -> None:
+        out, work = tmp_path / "report.html", tmp_path / "work"
+        before = explearn.compare(model, list(TEXTS[:3]), methods="rollout", out=out, work=work)
+        after = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out, work=work)
+        fresh = explearn.compare(model, list(TEXTS[3:]), methods="rollout", out=out)
+        name = "aopc_comprehensiveness"
+        assert after.methods["rollout"][name] == fresh.methods["rollout"][name]
+        assert before.methods["rollout"][name] != after.methods["rollout"][name]
+
+
+class TestTheCommand:
+    def test_a_line_a_method_and_the_page(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+        out = tmp_path / "page.html"
+        code, said = run("--classifier", model, "--texts", table(), "--methods", METHODS, "--out", out)
+        assert code == 0, said
+        for name in METHODS.split(","):
+            assert sum(line.startswith(f"{name} ") and "comprehensiveness" in line for line in said.splitlines()) == 1
+        assert said.splitlines()[-1] == str(out)
+        assert "left" in said
+        assert "<h1" in page_of(out)
+
+    def test_text_files_hold_a_text_a_line(self, model: Path, tmp_path: Path) -> None:
+        path = tmp_path / "lines.txt"
+        path.write_text("\n".join(TEXTS) + "\n\n", encoding="utf-8")
+        code, said = run("--classifier", model, "--texts", path, "--methods", "rollout", "--out", tmp_path / "r.html")
+        assert code == 0, said
+        assert f"{len(TEXTS)} of {len(TEXTS)} texts" in said
+
+    def test_nothing_but_the_end_of_a_line_ends_a_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "lines.txt"
+        path.write_text("a fine\u2028film\n\nslow\x0cand\x85long\n", encoding="utf-8")
+        found = read_texts(path, TextColumns()).examples
+        assert [example.id for example in found] == ["lines-1", "lines-3"]
+        assert [example.words for example in found] == [("a", "fine", "film"), ("slow", "and", "long")]
+
+    def test_values_of_labels_stand_for_classes(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
+        path = table(stars=[5 if label == "yes" else 1 for label in LABELS])
+        names = ("--labels", "stars", "--label-name", "5=yes", "--label-name", "1=no")
+        code, said = run(
+            "--classifier", model, "--texts", path, *names, "--methods", "rollout", "--out", tmp_path / "r"
+        )
+        assert code == 0, said
+
+    def test_a_value_without_a_name_is_a_class_s_own(self, table: Callable[..., Path]) -> None:
+        path = table(label=["yes" if label == "yes" else "bad" for label in LABELS])
+        own = read_texts(path, TextColumns(label="label", label_names={"bad": "no"}))
+        assert [example.label for example in own.examples] == list(LABELS)
+
+    @pytest.mark.parametrize(
+        ("columns", "arguments", "sentence"),
+        [
+            ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
+            ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
+            ({}, ["--labels", "truth"], "field 'truth': missing"),
+            ({"label": ["a", "b"] * 3}, ["--labels", "label"], "classes are no, yes, the texts' labels are a, b"),
+            ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
+            ({}, ["--methods", "ivra"], "'ivra' has to be trained"),
+            ({}, ["--methods", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
+            ({}, ["--methods", "quik"], "did you mean quick?"),
+            ({}, ["--methods", "rollout,"], "got 'rollout,'; expected one of quick, light, complete, or names"),
+            ({}, ["--methods", "rollout,rollout"], "repeats a name"),
+            ({}, ["--budget", "soon"], "expected a time such as 90s"),
+            ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
+            ({}, ["--label-name", "5=yes"], "no --labels"),
+            ({}, ["--labels", "label", "--label-name", "5=yes", "--label-name", "5=no"], "got '5' twice"),
+        ],
+    )
+    def test_bad_input_is_one_sentence_and_exit_code_2(
+        self,
+        model: Path,
+        table: Callable[..., Path],
+        tmp_path: Path,
+        columns: dict[str, object],
+        arguments: list[str],
+        sentence: str,
+    ) -> None:
+        code, said = run("--classifier", model, "--texts", table(**columns), "--out", tmp_path / "r.html", *arguments)
+        assert code == 2
+        assert sentence in said
+        assert len(said.strip().splitlines()) == 1
+        assert not (tmp_path / "r.html").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "content", "sentence"),
+        [("empty.csv", "", "no header"), ("bare.csv", "text\n", "no text"), ("blank.txt", "\n \n", "no text")],
+    )
+    def test_files_without_texts(self, model: Path, tmp_path: Path, name: str, content: str, sentence: str) -> None:
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        code, said = run("--classifier", model, "--texts", path)
+        assert (code, sentence in said) == (2, True), said
+
+    def test_a_generative_model_without_a_head(self, table: Callable[..., Path], tmp_path: Path) -> None:
+        import transformers
+
+        words = tiny.tokenizer("roberta")
+        config = transformers.GPT2Config(vocab_size=len(words), n_embd=16, n_layer=1, n_head=2, n_positions=32)
+        transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt")
+        words.save_pretrained(tmp_path / "gpt")
+        code, said = run("--classifier", tmp_path / "gpt", "--texts", table())
+        assert code == 2
+        assert "is a generative model without a classification head" in said
+
+
+class TestOtherHeads:
+    """Models whose answer is not one class of several."""
+
+    @pytest.fixture(scope="class")
+    def multi_label(self) -> Classifier:
+        made = tiny.model("bert", 3, problem_type="multi_label_classification")
+        with torch.no_grad():
+            made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))
+        return Classifier(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
+
+    def test_each_text_is_judged_by_its_most_probable_label(self, multi_label: Classifier, tmp_path: Path) -> None:
+        asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
+        assert len(asked) == 2, "two labels hold"
+        found = explearn.compare(
+            multi_label, list(TEXTS), methods="random,attcat,occlusion", out=tmp_path / "r.html", work=tmp_path / "work"
+        )
+        assert {figures["texts"] for figures in found.methods.values()} == {len(TEXTS)}
+        written = read_attributions(next((tmp_path / "work").rglob("attcat.parquet")))
+        assert [a.target for a in written] == multi_label.predict(list(TEXTS))
+
+    def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
+        made = Classifier(
+            tiny.model("bert", 1, problem_type="regression"),
+            tiny.tokenizer("bert"),
+            ComputeOptions(device="cpu"),
+            "one",
+        )
+        with pytest.raises(UnsupportedError, match=r"regression.*expected classes; `explearn explain`"):
+            explearn.compare(made, list(TEXTS), methods="random", out=tmp_path / "r.html")
+
+
+def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Path, tmp_path: Path) -> None:
+    found = explearn.compare(
+        model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html", work=tmp_path / "work"
+    )
+    assert isinstance(found.methods["consensus"]["aopc_comprehensiveness"], float)
+    page = (tmp_path / "work/reports/report.md").read_text(encoding="utf-8")
+    assert "consensus explains with the weights that come with the package" in page
+    # Nothing was trained here.
+    assert "One training run" not in page and "What the consensus weighs" not in page
+
+
+class Hasty(Occlusion):
+    """Occlusion of short texts."""
+
+    about = replace(Occlusion.about, name="hasty")
+
+    def score_texts(self, classifier: Classifier, encodings: Any, targets: Any) -> Any:
+        if any(len(encoding.words) > 8 for encoding in encodings):
+            raise UnsupportedError("hasty: a text has more than 8 words")
+        return super().score_texts(classifier, encodings, targets)
+
+
+def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_path: Path) -> None:
+    explearn.register(Hasty)
+    lines: list[str] = []
+    out = tmp_path / "report.html"
+    # It is tried on the first texts; the long one comes after these.
+    texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
+    found = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
+    assert set(found.methods) == {"random"}
+    assert "hasty: left out: hasty: a text has more than 8 words" in lines
+    assert "a text has more than 8 words" in page_of(out)
+    with pytest.raises(UnsupportedError, match="no method can explain it"):
+        explearn.compare(model, texts, methods="hasty", out=tmp_path / "none.html")
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_a_prompt_beside_a_loaded_classifier_is_refused(model: Path, tmp_path: Path) -> None:
+    loaded = Classifier.from_pretrained(model, device="cpu")
+    with pytest.raises(ParamsError, match="completion: got one beside a loaded classifier"):
+        explearn.compare(loaded, list(TEXTS), methods="random", completion=tmp_path / "c.json", out=tmp_path / "r.html")
+
+
+def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:
+    import transformers
+
+    words = tiny.tokenizer("bert")
+    config = transformers.SqueezeBertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        embedding_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        pad_token_id=words.pad_token_id,
+        **{f"{part}_groups": 1 for part in ("q", "k", "v", "post_attention", "intermediate", "output")},
+    )
+    model = Classifier(transformers.SqueezeBertForSequenceClassification(config), words, name="theirs")
+    found = explearn.compare(model, list(TEXTS), methods="random,occlusion,grad_cam", out=tmp_path / "r.html")
+    assert {"random", "occlusion"} <= set(found.methods)
+    assert all(isinstance(row["aopc_comprehensiveness"], float) for row in found.methods.values())
+    assert set(found.methods) | set(found.left_out) == {"random", "occlusion", "grad_cam"}
+    if found.left_out:
+        assert "Left out: grad" in page_of(found.report)
+
+
+class TestFromPython:
+    def test_a_loaded_classifier_of_another_architecture(self, tmp_path: Path) -> None:
+        found = explearn.compare(
+            tiny.classifier("distilbert"), list(TEXTS), labels=LABELS, methods="rollout", out=tmp_path / "r.html"
+        )
+        assert found.methods["rollout"]["texts"] == len(TEXTS)
+
+    def test_as_many_labels_as_texts(self, model: Path) -> None:
+        with pytest.raises(ParamsError, match=r"labels: got 1 for 6 texts"):
+            explearn.compare(model, list(TEXTS), labels=["no"])
+
+    def test_labels_must_be_classes(self, model: Path) -> None:
+        with pytest.raises(ModelError, match=r"its classes are no, yes, the texts' labels are maybe"):
+            explearn.compare(model, list(TEXTS), labels=["maybe"] * 6)
+
+    def test_a_method_that_does_not_exist(self, model: Path) -> None:
+        with pytest.raises(UnknownNameError):
+            explearn.compare(model, list(TEXTS), methods="magic")
+
+    def test_a_blank_text(self, model: Path) -> None:
+        with pytest.raises(DataError, match="text 2, field 'words' is empty"):
+            explearn.compare(model, ["good", " "])

@@ -1,0 +1,88 @@
+"""A comparison on a function of texts: what needs no inside of a model is judged, as on any other classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from comparison_cases import LABELS, TEXTS
+from numpy.typing import NDArray
+
+import explearn
+from explearn.core.errors import ParamsError
+from explearn.core.storage import read_json
+from explearn.judge.params import EvaluateParams
+from explearn.judge.protocols import top_count
+
+METHODS = "random,occlusion,rollout"
+
+
+def long_texts(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Each word counts a tenth."""
+    long = np.array([min(0.9, 0.1 * len(text.split())) for text in texts])
+    return np.stack([1 - long, long], axis=1)
+
+
+def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.CallableClassifier:
+    return explearn.CallableClassifier(function, ["no", "yes"])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("function") / "work"
+
+
+@pytest.fixture(scope="module")
+def found(work: Path) -> explearn.Comparison:
+    out = work.with_name("report.html")
+    return explearn.compare(classifier(), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work)
+
+
+def test_faithfulness_is_that_of_the_function(found: explearn.Comparison) -> None:
+    # Of n words, none below ten, k are taken away: the probability of "yes" falls by k tenths, of "no" it rises.
+    falls = []
+    for text in TEXTS:
+        n = len(text.split())
+        sign = 1 if 0.1 * n > 0.5 else -1
+        falls.append(sign * 0.1 * top_count(n, EvaluateParams().headline_percent))
+    shown = found.methods["random"]["comprehensiveness"]
+    assert shown == pytest.approx(np.mean(falls), abs=1e-6)
+
+
+def test_what_needs_an_inside_is_left_out_or_undefined(found: explearn.Comparison) -> None:
+    assert set(found.methods) == {"random", "occlusion"}
+    assert "looks inside a model" in found.left_out["rollout"]
+    for figures in found.methods.values():
+        assert isinstance(figures["infidelity"], float)
+        assert figures["consistency"] is None
+        assert figures["simulatability"] is None
+        assert figures["forward_passes"] is None
+    page = found.report.read_text(encoding="utf-8")
+    assert "No sanity checks: the function: is a function of texts" in page
+
+
+def test_the_accuracy_is_known_where_labels_are(found: explearn.Comparison, work: Path) -> None:
+    right = [(len(text.split()) > 5) == (label == "yes") for text, label in zip(TEXTS, LABELS, strict=True)]
+    assert read_json(work / "reports/metrics/classifier/texts.json")["test"]["accuracy"] == pytest.approx(
+        np.mean(right)
+    )
+
+
+def test_work_goes_on_while_the_function_answers_the_same(found: explearn.Comparison, work: Path) -> None:
+    def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
+        told: list[str] = []
+        out = work.with_name("again.html")
+        explearn.compare(
+            classifier(function), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work, tell=told.append
+        )
+        return [line for line in told if "of an earlier run" in line]
+
+    assert len(lines(long_texts)) == 2
+    assert not lines(lambda texts: long_texts(texts)[:, ::-1])
+
+
+def test_a_bare_function_is_told_where_it_goes(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.CallableClassifier"):
+        explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")  # type: ignore[arg-type]

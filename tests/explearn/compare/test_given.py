@@ -1,0 +1,95 @@
+"""Word scores from elsewhere, beside those of our methods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from comparison_cases import TEXTS
+
+import explearn
+from explearn.core.errors import DataError, ParamsError
+from explearn.model.classifier import Classifier
+
+
+def write(path: Path, records: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def records(model: Path) -> list[dict[str, Any]]:
+    """What `explearn explain --json` writes of the texts."""
+    classifier = Classifier.from_pretrained(model, device="cpu")
+    return [a.to_record() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
+
+
+def compare(model: Path, tmp_path: Path, *scores: Path) -> explearn.Comparison:
+    return explearn.compare(model, list(TEXTS), methods="occlusion", scores=scores, out=tmp_path / "report.html")
+
+
+def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
+    model: Path, tmp_path: Path, records: list[dict[str, Any]]
+) -> None:
+    found = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
+    for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
+        assert found["given_occlusion"][metric] == pytest.approx(found["occlusion"][metric], abs=1e-6)
+
+
+def test_its_cost_is_not_known_and_the_page_says_so(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    found = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records))
+    assert found.methods["given_occlusion"]["forward_passes"] is None
+    assert "the scores are from a file" in found.report.read_text(encoding="utf-8")
+
+
+def test_words_and_scores_are_enough(model: Path, tmp_path: Path) -> None:
+    plain = [{"words": text.split(), "scores": [float(len(word)) for word in text.split()]} for text in TEXTS]
+    found = compare(model, tmp_path, write(tmp_path / "My tool (2).jsonl", plain))
+    assert found.methods["given_my_tool_2"]["texts"] == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"scores": [1.0]}, r"row 2, field 'scores': got 1 scores; expected a list of 6"),
+        ({"scores": [0, 0, 0, 0, 0, "x"]}, r"row 2, field 'scores', word 5: got 'x'; expected a finite number"),
+        ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON \(got NaN"),
+        ({"scores": [None] * 6}, r"row 2, field 'scores': got no number"),
+        (
+            {"scores": [1, 1, None, 1, 1, 1]},
+            r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
+        ),
+        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected a list of words"),
+        ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
+        ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
+        ({"target": "perhaps"}, r"row 2, field 'target': got 'perhaps'; expected"),
+        ({"signed": "no"}, r"row 2, field 'signed': got 'no'; expected a bool"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    model: Path, tmp_path: Path, records: list[dict[str, Any]], change: dict[str, Any], sentence: str
+) -> None:
+    records[1] = {**records[1], **change}
+    with pytest.raises(DataError, match=sentence):
+        compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records))
+
+
+def test_other_scores_of_the_same_text_are_told(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    plain = [{**record, "id": ""} for record in records]
+    compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
+    other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
+    with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' has scores at .*, row 1 already"):
+        compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, other]))
+
+
+def test_a_file_without_records(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no record"):
+        compare(model, tmp_path, write(tmp_path / "none.jsonl", []))
+
+
+def test_one_method_in_two_files(model: Path, tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    files = [write(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
+    with pytest.raises(ParamsError, match=r"scores of 'occlusion' are in .*a\.jsonl too"):
+        compare(model, tmp_path, *files)

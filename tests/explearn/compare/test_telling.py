@@ -1,0 +1,162 @@
+"""What a comparison says while it works, and what it refuses before it begins."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from comparison_cases import TEXTS
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.compare import methods_run, run
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.storage import read_json
+from explearn.methods.perturbation.occlusion import Occlusion
+
+SECONDS = 0.5
+
+
+class Heavy(Occlusion):
+    """Occlusion that loads for half a second, once a process."""
+
+    about = replace(Occlusion.about, name="heavy")
+    loaded = False
+
+    def prepare(self) -> None:
+        if not Heavy.loaded:
+            time.sleep(SECONDS)
+        Heavy.loaded = True
+
+
+def test_what_a_method_loads_is_its_own_time_but_no_cost_of_a_text(model: Path, tmp_path: Path) -> None:
+    explearn.register(Heavy)
+    lines: list[str] = []
+    out, work = tmp_path / "r.html", tmp_path / "work"
+    found = explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, tell=lines.append)
+    (path,) = (p for p in work.rglob("*.json") if "costs" in p.parts)
+    cost = read_json(path)["heavy"]["seconds"]
+    assert found.seconds["explain"] == pytest.approx(cost + SECONDS, abs=SECONDS / 2)
+    assert f"{found.seconds['explain']:.1f} s" in next(line for line in lines if line.startswith("heavy "))
+
+
+def test_the_parts_add_up_to_the_whole(model: Path, tmp_path: Path) -> None:
+    found = explearn.compare(model, list(TEXTS), methods="random,rollout", out=tmp_path / "r.html")
+    parts = {name: seconds for name, seconds in found.seconds.items() if name != "total"}
+    assert min(parts.values()) >= 0
+    assert 0.5 * found.seconds["total"] < sum(parts.values()) <= found.seconds["total"]
+
+
+def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = " ".join(["fox"] * 100)
+    read = tiny.POSITIONS - 4  # [CLS], [SEP], and two positions that the tokenizer's limit leaves free
+    lines: list[str] = []
+    with caplog.at_level(logging.WARNING):
+        explearn.compare(model, [long, *TEXTS], methods="random,rollout", out=tmp_path / "r.html", tell=lines.append)
+    told = [line for line in lines if "not read" in line]
+    assert told == [
+        f"{100 - read} words of 1 text not read, being beyond {read + 2} sub-tokens or of no known characters: "
+        "no method scores them"
+    ]
+    assert "not read" not in caplog.text
+    # It holds for the comparison alone.
+    with caplog.at_level(logging.WARNING):
+        list(explearn.get_explainer("random").explain(explearn.Classifier.from_pretrained(model), [long]))
+    assert "not read" in caplog.text
+
+
+def test_scores_that_fit_no_text_are_refused_before_any_method_runs(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "theirs.jsonl"
+    path.write_text(json.dumps({"words": ["x"], "scores": [1]}), encoding="utf-8")
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("a method ran")
+
+    monkeypatch.setattr(methods_run, "write_attributions", never)
+    with pytest.raises(DataError, match="scores of 'theirs': text 'texts-1'"):
+        explearn.compare(model, list(TEXTS), methods="random", scores=[path], out=tmp_path / "r.html")
+
+
+def test_a_folder_that_is_a_file_is_refused_before_the_model_is_loaded(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.write_text("", encoding="utf-8")
+    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ParamsError, match=r"work: .*work is a file; expected a folder"):
+        explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "r.html")
+
+
+def test_a_folder_that_holds_something_else_stays_as_it_is(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
+    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ParamsError, match=r"project: holds 'params.yaml' and no comparison; expected a new"):
+        explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
+    assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
+
+
+def test_a_folder_in_which_another_comparison_works_is_waited_for(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not work in it: one of the two would judge what the other has written."""
+    monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
+    work, begun, go = tmp_path / "work", threading.Event(), threading.Event()
+
+    def hold(*_: Any) -> None:
+        begun.set()
+        assert go.wait(60)
+
+    def first() -> None:
+        explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "1.html", tell=hold)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(first)
+        try:
+            assert begun.wait(60)
+            with pytest.raises(DataError, match=r"comparison .*work: another run is writing it"):
+                explearn.compare(model, list(TEXTS[:3]), methods="random", work=work, out=tmp_path / "2.html")
+        finally:
+            go.set()
+        running.result()
+    assert (tmp_path / "1.html").exists() and not (tmp_path / "2.html").exists()
+
+
+@pytest.mark.parametrize(("budget", "said"), [("0.001s", True), ("10h", False)])
+def test_a_budget_that_does_not_suffice_is_said(model: Path, tmp_path: Path, budget: str, said: bool) -> None:
+    lines: list[str] = []
+    explearn.compare(model, list(TEXTS), methods="random", budget=budget, out=tmp_path / "r.html", tell=lines.append)
+    assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said
+    assert any(line.startswith("1 method on 6 of 6 texts, classes no, yes: ") for line in lines)
+
+
+def test_the_first_line_names_all_methods_that_were_not_timed_and_later_ones_a_few(
+    model: Path, table: Callable[..., Path], tmp_path: Path
+) -> None:
+    costly = "occlusion,lime,integrated_gradients,gradient_shap"
+    lines: list[str] = []
+    explearn.compare(model, list(TEXTS), methods=f"random,{costly}", out=tmp_path / "r.html", tell=lines.append)
+    first, random = lines[0].splitlines()[0], lines[1]
+    assert all(name in first for name in costly.split(","))
+    assert random.endswith("left: occlusion, lime, 2 more")
+
+
+def test_the_help_of_the_seed_knows_of_no_pipeline() -> None:
+    said = CliRunner().invoke(app, ["compare", "--help"]).output
+    assert "params.yaml" not in said
+    assert "DVC" not in said

@@ -1,0 +1,61 @@
+"""Agreement of methods with each other: against scipy, and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from explearn.core.errors import DataError
+from explearn.judge.agreement import prediction_overlap, rank_agreement, top_overlap
+
+RNG = np.random.default_rng(0)
+LENGTHS = (4, 7, 3)
+SCORES = {m: [RNG.integers(-2, 3, size=n).astype(float) for n in LENGTHS] for m in ("a", "b", "c")}
+
+
+def test_rank_agreement_is_the_mean_of_scipys_rho():
+    scores = {m: [np.append(t, [9, -9]) for t in texts] for m, texts in SCORES.items()}
+    found = rank_agreement(scores)
+    for i, first in enumerate(scores.values()):
+        for j, second in enumerate(scores.values()):
+            expected = np.mean([spearmanr(a, b).statistic for a, b in zip(first, second, strict=True)])
+            assert found[i, j] == pytest.approx(expected)
+
+
+def test_texts_that_a_method_scores_all_alike_are_left_out():
+    found = rank_agreement({"a": [[1, 2, 3], [1, 1, 1]], "b": [[3, 2, 1], [1, 2, 3]], "c": [[0, 0, 0], [0, 0, 0]]})
+    assert found[0, 1] == pytest.approx(-1) and found[0, 0] == pytest.approx(1)
+    assert np.isnan(found[2]).all()
+
+
+def test_top_words_in_common_are_counted():
+    # 40 % of five words: two. a: 4, 3; b: 4, 0; c: 0, 1 (equal scores go to the earlier word).
+    scores = {"a": [[0, 1, 2, 3, 4]], "b": [[3, 0, 0, 0, 4]], "c": [[1, 1, 1, 1, 1]]}
+    assert top_overlap(scores, 40) == pytest.approx(np.array([[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]))
+
+
+def test_predictions_from_explanations_alone_are_compared():
+    found = prediction_overlap({"teacher": [0, 1, 2, 1], "student": [0, 1, 1, 1]})
+    assert found == pytest.approx(np.array([[1, 0.75], [0.75, 1]]))
+
+
+def test_nothing_agrees_with_nothing():
+    assert np.isnan(rank_agreement({"a": [], "b": []})).all() and np.isnan(top_overlap({"a": []})).all()
+    assert np.isnan(prediction_overlap({"a": []})).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({"a": [[1.0]], "b": []}, "methods explain"),
+        ({"a": [[1.0]], "b": [[1.0, 2.0]]}, "text 0: methods score"),
+        ({"a": [[np.nan]], "b": [[1.0]]}, "word 0 has score nan"),
+    ],
+)
+def test_bad_input_is_named(scores, message):
+    for measure in (rank_agreement, top_overlap):
+        with pytest.raises(DataError, match=message):
+            measure(scores)
+    with pytest.raises(DataError, match="expected equal numbers"):
+        prediction_overlap({"a": [1], "b": [1, 2]})

@@ -1,0 +1,71 @@
+"""A metric is declared once, and everything else that knows it follows from its entry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from explearn.judge.catalogue import CATALOGUE, FAMILIES, METRICS
+from explearn.judge.params import EvaluateParams
+from explearn.show.columns import DISTRIBUTION, TABLES, column, columns_of
+from explearn.show.glossary import glossary
+
+GROUPS = ("plausibility", "faithfulness", "behaviour", "cost")
+
+
+def test_every_family_is_a_module_that_measures():
+    for family in FAMILIES:
+        assert callable(import_module(f"explearn.judge.{family}").measure)
+
+
+def test_every_metric_that_methods_are_compared_by_has_a_direction():
+    assert all(metric.direction in ("higher", "lower") for metric in METRICS.values())
+
+
+def test_a_metric_without_a_direction_has_no_better():
+    with pytest.raises(ValueError, match="'entropy_full' has no direction"):
+        _ = CATALOGUE["entropy_full"].larger_is_better
+
+
+def test_every_measured_metric_has_one_column_in_the_tables():
+    shown = [found.metric for table in (*TABLES, DISTRIBUTION) for found in table.columns]
+    measured = {name for name, metric in CATALOGUE.items() if metric.family and metric.group != "other"}
+    assert set(shown) == measured and len(shown) == len(set(shown))
+
+
+def test_a_column_is_as_the_catalogue_has_it_unless_changed():
+    found = column("relative_throughput")
+    assert (found.title, found.text(0.5), found.text(1.2)) == ("Speed ↑", "0.50×", "1.00×")
+    assert column("relative_throughput", heading="Tempo", decimals=0) == replace(found, heading="Tempo", decimals=0)
+    with pytest.raises(KeyError):
+        column("f2")
+
+
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_the_glossary_explains_every_column_once_and_fills_in_the_settings(number):
+    group = GROUPS[number]
+    rows = glossary(EvaluateParams(headline_percent=37))[number].rows
+    leading = {m.term or m.heading for m in CATALOGUE.values() if m.group == group and not m.explained_with}
+    assert {name for name, _, _ in rows} == leading and len(rows) == len(leading)
+    assert not any("{" in meaning for _, meaning, _ in rows)
+    with_others = {m.explained_with for m in CATALOGUE.values() if m.group == group} - {""}
+    assert all(CATALOGUE[name].group == group and not CATALOGUE[name].explained_with for name in with_others)
+
+
+def test_precision_and_recall_are_explained_before_the_f1_that_speaks_of_them():
+    rows = [name for name, _, _ in glossary(EvaluateParams())[0].rows]
+    assert rows[:4] == ["Precision", "Recall", "F1", "F1 top-K"]
+    assert [found.metric for found in columns_of("plausibility")][:3] == ["f1", "precision", "recall"]
+
+
+def test_a_row_for_two_metrics_says_both_directions():
+    directions = {name: direction for name, _, direction in glossary(EvaluateParams())[1].rows}
+    assert directions["AOPC compr., AOPC suff."] == "higher, lower"
+    assert directions["Sufficiency"] == "lower"
+
+
+def test_times_and_memory_are_all_that_depends_on_the_machine():
+    found = {name for name, metric in CATALOGUE.items() if metric.of_machine}
+    assert found == {"throughput", "relative_throughput", "time", "peak_memory_mb"}

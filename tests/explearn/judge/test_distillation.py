@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from fakes import MASK, FakeClassifier, encode
+from scipy.stats import wilcoxon
+
+from explearn.core.errors import DataError
+from explearn.judge.predictions import Predictions
+from explearn_study.student_figures import Choice, Explained, choose, judge, summarise
+
+
+def scores(*values: float) -> np.ndarray:
+    return np.array(values)
+
+
+def marks(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int8)
+
+
+class TestChoice:
+    def test_ranking_takes_the_top_share_of_either(self) -> None:
+        """30 % of five words are two, halves rounded up."""
+        a, b, chance = choose(Explained([scores(1, 5, 2, 4, 3)]), Explained([scores(9, 1, 2, 3, 8)]), 30, 0)
+        assert (a[0].positive, b[0].positive) == ([1, 3], [0, 4])
+        assert a[0].levels.tolist() == [0, 1, 0, 1, 0]
+        assert a[0].negative == b[0].negative == []
+        assert len(chance[0].positive) == 2
+
+    def test_labelling_takes_as_many_words_of_both(self) -> None:
+        """The teacher has three positive words and one negative, the student two and two: two and one are compared."""
+        teacher = Explained([scores(3, 1, 2, -1, 0)], [marks(2, 1, 1, -2, 0)])
+        student = Explained([scores(0.5, 1.9, -0.1, -1.5, 0)], [marks(1, 2, -1, -2, 0)])
+        a, b, chance = choose(teacher, student, 30, 0)
+        assert (a[0].positive, a[0].negative) == ([0, 2], [3])
+        assert (b[0].positive, b[0].negative) == ([1, 0], [3])
+        assert sorted(chance[0].levels.tolist()) == [-2, 0, 1, 1, 2]
+        assert len(chance[0].positive) == 2 and len(chance[0].negative) == 1
+        assert not set(chance[0].positive) & set(chance[0].negative)
+
+    def test_a_word_of_no_level_is_never_chosen_for_its_score(self) -> None:
+        """A neutral word with the best score stays behind a positive one."""
+        side = Explained([scores(5, 1, -5)], [marks(0, 1, -1)])
+        a, _, _ = choose(side, side, 30, 0)
+        assert (a[0].positive, a[0].negative) == ([1], [2])
+
+    def test_chance_is_the_seed_s(self) -> None:
+        side = Explained([np.arange(30.0)])
+        draws = [choose(side, side, 30, seed)[2][0].positive for seed in (1, 1, 2)]
+        assert draws[0] == draws[1] != draws[2]
+
+    def test_sides_that_do_not_fit(self) -> None:
+        with pytest.raises(DataError, match="different texts or in different ways"):
+            choose(Explained([scores(1)]), Explained([scores(1)], [marks(1)]), 30, 0)
+        with pytest.raises(DataError, match="text 0: scores of 1 words and of 2"):
+            choose(Explained([scores(1)]), Explained([scores(1, 2)]), 30, 0)
+
+
+def by_words(**weights: float) -> FakeClassifier:
+    """p(yes) = sigmoid(sum of the weights of the words present)."""
+    ids = {encode([word]).input_ids[1]: weight for word, weight in weights.items()}
+
+    def probability(encoding) -> np.ndarray:
+        logit = sum(ids.get(i, 0.0) for i in encoding.input_ids)
+        return np.array([1 / (1 + math.exp(logit)), 1 / (1 + math.exp(-logit))])
+
+    return FakeClassifier(probability)
+
+
+class TestJudge:
+    def test_by_hand(self) -> None:
+        """`good` is worth 2, `bad` -1, `film` 0.5: the class is yes. The teacher takes `good`, the student `bad`."""
+        classifier = by_words(good=2.0, bad=-1.0, film=0.5)
+        texts = [encode(["good", "bad", "film"]), encode(["good", "film", "film"])]
+        teacher = [Choice([0], [1], marks(2, -2, 0)), Choice([0], [], marks(2, 0, 0))]
+        student = [Choice([1], [0], marks(-2, 2, 0)), Choice([0], [], marks(2, 0, 0))]
+        order = {
+            "teacher": [scores(3, 1, 2), scores(3, 1, 2)],
+            "student": [scores(1, 3, 2), scores(3, 1, 2)],
+            "random": [scores(1, 2, 3), scores(1, 2, 3)],
+        }
+        near = np.array([[1], [0]])
+        gold = [np.array([True, False, False]), None]
+        found = judge(
+            (teacher, student, student),
+            order,
+            texts,  # type: ignore[arg-type]
+            Predictions(classifier),  # type: ignore[arg-type]
+            {"lexical": near, "semantic": near},
+            gold,
+            2,
+        )
+        assert found["agreement"]["teacher"].tolist() == [1, 1]
+        assert found["agreement"]["student"].tolist() == [0, 1]
+        assert found["agreement"]["both"].tolist() == [0, 1]
+        # Masking `good` takes 2 from the log-odds, masking `bad` gives 1.
+        assert found["delta_log_odds_positive"]["teacher"] == pytest.approx([2, 2])
+        assert found["delta_log_odds_positive"]["student"] == pytest.approx([-1, 2])
+        assert found["delta_log_odds_negative"]["teacher"][0] == pytest.approx(-1)
+        assert np.isnan(found["delta_log_odds_negative"]["teacher"][1])
+        # {(good, 2), (bad, -2)} and {(good, 2)}; then {(good, -2), (bad, 2)} and {(good, 2)}.
+        assert found["stability_lexical"]["teacher"] == pytest.approx([0.5, 0.5])
+        assert found["stability_lexical"]["student"] == pytest.approx([0, 0])
+        # Two best words against one marked.
+        assert found["precision"]["teacher"][0] == 0.5 and found["recall"]["teacher"][0] == 1
+        assert found["f1"]["teacher"][0] == pytest.approx(2 / 3) and found["f1"]["student"][0] == 0
+        assert np.isnan(found["f1"]["teacher"][1])
+        assert MASK in {i for call in classifier.calls for e in call for i in e.input_ids}
+
+
+class TestSummary:
+    def test_means_errors_and_test(self) -> None:
+        teacher = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+        first, second = teacher + np.array([1, 2, 3, 4, 5, 6]), teacher + np.array([3, 2, 1, 0, 1, 2])
+        seeds = [{"f1": {"teacher": teacher, "student": s, "random": teacher}} for s in (first, second)]
+        found = summarise(seeds)["f1"]
+        mean = (first + second) / 2
+        assert found["teacher"] == 2.5
+        assert found["student"] == pytest.approx(mean.mean())
+        assert found["student_error"] == pytest.approx(mean.std(ddof=1) / math.sqrt(6))
+        assert found["seeds_error"] == pytest.approx(np.std([first.mean(), second.mean()], ddof=1) / math.sqrt(2))
+        assert found["p_value"] == pytest.approx(wilcoxon(mean - teacher).pvalue)
+        assert found["texts"] == 6
+
+    def test_what_is_undefined_is_none(self) -> None:
+        nothing = np.full(3, np.nan)
+        found = summarise([{"f1": {"teacher": nothing, "student": nothing, "random": nothing}}])["f1"]
+        assert (found["teacher"], found["student"], found["p_value"], found["texts"]) == (None, None, None, 0)
+        assert found["seeds_error"] is None

@@ -1,0 +1,353 @@
+"""Faithfulness: values by hand, ERASER's own figures, and what merging equal inputs may not change."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import golden
+import numpy as np
+import pytest
+from fakes import MASK, FakeClassifier, attribution, encode, random_probability
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import ROOT
+
+from explearn.core.errors import DataError, ModelError, UnknownNameError
+from explearn.judge.faithfulness import faithfulness, logit
+from explearn.judge.params import EvaluateParams
+from explearn.judge.predictions import Predictions
+from explearn.judge.protocols import EPSILON, top_count
+
+REFERENCE = ROOT / "tests" / "reference" / "metrics.json"
+
+WORDS = ("a", "fine", "film", "but", "long")
+
+
+def weigh(weights: dict[str, float]):
+    """p(yes) = 0.1 + the weights of the words present; a masked or deleted word weighs nothing."""
+    by_id = {encode([word]).input_ids[1]: weight for word, weight in weights.items()}
+
+    def probability(encoding):
+        p = 0.1 + sum(by_id.get(token, 0.0) for token in encoding.input_ids)
+        return np.array([1 - p, p])
+
+    return probability
+
+
+@pytest.mark.parametrize(
+    ("words", "percent", "count"),
+    [(5, 1, 1), (5, 20, 1), (5, 50, 3), (7, 50, 4), (50, 5, 3), (70, 5, 4), (49, 1, 1), (10, 10, 1), (3, 100, 3)],
+)
+def test_share_rounds_halves_up_and_takes_at_least_one_word(words, percent, count):
+    assert top_count(words, percent) == count
+
+
+@pytest.mark.parametrize("removal", ["delete", "mask"])
+def test_values_by_hand(removal):
+    classifier = FakeClassifier(weigh({"fine": 0.5, "film": 0.2, "long": 0.1}))
+    params = EvaluateParams(percents=[20, 60], headline_percent=20, removal=removal)
+    # Ranked: fine, long, film, ...; p(x) = 0.9.
+    scored = attribution(WORDS, [0.0, 0.9, 0.4, -0.5, 0.6])
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [scored]}, params)["m"]
+    # 20 %: without fine 0.4, fine only 0.6. 60 %: without fine, long, film 0.1; those only 0.9.
+    assert result.comprehensiveness_by_percent[0] == pytest.approx([0.5, 0.8])
+    assert result.sufficiency_by_percent[0] == pytest.approx([0.3, 0.0])
+    expected = {
+        "comprehensiveness": 0.5,
+        "sufficiency": 0.3,
+        "log_odds": math.log(0.4 / 0.9),
+        "aopc_comprehensiveness": 0.65,
+        "aopc_sufficiency": 0.15,
+        # Without fine 0.4; without but, the one word that speaks against, still 0.9; fine alone is a yes too.
+        "delta_log_odds_positive": math.log(0.9 / 0.1) - math.log(0.4 / 0.6),
+        "delta_log_odds_negative": 0.0,
+        "prediction_agreement": 1.0,
+        "confidence_full": 0.9,
+        "confidence_without": 0.6,
+        "confidence_only": 0.6,
+        "confidence_masked": 0.6,
+        "entropy_full": -0.9 * math.log(0.9) - 0.1 * math.log(0.1),
+        "entropy_without": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+        "entropy_only": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+        "entropy_masked": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
+    }
+    assert result.means() == pytest.approx(expected)
+
+
+def test_log_odds_masks_whatever_the_removal():
+    classifier = FakeClassifier(lambda e: np.array([0.75, 0.25] if MASK in e.input_ids else [0.5, 0.5]))
+    params = EvaluateParams(removal="delete")
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}, params)["m"]
+    assert result.log_odds == pytest.approx([math.log(0.25 / 0.5)])
+    assert result.comprehensiveness == pytest.approx([0.0])
+
+
+def test_log_odds_of_an_impossible_class_stay_finite():
+    classifier = FakeClassifier(lambda e: np.array([1.0, 0.0] if MASK in e.input_ids else [0.0, 1.0]))
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}, EvaluateParams())[
+        "m"
+    ]
+    assert result.log_odds == pytest.approx([math.log(EPSILON)])
+
+
+def test_the_class_is_the_attributions_target():
+    classifier = FakeClassifier(weigh({"fine": 0.5}))
+    params = EvaluateParams(percents=[20], headline_percent=20)
+    scores = [0, 1, 0, 0, 0]
+    texts = {"yes": [attribution(WORDS, scores)], "no": [attribution(WORDS, scores, target="no")]}
+    result = faithfulness(classifier, {"a": encode(WORDS)}, texts, params)
+    assert result["yes"].comprehensiveness == pytest.approx([0.5])
+    assert result["no"].comprehensiveness == pytest.approx([-0.5])
+
+
+def test_equal_scores_are_ranked_by_position():
+    classifier = FakeClassifier(weigh({"a": 0.3}))
+    params = EvaluateParams(percents=[20], headline_percent=20)
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, [0.5] * 5)]}, params)["m"]
+    assert result.comprehensiveness == pytest.approx([0.3])
+
+
+def test_inputs_are_merged_across_methods_and_shares():
+    classifier = FakeClassifier(random_probability)
+    texts = {m: [attribution(WORDS, [0, 4, 3, 1, 2])] for m in ("one", "two")}
+    params = EvaluateParams(percents=[1, 5, 10, 20, 50], headline_percent=20)
+    results = faithfulness(classifier, {"a": encode(WORDS)}, texts, params)
+    # Of five words, 1 to 20 % are one word and 50 % three: the full text, one word out, one kept, one masked, three
+    # out, three kept.
+    assert len(classifier.calls) == 1 and len(classifier.calls[0]) == 6
+    # Each method asks for the full and the masked text, for two inputs at each of five shares and the headline's, and
+    # for the words in favour masked, those against masked, and the headline's words alone.
+    assert all(r.requested_inputs == 2 + 2 * 6 + 3 and r.distinct_inputs == 6 for r in results.values())
+    assert results["one"].means() == results["two"].means()
+
+
+texts_strategy = st.lists(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-3, 3)), min_size=1, max_size=12), min_size=1, max_size=5
+)
+
+
+@settings(max_examples=50)
+@given(texts_strategy, st.sampled_from(["delete", "mask"]))
+def test_merging_changes_no_value(texts, removal):
+    params = EvaluateParams(removal=removal, percents=[1, 10, 50, 100], headline_percent=30)
+    encodings = {str(i): encode([w for w, _ in text]) for i, text in enumerate(texts)}
+    methods = {
+        name: [
+            attribution([w for w, _ in text], [sign * s for _, s in text], example_id=str(i))
+            for i, text in enumerate(texts)
+        ]
+        for name, sign in (("up", 1), ("down", -1))
+    }
+    merged = faithfulness(FakeClassifier(random_probability), encodings, methods, params)
+    for method, attributions in methods.items():
+        for i, single in enumerate(attributions):
+            p = {}
+            order = sorted(range(len(single.words)), key=lambda j: (-single.scores[j], j))
+            encoding = encodings[str(i)]
+
+            def yes(changed):
+                return random_probability(changed)[1]
+
+            for percent in (*params.percents, params.headline_percent):
+                n = max(1, math.floor(len(order) * percent / 100 + 0.5))
+                top, rest = order[:n], order[n:]
+                if removal == "delete":
+                    p[percent] = yes(encoding.delete(top)), yes(encoding.keep(top))
+                else:
+                    p[percent] = yes(encoding.mask(top, MASK)), yes(encoding.mask(rest, MASK))
+            full = yes(encoding)
+            result = merged[method]
+            assert result.comprehensiveness_by_percent[i] == pytest.approx([full - p[k][0] for k in params.percents])
+            assert result.sufficiency_by_percent[i] == pytest.approx([full - p[k][1] for k in params.percents])
+            assert result.comprehensiveness[i] == pytest.approx(full - p[30][0])
+            assert result.sufficiency[i] == pytest.approx(full - p[30][1])
+
+
+@settings(max_examples=30)
+@given(texts_strategy, st.sampled_from(["delete", "mask"]))
+def test_keeping_all_words_is_perfectly_sufficient(texts, removal):
+    params = EvaluateParams(percents=[100], headline_percent=100, removal=removal)
+    encodings = {str(i): encode([w for w, _ in text]) for i, text in enumerate(texts)}
+    scored = [attribution([w for w, _ in t], [s for _, s in t], example_id=str(i)) for i, t in enumerate(texts)]
+    result = faithfulness(FakeClassifier(random_probability), encodings, {"m": scored}, params)["m"]
+    assert (result.sufficiency == 0).all() and (result.aopc_sufficiency == 0).all()
+
+
+def test_no_text_has_no_means_and_asks_nothing():
+    classifier = FakeClassifier(random_probability)
+    result = faithfulness(classifier, {}, {"m": []}, EvaluateParams())["m"]
+    assert set(result.means().values()) == {None} and not classifier.calls
+    assert result.aopc_comprehensiveness.shape == (0,)
+
+
+def test_bad_attributions_are_named():
+    classifier, params = FakeClassifier(random_probability), EvaluateParams()
+    encodings = {"a": encode(WORDS)}
+    good = attribution(WORDS, range(5))
+    for bad, error, message in (
+        (replace(good, example_id="b"), DataError, "method 'm', example 'b'.*no encoding"),
+        (attribution(WORDS[:4], range(4)), DataError, "4 scores over 4 words.*5 words"),
+        (attribution(WORDS, range(4)), DataError, "4 scores over 5 words"),
+        (replace(good, target="perhaps"), UnknownNameError, "perhaps"),
+        (attribution(WORDS, [0, 1, math.nan, 0, 0]), DataError, "example 'a': word 2 has score nan"),
+    ):
+        with pytest.raises(error, match=message):
+            faithfulness(classifier, encodings, {"m": [bad]}, params)
+    with pytest.raises(ModelError, match="not finite"):
+        faithfulness(FakeClassifier(lambda e: np.array([math.nan, 1.0])), encodings, {"m": [good]}, params)
+
+
+def test_words_for_and_against_the_class_are_masked_apart():
+    classifier = FakeClassifier(weigh({"fine": 0.5, "long": -0.2, "film": 0.3}))
+    params = EvaluateParams(percents=[40], headline_percent=40)
+    scores = [0.0, 0.9, -0.1, 0.0, -0.6]
+    encodings = {"a": encode(WORDS)}
+    signed = attribution(WORDS, scores)
+    result = faithfulness(classifier, encodings, {"m": [signed], "u": [replace(signed, signed=False)]}, params)
+    # p(x) = 0.7. Of the two best words only fine is above 0, of the two worst both are below.
+    assert result["m"].delta_log_odds_positive == pytest.approx([math.log(0.7 / 0.3) - math.log(0.2 / 0.8)])
+    assert result["m"].delta_log_odds_negative == pytest.approx([math.log(0.7 / 0.3) - math.log(0.6 / 0.4)])
+    # Without signs the two best words count as they are, and none is against.
+    assert np.isnan(result["u"].delta_log_odds_negative).all()
+    assert result["u"].means()["delta_log_odds_negative"] is None
+    assert result["u"].delta_log_odds_positive == pytest.approx(result["m"].delta_log_odds_positive)
+
+
+def test_logit_keeps_its_digits_near_one_and_stays_finite():
+    near = np.array([[1.0, 1e-12], [1.0, 0.0], [0.25, 0.75]])
+    found = logit(near, np.array([0, 0, 1]))
+    assert found == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
+
+
+def test_agreement_asks_for_the_class_of_the_explanation_alone():
+    classifier = FakeClassifier(weigh({"fine": 0.5, "film": 0.2}))
+    params = EvaluateParams(percents=[20], headline_percent=20)
+    good, bad = attribution(WORDS, [0, 1, 0, 0, 0]), attribution(WORDS, [0, 0, 0, 0, 1])
+    result = faithfulness(classifier, {"a": encode(WORDS)}, {"good": [good], "bad": [bad]}, params)
+    assert (result["good"].prediction.tolist(), result["bad"].prediction.tolist()) == ([1], [0])
+    assert (result["good"].prediction_agreement, result["bad"].prediction_agreement) == ([1.0], [0.0])
+
+
+def test_predictions_are_shared_between_metrics():
+    classifier = FakeClassifier(random_probability)
+    encodings, scored = {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}
+    shared = Predictions(classifier)
+    first = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
+    again = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
+    assert first["m"].means() == again["m"].means() and len(classifier.calls) == 1
+    row = shared.request(encode(["another"]))
+    shared.evaluate("more")
+    assert shared.probabilities[row] == pytest.approx(random_probability(encode(["another"])))
+    assert [len(call) for call in classifier.calls] == [row, 1]
+
+
+def test_shared_predictions_know_one_way_to_take_words_out_from_another():
+    encodings, scored = {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}
+    shared = Predictions(FakeClassifier(random_probability))
+    for removal in ("delete", "mask"):
+        params = EvaluateParams(removal=removal)
+        together = faithfulness(shared.classifier, encodings, scored, params, predictions=shared)
+        alone = faithfulness(FakeClassifier(random_probability), encodings, scored, params)
+        assert together["m"].means() == alone["m"].means()
+
+
+def test_a_change_that_was_asked_about_is_not_made_again():
+    pool, text, made = Predictions(FakeClassifier(random_probability)), encode(WORDS), []
+
+    def make():
+        made.append(text.delete([1, 3]))
+        return made[-1]
+
+    row = pool.changed(text)("without", [1, 3], make)
+    assert pool.changed(encode(WORDS))("without", [3, 1], make) == row and len(made) == 1 and pool.requested == 2
+    assert pool.changed(encode([*WORDS, "more"]))("without", [1, 3], make) == row and len(made) == 2
+
+
+@pytest.mark.parametrize("scores", ["random", "attcat"])
+def test_protocol_aml_is_amls(scores):
+    """Values of AML's own code, in float64; every sub-token but [CLS] and [SEP] is free."""
+    reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["aml"]
+    classifier = golden.classifier("float64")
+    expected = [row for row in reference["outputs_float64"] if row["score_set"] == scores]
+    encodings, texts = {}, []
+    for row in expected:
+        name = str(row["input"])
+        encoding = encodings[name] = replace(golden.encoding(golden.inputs()[row["input"]]), example_id=name)
+        values = np.asarray(reference["inputs"]["scores"][scores][name])[encoding.positions]
+        target = classifier.labels[row["target"]]
+        # Ranked as sub-tokens: the words' own scores, here reversed, must not matter.
+        texts.append(
+            replace(
+                attribution(encoding.words, -values, example_id=name, target=target, predicted=target),
+                token_scores=values,
+            )
+        )
+    params = EvaluateParams(protocol="aml", percents=[1, 5, 10, 20, 50], headline_percent=20)
+    result = faithfulness(classifier, encodings, {"m": texts}, params)["m"]
+    for name, theirs in (
+        ("sufficiency", "SUFFICIENCY"),
+        ("comprehensiveness", "COMPREHENSIVENESS"),
+        ("log_odds", "EVAL_LOG_ODDS"),
+        ("aopc_sufficiency", "AOPC_SUFFICIENCY"),
+        ("aopc_comprehensiveness", "AOPC_COMPREHENSIVENESS"),
+    ):
+        assert getattr(result, name) == pytest.approx([row[theirs] for row in expected], abs=1e-9), name
+    for name in ("sufficiency", "comprehensiveness"):
+        theirs = [[k[name] for k in row["per_k"] if k["k"] <= 50] for row in expected]
+        assert getattr(result, f"{name}_by_percent") == pytest.approx(np.array(theirs), abs=1e-9), name
+    assert any(k["n_tokens"] == 0 for row in expected for k in row["per_k"])
+
+
+def test_protocol_aml_needs_a_score_for_every_sub_token():
+    encoding = golden.encoding(golden.inputs()[0])
+    bad = replace(attribution(encoding.words, range(len(encoding.words)), example_id="0", target="x"), token_scores=[1])
+    classifier = golden.classifier("float64")
+    bad = replace(bad, target=classifier.labels[0])
+    with pytest.raises(DataError, match="1 sub-token scores; expected one for each of the text's 3"):
+        faithfulness(classifier, {"0": encoding}, {"m": [bad]}, EvaluateParams(protocol="aml"))
+
+
+def test_protocol_eraser_is_erasers():
+    """ERASER is given probabilities, not a model: texts of 100 words make each of its inputs a text of its own."""
+    reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["eraser_faithfulness"]
+    labels = ["neg", "neu", "pos"]
+    table: dict[object, np.ndarray] = {}
+    encodings, attributions, percents, chosen = {}, [], [], {}
+    for instance in reference["inputs"]["instances"]:
+        name = instance["annotation_id"]
+        words = [f"{name}-{i}" for i in range(100)]
+        encoding = encodings[name] = encode(words)
+
+        def distribution(scores):
+            return np.array([scores[label] for label in labels])
+
+        def write(top, scores, encoding=encoding):
+            table[encoding.delete(top).key] = distribution(scores["comprehensiveness_classification_scores"])
+            table[encoding.keep(top).key] = distribution(scores["sufficiency_classification_scores"])
+
+        table[encoding.key] = distribution(instance["classification_scores"])
+        percents = [round(100 * t["threshold"]) for t in instance["thresholded_scores"]]
+        for percent, scores in zip(percents, instance["thresholded_scores"], strict=True):
+            write(range(percent), scores)
+        # The chosen words are no share of the best ones.
+        write(range(60, 90), instance)
+        chosen[name] = [60 <= i < 90 for i in range(100)]
+        attributions.append(attribution(words, range(100, 0, -1), example_id=name, target=instance["classification"]))
+    # At 50 % the words without the top and the top alone are different texts, so no entry is written twice.
+    assert len(table) == len(attributions) * (1 + 2 * (len(percents) + 1))
+    unknown = np.full(3, 1 / 3)
+    classifier = FakeClassifier(lambda e: table.get(e.key, unknown), labels=labels)
+    params = EvaluateParams(percents=percents, protocol="eraser")
+    result = faithfulness(classifier, encodings, {"m": attributions}, params, {"m": chosen})["m"]
+    expected = reference["outputs"]["all_instances"]
+    for name in ("comprehensiveness", "sufficiency"):
+        assert result.means()[name] == pytest.approx(expected[name], abs=1e-9)
+        assert result.means()[f"aopc_{name}"] == pytest.approx(expected[f"{name}_aopc"], abs=1e-9)
+        points = getattr(result, f"{name}_by_percent").mean(axis=0)
+        assert points == pytest.approx(np.ravel(expected[f"{name}_aopc_points"]), abs=1e-9)
+        each = [reference["outputs"]["per_instance"][a.example_id][name] for a in attributions]
+        assert getattr(result, name) == pytest.approx(each, abs=1e-9)
+    with pytest.raises(DataError, match="protocol eraser takes the chosen words, and got none"):
+        faithfulness(classifier, encodings, {"m": attributions}, params)

@@ -1,0 +1,106 @@
+"""Figures of ExpNet by the number of marked texts, and what the next ones would bring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explearn_study.curve_figures import FIGURES, expected, gain, judge_draws, next_marks, spread_of_gain
+
+MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
+RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]
+WRONG = [1 - text for text in RIGHT]
+
+
+def judged(draws: list[Any], samples: int = 200, seed: int = 1) -> dict[str, Any]:
+    return judge_draws(draws, MARKED, 1, "expected_f1", samples, 0.95, seed)
+
+
+def curve(**figures: list[Any]) -> dict[str, Any]:
+    marks = [0, 9, 99]
+    return {"points": [{"marks": n, **{k: v[i] for k, v in figures.items()}} for i, n in enumerate(marks)]}
+
+
+class TestJudging:
+    def test_a_right_draw_has_no_error_and_no_interval(self) -> None:
+        found = judged([RIGHT, RIGHT])
+        assert [found[name] for name in FIGURES] == [1.0, 1.0, 1.0]
+        assert (found["f1_topk_low"], found["f1_topk_high"]) == (1.0, 1.0)
+
+    def test_the_figure_is_the_mean_over_the_draws(self) -> None:
+        found = judged([RIGHT, WRONG])
+        assert found["by_draw"]["auroc"] == [1.0, 0.0] and found["auroc"] == 0.5
+        assert found["by_draw"]["f1_topk"] == [1.0, 0.0] and found["f1_topk"] == 0.5
+
+    def test_draws_that_disagree_widen_the_interval(self) -> None:
+        found = judged([RIGHT, WRONG])
+        assert (found["f1_topk_low"], found["f1_topk_high"]) == (0.0, 1.0)
+
+    def test_texts_that_disagree_widen_the_interval(self) -> None:
+        half = [RIGHT[0], WRONG[1]]
+        found = judged([half, half])
+        assert found["f1_topk"] == 0.5 and (found["f1_topk_low"], found["f1_topk_high"]) == (0.0, 1.0)
+
+    def test_the_seed_decides(self) -> None:
+        assert judged([RIGHT, WRONG], seed=4) == judged([RIGHT, WRONG], seed=4)
+
+    def test_words_of_one_kind_alone_have_no_auroc(self) -> None:
+        found = judge_draws([RIGHT], [np.ones(3, bool), np.ones(4, bool)], 1, "expected_f1", 100, 0.95, 1)
+        assert found["auroc"] is None and found["auroc_low"] is None
+
+    def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
+        # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
+        text = np.array([0.5, 0.1, np.nan, np.nan])
+        found = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 100, 0.95, 1)
+        # Five of four words: TP a, FP b, FN d.
+        assert found["f1_topk"] == found["f1"] == 0.5
+        # a > b, a > c, d < b, d = c.
+        assert found["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
+
+class TestNextMarks:
+    def test_between_points_it_goes_straight_over_the_logarithm(self) -> None:
+        found = curve(f1_topk=[0.4, 0.5, 0.7])
+        assert expected(found, "f1_topk", 9) == pytest.approx(0.5)
+        assert expected(found, "f1_topk", np.sqrt(1000) - 1) == pytest.approx(0.6)
+        assert expected(found, "f1_topk", 1000) == pytest.approx(0.7)
+        assert gain(found, "f1_topk", 9, 90) == pytest.approx(0.2)
+
+    def test_a_point_without_a_figure_is_passed_over(self) -> None:
+        assert expected(curve(f1_topk=[0.4, None, 0.8]), "f1_topk", 9) == pytest.approx(0.6)
+        assert gain(curve(f1_topk=[None] * 3), "f1_topk", 0, 5) is None
+
+    @pytest.mark.parametrize(
+        ("marks", "more", "sentence"),
+        [
+            (
+                0,
+                9,
+                "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100, all 99 that there are by +0.300.",
+            ),
+            (9, 90, "With 9 marked texts F1 top-K is 0.500; with all 99 that there are it changes by +0.200."),
+            (99, 9, "With 99 marked texts F1 top-K is 0.700; all 99 that there are count in it."),
+        ],
+    )
+    def test_in_words(self, marks: int, more: int, sentence: str) -> None:
+        assert next_marks(curve(f1_topk=[0.4, 0.5, 0.7]), marks, more) == sentence
+
+    def test_without_a_figure_there_is_nothing_to_say(self) -> None:
+        assert next_marks(curve(f1_topk=[None] * 3)) == ""
+
+    def test_a_gain_that_differs_between_the_draws_says_so(self) -> None:
+        draws = [{"f1_topk": row} for row in ([0.4, 0.4], [0.4, 0.6], [0.7, 0.7])]
+        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
+        # The draws gain 0.0 and 0.2: their standard deviation is 0.2 / sqrt(2), over sqrt(2).
+        assert spread_of_gain(found, "f1_topk", 0, 9) == pytest.approx(0.1)
+        assert next_marks(found, 0, 9) == (
+            "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100 ± 0.100, "
+            "all 99 that there are by +0.300 ± 0.000."
+        )
+
+    @pytest.mark.parametrize("row", [[0.4], [0.4, None]])
+    def test_of_one_draw_or_one_without_a_figure_there_is_no_spread(self, row: list[float | None]) -> None:
+        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=[{"f1_topk": row}] * 3)
+        assert spread_of_gain(found, "f1_topk", 0, 9) is None

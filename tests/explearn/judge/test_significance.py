@@ -1,0 +1,201 @@
+"""Intervals and paired tests: scipy's own figures, small tables by hand, and definitions tried in full."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import bootstrap, wilcoxon
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from explearn.core.errors import DataError
+from explearn.judge import significance as s
+
+
+def test_resamples_draw_as_many_texts_as_there_are():
+    counts = s.bootstrap_counts(7, 50, 0)
+    assert counts.shape == (50, 7) and (counts.sum(axis=1) == 7).all()
+    assert (s.bootstrap_counts(7, 50, 0) == counts).all() and (s.bootstrap_counts(7, 50, 1) != counts).any()
+    assert s.bootstrap_counts(0, 5, 0).shape == (5, 0)
+
+
+def test_interval_of_a_mean_is_scipys():
+    values = np.random.default_rng(0).exponential(size=90)
+    low, high = s.mean_interval(values, s.bootstrap_counts(90, 6000, 1), 0.9)
+    expected = bootstrap(
+        (values,), np.mean, confidence_level=0.9, method="percentile", n_resamples=6000, rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.015)
+
+
+def test_undefined_texts_are_left_out_of_means():
+    counts = np.array([[2, 1, 0], [0, 0, 3]])
+    found = s.resampled_means([1.0, 4.0, np.nan], counts)
+    assert found[0] == pytest.approx(2) and np.isnan(found[1])
+    assert s.mean_interval([np.nan], np.array([[1]]), 0.95) == (None, None)
+    assert s.mean_interval([], s.bootstrap_counts(0, 9, 0), 0.95) == (None, None)
+
+
+def test_areas_of_resamples_are_scikit_learns():
+    rng = np.random.default_rng(3)
+    scores = [rng.integers(0, 4, size=n) / 3 for n in (5, 8, 3, 6)]
+    marked = [rng.random(len(t)) < 0.4 for t in scores]
+    for seed in range(20):
+        counts = s.bootstrap_counts(4, 1, seed)
+        drawn = np.repeat(np.arange(4), counts[0])
+        values, truth = (np.concatenate([x[i] for i in drawn]) for x in (scores, marked))
+        # Of one resample both bounds are its figure.
+        (area, _), (precision, _) = s.area_intervals(scores, marked, counts, 0.95)
+        if truth.any() and not truth.all():
+            assert area == pytest.approx(roc_auc_score(truth, values))
+            assert precision == pytest.approx(average_precision_score(truth, values))
+        else:
+            assert (area, precision) == (None, None)
+
+
+def test_areas_in_chunks_are_the_same(monkeypatch):
+    rng = np.random.default_rng(5)
+    scores, marked = [rng.random(6) for _ in range(9)], [rng.random(6) < 0.5 for _ in range(9)]
+    counts = s.bootstrap_counts(9, 200, 0)
+    whole = s.area_intervals(scores, marked, counts, 0.95)
+    monkeypatch.setattr(s, "ENTRIES_PER_CHUNK", 500)
+    assert s.area_intervals(scores, marked, counts, 0.95) == whole
+    assert s.area_intervals([], [], s.bootstrap_counts(0, 9, 0), 0.95) == ((None, None), (None, None))
+
+
+def table(texts=40, seed=1):
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=texts)
+    return {m: base + shift + 0.3 * rng.normal(size=texts) for m, shift in (("good", 0.5), ("fair", 0.45), ("bad", 0))}
+
+
+def means(by_text):
+    return {method: float(np.nanmean(values)) for method, values in by_text.items()}
+
+
+def closed_bonferroni(p_values):
+    """Holm's p-values by their other definition, over all sets (Marcus, Peritz and Gabriel 1976).
+
+    A hypothesis is rejected where Bonferroni's test rejects every set of hypotheses that it is in.
+    """
+    every = range(len(p_values))
+    sets = [chosen for size in every for chosen in combinations(every, size + 1)]
+    bonferroni = {chosen: min(1.0, len(chosen) * min(p_values[i] for i in chosen)) for chosen in sets}
+    return [max(p for chosen, p in bonferroni.items() if i in chosen) for i in every]
+
+
+def test_p_values_are_scipys_and_holms():
+    by_text = table()
+    found = s.compare("m", means(by_text), by_text)
+    pairs = [("good", "fair"), ("good", "bad"), ("fair", "bad")]
+    raw = [wilcoxon(by_text[a], by_text[b]).pvalue for a, b in pairs]
+    for (a, b), p, adjusted in zip(pairs, raw, closed_bonferroni(raw), strict=True):
+        i, j = found.methods.index(a), found.methods.index(b)
+        assert found.p_values[i, j] == found.p_values[j, i] == pytest.approx(p)
+        assert found.p_value(a, b) == found.p_value(b, a) == pytest.approx(adjusted)
+    assert (np.diag(found.adjusted) == 1).all() and (found.texts == 40).all()
+
+
+def test_the_best_is_alone_and_those_not_significantly_worse_tie():
+    by_text = table()
+    found = s.compare("m", means(by_text), by_text)
+    assert (found.best, found.tied) == (("good",), ("fair",))
+    turned = s.compare("m", means(by_text), by_text, larger_is_better=False)
+    assert (turned.best, turned.tied) == (("bad",), ())
+
+
+def test_the_direction_is_that_of_the_signed_ranks():
+    by_text = table()
+    found = s.compare("m", means(by_text), by_text)
+    for i, first in enumerate(found.methods):
+        for j, second in enumerate(found.methods):
+            differences = by_text[first] - by_text[second]
+            # scipy's statistic of a one-sided test is the sum of the positive ranks.
+            above = wilcoxon(differences, alternative="greater").statistic if i != j else 0
+            below = wilcoxon(-differences, alternative="greater").statistic if i != j else 0
+            assert found.direction[i, j] == np.sign(above - below)
+    # Differences 0, NaN, -1 and 3: ranks 1 and 2.
+    few = s.compare("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
+    assert few.direction.tolist() == [[0, 1], [-1, 0]]
+
+
+def test_where_the_test_contradicts_the_figures_nobody_is_better():
+    by_text = table()
+    figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
+    found = s.compare("m", figures, by_text)
+    assert found.p_value("good", "bad") < 0.05 and found.outcome("good", "bad", 0.05) == 0
+    assert (found.best, found.tied) == (("bad",), ("good", "fair"))
+    sure = s.compare("m", means(by_text), by_text, larger_is_better=False)
+    assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
+    assert sure.outcome("good", "fair", 0.05) == 0
+
+
+def test_equal_figures_are_best_together():
+    values = np.arange(9.0)
+    found = s.compare("m", {"a": 4.0, "b": 4.0, "c": None}, {"a": values, "b": values})
+    assert (found.best, found.tied, found.methods) == (("a", "b"), (), ("a", "b"))
+    assert found.p_value("a", "b") == 1
+
+
+def test_undefined_texts_are_left_out_pair_by_pair():
+    by_text = table(30)
+    by_text["fair"][:10] = np.nan
+    found = s.compare("m", means(by_text), by_text)
+    assert found.texts.tolist() == [[30, 20, 30], [20, 20, 20], [30, 20, 30]]
+    i, j = found.methods.index("good"), found.methods.index("fair")
+    assert found.p_values[i, j] == pytest.approx(wilcoxon(by_text["good"][10:], by_text["fair"][10:]).pvalue)
+    nothing = s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [np.nan, 1.0], "b": [1.0, np.nan]})
+    assert nothing.p_value("a", "b") == 1 and nothing.tied == ("a",) and nothing.texts[0, 1] == 0
+
+
+@pytest.mark.parametrize("texts", [1, 5, 7])
+def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
+    rng = np.random.default_rng(texts)
+    by_text = {name: np.r_[rng.integers(0, 4, texts) / 4, np.full(60 - texts, np.nan)] for name in ("a", "b", "c")}
+    values = {name: float(np.nanmean(rows)) for name, rows in by_text.items()}
+    found = s.compare("m", values, by_text)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        first, second = by_text[found.methods[i]][:texts], by_text[found.methods[j]][:texts]
+        expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
+        assert found.p_values[i, j] == pytest.approx(expected)
+
+
+def test_holm_of_a_table_by_hand():
+    # In order: 4 x 0.005, 3 x 0.01, 2 x 0.03, and 0.04 takes the 0.06 before it.
+    assert s.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert s.holm([0.4, 0.02, 0.9]) == pytest.approx([0.8, 0.06, 0.9])
+    assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closed_test_of_bonferroni(p_values):
+    assert s.holm(p_values) == pytest.approx(closed_bonferroni(p_values))
+
+
+def test_a_table_of_one_method_or_none():
+    one = s.compare("m", {"a": 1.0}, {"a": [1.0, np.nan]})
+    assert (one.best, one.tied, one.texts.tolist()) == (("a",), (), [[1]])
+    assert s.compare("m", {"a": None}, {}).best == ()
+
+
+@settings(max_examples=20)  # of few texts scipy counts out every sign
+@given(st.integers(0, 1000), st.integers(2, 5), st.integers(1, 10))
+def test_best_and_tied_are_apart_and_p_values_are_probabilities(seed, methods, texts):
+    rng = np.random.default_rng(seed)
+    by_text = {str(m): rng.integers(0, 3, size=texts).astype(float) for m in range(methods)}
+    found = s.compare("m", means(by_text), by_text)
+    assert found.best and not set(found.best) & set(found.tied)
+    assert ((found.adjusted >= 0) & (found.adjusted <= 1)).all()
+    assert (found.adjusted >= found.p_values - 1e-12).all()
+    assert (found.adjusted == found.adjusted.T).all()
+
+
+def test_bad_input_is_named():
+    with pytest.raises(DataError, match="'m': method 'b' has no values"):
+        s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [1.0]})
+    with pytest.raises(DataError, match="different lengths"):
+        s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [1.0], "b": [1.0, 2.0]})

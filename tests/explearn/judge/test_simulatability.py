@@ -1,0 +1,96 @@
+"""Simulatability: students that explanations should, and should not, help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explearn.core.errors import DataError
+from explearn.judge.params import SimulatabilityParams
+from explearn.judge.simulatability import simulatability, to_simplex
+
+QUICK = SimulatabilityParams(repeats=2, dimensions=16)
+
+
+def world(texts=60, words=16, dimensions=24):
+    """One word of each text, of a few for each class, says its class; the others are drawn from many."""
+    rng = np.random.default_rng(0)
+    vocabulary = rng.normal(size=(200, dimensions))
+    embeddings, classes, telling = [], [], []
+    for number in range(texts):
+        ids = rng.integers(10, 200, size=words - number % 3)
+        place, label = rng.integers(len(ids)), number % 2
+        ids[place] = 5 * label + rng.integers(5)
+        embeddings.append(vocabulary[ids])
+        classes.append(label)
+        telling.append(np.eye(len(ids))[place])
+    return embeddings, classes, telling
+
+
+def test_explanations_that_name_the_word_help_and_those_that_name_others_do_not():
+    embeddings, classes, telling = world()
+    misleading = [1 - t for t in telling]
+    found = simulatability(embeddings, classes, {"good": telling, "bad": misleading}, QUICK)
+    assert found["good"].with_explanations.mean() > found["good"].without.mean() + 0.1
+    assert found["good"].gain.mean() > found["bad"].gain.mean() + 0.1
+    assert found["good"].gain == pytest.approx(found["good"].with_explanations - found["good"].without)
+
+
+def test_students_taught_with_no_weight_on_explanations_are_those_taught_without():
+    embeddings, classes, telling = world(20)
+    found = simulatability(embeddings, classes, {"m": telling}, QUICK.model_copy(update={"weight": 0.0}))["m"]
+    assert (found.gain == 0).all()
+
+
+def test_results_depend_on_the_seed_and_not_on_the_other_methods(monkeypatch):
+    embeddings, classes, telling = world(24)
+    both = simulatability(embeddings, classes, {"a": telling, "b": telling[:]}, QUICK, seed=5)
+    alone = simulatability(embeddings, classes, {"a": telling}, QUICK, seed=5)
+    assert (both["a"].with_explanations == alone["a"].with_explanations).all()
+    assert (both["b"].with_explanations == alone["a"].with_explanations).all()
+    monkeypatch.setattr("explearn.judge.simulatability.CHUNK_ENTRIES", 1)
+    assert (simulatability(embeddings, classes, {"a": telling}, QUICK, seed=5)["a"].gain == alone["a"].gain).all()
+    other = simulatability(embeddings, classes, {"a": telling}, QUICK, seed=6)["a"]
+    assert (other.with_explanations != alone["a"].with_explanations).any()
+
+
+def test_every_text_is_tested_as_often_as_there_are_partitions():
+    embeddings, classes, telling = world(10)
+    found = simulatability(embeddings, classes, {"m": telling}, SimulatabilityParams(repeats=4, steps=3))["m"]
+    assert set(np.unique(4 * found.with_explanations)) <= set(range(5))
+
+
+def test_words_that_the_classifier_does_not_know_are_passed_over():
+    embeddings, classes, telling = world(12)
+    embeddings[0] = np.full_like(embeddings[0], np.nan)
+    embeddings[1] = np.where(np.arange(len(embeddings[1]))[:, None] == 0, np.nan, embeddings[1])
+    found = simulatability(embeddings, classes, {"m": telling}, QUICK)["m"]
+    assert np.isfinite(found.gain).all()
+
+
+def test_shares_by_hand():
+    assert to_simplex([1, -5, 3]) == pytest.approx([0.25, 0, 0.75])
+    assert to_simplex([-1, 0]) == pytest.approx([0.5, 0.5])
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
+def test_shares_are_on_the_simplex(scores):
+    found = to_simplex(scores)
+    assert (found >= 0).all() and found.sum() == pytest.approx(1)
+
+
+def test_bad_input_is_named():
+    embeddings, classes, telling = world(4)
+    for arguments, message in (
+        ((embeddings, classes[:3], {"m": telling}), "4 texts, 3 classes"),
+        ((embeddings, classes, {"m": telling[:3]}), "expected equal numbers"),
+        ((embeddings, classes, {"m": [*telling[:3], telling[3][:-4]]}), "method 'm', text 3: 12 scores"),
+        ((embeddings, classes, {"m": [*telling[:3], telling[3] * np.nan]}), "has score nan"),
+        ((embeddings[:1], classes[:1], {"m": telling[:1]}), "at least one for each of 2 folds"),
+        (([np.full((3, 2), np.nan)] * 2, [0, 1], {"m": [[1, 2, 3]] * 2}), "no word has an embedding"),
+        (([np.zeros(3)] * 2, [0, 1], {"m": [[1, 2, 3]] * 2}), "text 0: embeddings of shape"),
+    ):
+        with pytest.raises(DataError, match=message):
+            simulatability(*arguments, QUICK)

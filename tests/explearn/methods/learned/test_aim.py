@@ -1,0 +1,215 @@
+"""Aiming the consensus at the model: removal effects, how they mix with marks, and what a run needs for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from numpy.typing import NDArray
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example
+from explearn.lens.removal_effects import read_removal_effects, with_effects, write_removal_effects
+from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.consensus.aim import check_effects, mixture, removal_targets
+from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
+from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.removal import removal_effects, texts_to_measure
+from explearn.methods.consensus.word_features import WORD_COLUMNS
+from explearn_study.sections import SignalsParams
+
+MARKS, EFFECTS = SIGNALS.index("gae"), SIGNALS.index("attn_lrp")
+
+
+def texts_of(seed: int, count: int = 60, words: int = 12, measured: int | None = None) -> list[MarkedText]:
+    """Texts whose marks are what one signal says, and whose removal effects are what another says."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        scores = generator.normal(size=(words, len(SIGNALS))).astype(np.float32)
+        mask = np.zeros(words, dtype=bool)
+        mask[np.argsort(-scores[:, MARKS])[:2]] = True
+        known = measured is None or number < measured
+        removal = scores[:, EFFECTS].copy() if known else None
+        text = WordSignals(str(number), ("word",) * words, "yes", 0.9, scores, removal=removal)
+        found.append(MarkedText(text, mask.tolist()))
+    return found
+
+
+def model_at(aim: float, **options: Any) -> WordModel:
+    tasks = {"one": texts_of(1), "two": texts_of(2)}
+    return fit_model(tasks, ConsensusParams(bootstrap=0, aim=aim, **options), 0)
+
+
+def agreement(model: WordModel, column: int) -> float:
+    """Mean correlation of the model's logits with a signal, over texts that it has not seen."""
+    rows = [(model.logits(model.features(t.signals)), t.signals.scores[:, column]) for t in texts_of(3)]
+    return float(np.mean([np.corrcoef(*row)[0, 1] for row in rows]))
+
+
+def missing(words: int) -> NDArray[np.float32]:
+    """AttnLRP's scores where there are none."""
+    return np.full(words, np.nan, np.float32)
+
+
+class TestMixture:
+    def test_targets_by_hand(self) -> None:
+        # Mean 1, standard deviation 1: z is -1 and 1.
+        low, high = removal_targets(np.array([0.0, 2.0], np.float32), missing(2)).tolist()
+        assert low == pytest.approx(1 / (1 + np.exp(3.6)))
+        assert high == pytest.approx(1 / (1 + np.exp(-0.4)))
+
+    def test_effects_all_the_same_are_as_the_mean(self) -> None:
+        found = removal_targets(np.full(3, 0.25, np.float32), missing(3))
+        np.testing.assert_allclose(found, 1 / (1 + np.exp(1.6)))
+
+    def test_the_mean_with_attn_lrp_by_hand(self) -> None:
+        effects, relevance = np.array([0.0, 2.0, 1.0], np.float32), np.array([0.0, 0.0, 3.0], np.float32)
+        # z: -1.2247, 1.2247, 0 and -0.7071, -0.7071, 1.4142; the mean has standard deviation 0.7071.
+        z = np.array([-0.9659, 0.2588, 0.7071]) / 0.7071
+        np.testing.assert_allclose(removal_targets(effects, relevance), 1 / (1 + np.exp(-2 * (z - 0.8))), atol=1e-4)
+
+    def test_without_attn_lrp_the_effects_alone_are_learned_from(self) -> None:
+        effects = np.array([0.0, 2.0, 1.0], np.float32)
+        z = np.array([-1.2247, 1.2247, 0.0])
+        for relevance in (missing(3), np.array([5.0, np.nan, 1.0], np.float32)):
+            found = removal_targets(effects, relevance)
+            np.testing.assert_allclose(found, 1 / (1 + np.exp(-2 * (z - 0.8))), atol=1e-4)
+
+    def test_weights_by_hand(self) -> None:
+        marks, targets = np.array([True, False, False]), np.array([0.2, 0.6, np.nan])
+        found = mixture(marks, targets, 0.25)
+        np.testing.assert_allclose(found.positive, [0.75 * 0.5 + 0.25 * 0.125, 0.25 * 0.375, 0])
+        negative = [0.25 * 0.5 * 0.8 / 1.2, 0.75 * 0.25 + 0.25 * 0.5 * 0.4 / 1.2, 0.75 * 0.25]
+        np.testing.assert_allclose(found.negative, negative)
+        np.testing.assert_allclose(found.target, [0.75 + 0.25 * 0.2, 0.25 * 0.6, 0])
+        np.testing.assert_allclose(found.known, [1, 1, 0.75])
+
+    def test_evidence_and_the_rest_weigh_the_same_at_every_aim(self) -> None:
+        generator = np.random.default_rng(0)
+        for aim in (0.1, 0.5, 1.0):
+            found = mixture(generator.random(50) < 0.2, generator.random(50), aim)
+            assert found.positive.sum() == pytest.approx(0.5)
+            assert found.negative.sum() == pytest.approx(0.5)
+
+
+class TestLearning:
+    def test_the_aim_moves_it_from_people_to_the_model(self) -> None:
+        models = [model_at(aim) for aim in (0.0, 0.5, 1.0)]
+        people, model = ([agreement(one, column) for one in models] for column in (MARKS, EFFECTS))
+        assert people[0] > people[1] > people[2]
+        assert model[0] < model[1] < model[2]
+        assert abs(model[0]) < 0.2 and abs(people[2]) < 0.2
+
+    def test_at_zero_removal_effects_change_nothing(self) -> None:
+        options = ConsensusParams(bootstrap=0)
+        blind = {"one": [MarkedText(replace(t.signals, removal=None), t.mask) for t in texts_of(1)]}
+        one, two = fit_model({"one": texts_of(1)}, options, 0), fit_model(blind, options, 0)
+        assert one.weights.tolist() == two.weights.tolist()
+        assert one.calibration == two.calibration
+
+    def test_at_one_the_word_itself_plays_no_part(self) -> None:
+        found = fit_model({"one": texts_of(1)}, ConsensusParams(bootstrap=2, aim=1), 0)
+        assert {found.coefficients()[name] for name in WORD_COLUMNS} == {0.0}
+        assert found.coefficients()["attn_lrp_z"] > 0
+        assert found.coefficient_intervals()["position"] == (0.0, 0.0)
+
+    def test_at_one_without_a_signal_the_words_are_all_there_is(self) -> None:
+        found = fit_model({"one": texts_of(1)}, ConsensusParams(bootstrap=0, aim=1, signals=[]), 0)
+        assert any(found.coefficients()[name] for name in WORD_COLUMNS)
+
+    def test_at_one_marks_change_nothing(self) -> None:
+        options = ConsensusParams(bootstrap=0, aim=1)
+        unmarked = {"one": [MarkedText(t.signals, [False] * len(t.mask)) for t in texts_of(1)]}
+        one, two = fit_model({"one": texts_of(1)}, options, 0), fit_model(unmarked, options, 0)
+        assert one.weights.tolist() == two.weights.tolist()
+
+    @pytest.mark.parametrize("aim", [0.5, 1.0])
+    def test_probabilities_have_the_density_of_what_it_is_taught(self, aim: float) -> None:
+        model = model_at(aim)
+        mean = np.mean([model.probabilities(model.features(t.signals)).mean() for t in texts_of(4)])
+        soft = np.mean([removal_targets(t.signals.scores[:, EFFECTS], missing(12)).mean() for t in texts_of(4)])
+        assert mean == pytest.approx((1 - aim) * 2 / 12 + aim * soft, abs=0.03)
+
+    def test_texts_without_removal_effects_still_teach_their_marks(self) -> None:
+        options = ConsensusParams(bootstrap=0, aim=0.5)
+        model = fit_model({"one": texts_of(1, measured=20)}, options, 0)
+        assert agreement(model, MARKS) > 0.3
+        assert agreement(model, EFFECTS) > 0.3
+
+    def test_the_bootstrap_bounds_mixed_coefficients(self) -> None:
+        options = ConsensusParams(bootstrap=10, aim=0.5)
+        low, high = fit_model({"one": texts_of(1)}, options, 0).coefficient_intervals()["attn_lrp_z"]
+        assert 0 < low < high
+
+
+class TestBadInput:
+    def test_no_removal_effects(self) -> None:
+        blind = [MarkedText(replace(t.signals, removal=None), t.mask) for t in texts_of(1)]
+        with pytest.raises(ParamsError, match=r"aim: got 0\.5, .* task 'two' has none; set signals\.removal_samples"):
+            Consensus(aim=0.5, bootstrap=0).fit_tasks({"one": texts_of(1), "two": blind})
+        check_effects({"two": blind}, 0)
+
+    def test_shipped_weights_aim_at_people(self) -> None:
+        with pytest.raises(ParamsError, match=r"aim: got 1; the weights that come with the package aim at people's"):
+            list(get_explainer("consensus", aim=1.0).explain(tiny.classifier("bert"), ["a fine day"]))
+
+    def test_one_sample_is_none(self) -> None:
+        with pytest.raises(ValueError, match="expected 0, or 2 or more"):
+            SignalsParams(removal_samples=1)
+
+
+class TestFiles:
+    def test_what_is_written_comes_back_beside_the_signals(self, tmp_path: Path) -> None:
+        path = tmp_path / "removal_train.parquet"
+        texts = [text.signals for text in texts_of(1, count=3)]
+        effects = {texts[0].example_id: np.arange(12, dtype=np.float32)}
+        write_removal_effects(path, effects, {"classifier": "abc"})
+        first, second, _ = with_effects([replace(t, removal=None) for t in texts], read_removal_effects(path, "abc"))
+        assert first.removal is not None and first.removal.tolist() == list(range(12))
+        assert second.removal is None
+
+    def test_another_classifier_s(self, tmp_path: Path) -> None:
+        path = tmp_path / "removal_train.parquet"
+        write_removal_effects(path, {}, {"classifier": "abc"})
+        with pytest.raises(DataError, match=r"removal_train\.parquet: its removal effects are of another classifier"):
+            read_removal_effects(path, "xyz")
+
+    def test_another_number_of_words(self) -> None:
+        effects = {"0": np.zeros(3, dtype=np.float32)}
+        with pytest.raises(DataError, match=r"example '0' has 3 removal effects; expected 12, one per word"):
+            list(with_effects([texts_of(1, count=1)[0].signals], effects))
+
+
+class TestMeasuring:
+    def test_effects_are_those_of_lime(self) -> None:
+        classifier = tiny.classifier("bert")
+        examples = [Example("a", ("the", "cat", "sat"), "x", "train", "t")]
+        (expected,) = get_explainer("lime", samples=20, seed=3).explain(classifier, examples)
+        found = removal_effects(classifier, examples, 20, 3)
+        np.testing.assert_array_equal(found["a"], expected.scores)
+
+    def test_texts_with_marks_and_a_right_prediction(self) -> None:
+        texts = [text.signals for text in texts_of(1, count=5)]
+        labels = ["yes", "no", "yes", "yes", "yes"]
+        examples = [Example(t.example_id, t.words, y, "train", "t") for t, y in zip(texts, labels, strict=True)]
+        marked = {"0": (), "1": (), "3": (), "4": ()}
+        assert [e.id for e in texts_to_measure(examples, texts, marked, 2)] == ["0", "3"]
+
+    def test_a_task_from_lists_measures_them_when_asked(self) -> None:
+        classifier = tiny.classifier("bert")
+        words = ("the", "cat", "sat")
+        label = classifier.predict([" ".join(words)])[0]
+        rows = [Example(str(i), words, label, "train", "t") for i in range(2)]
+        task = ListedTask(classifier, rows, gold={"0": (True, False, False)}, removal_samples=10)
+        first, second = task.signals("train")
+        assert first.removal is not None and first.removal.shape == (3,)
+        assert second.removal is None
+        assert all(text.removal is None for text in ListedTask(classifier, rows, gold=task.gold).signals("train"))

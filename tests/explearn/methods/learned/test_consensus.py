@@ -1,0 +1,274 @@
+"""The consensus of signals: learning from other tasks' marks, the shipped weights, files, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.records import Example
+from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.consensus.model import MarkedText, WordModel, _platt, fit_model
+from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.word_features import feature_names
+from explearn.testing import check_explainer
+
+NO_DRAWS = {"bootstrap": 0}
+
+
+def marked_text(number: int, generator: np.random.Generator, told_by: str = "gae", words: int = 12) -> MarkedText:
+    """A text of which the two words with the highest scores of one signal are marked."""
+    scores = generator.normal(size=(words, len(SIGNALS))).astype(np.float32)
+    mask = np.zeros(words, dtype=bool)
+    mask[np.argsort(-scores[:, SIGNALS.index(told_by)])[:2]] = True
+    return MarkedText(WordSignals(str(number), ("word",) * words, "yes", 0.9, scores), mask.tolist())
+
+
+def task_texts(seed: int, count: int = 60, **options: Any) -> list[MarkedText]:
+    generator = np.random.default_rng(seed)
+    return [marked_text(number, generator, **options) for number in range(count)]
+
+
+def found_share(scores: list[Any], texts: list[MarkedText]) -> float:
+    """Share of the marked words that are among the two with the highest scores of their text."""
+    hits = [np.isin(np.flatnonzero(text.mask), np.argsort(-s)[:2]) for s, text in zip(scores, texts, strict=True)]
+    return float(np.concatenate(hits).mean())
+
+
+class SignalTask:
+    """A task of which only what the consensus asks for is there."""
+
+    rationale_split = "train"
+    skill: float | None = None
+
+    def __init__(self, name: str, texts: list[MarkedText], others: tuple[Any, ...] = (), label: str = "yes") -> None:
+        self.name, self.texts, self.others, self.label = name, texts, others, label
+        self.gold = {text.signals.example_id: text.mask for text in texts}
+
+    def examples(self, split: str | None = None) -> list[Example]:
+        return [Example(t.signals.example_id, t.signals.words, self.label, "train", self.name) for t in self.texts]
+
+    def signals(self, split: str) -> list[WordSignals]:
+        return [text.signals for text in self.texts]
+
+
+def fitted(**options: Any) -> Consensus:
+    others = (SignalTask("first", task_texts(1)), SignalTask("second", task_texts(2)))
+    task: Any = SignalTask("target", [], others)
+    return Consensus(**{**NO_DRAWS, **options}).fit(task)
+
+
+class TestLearning:
+    def test_it_finds_the_signal_that_tells_the_marks(self) -> None:
+        found = fitted().model.coefficients()
+        told = sum(found.pop(f"gae_{kind}") for kind in ("z", "rank", "share"))
+        assert told > 1
+        assert told > 3 * max(map(abs, found.values()))
+
+    def test_it_chooses_the_marked_words_of_a_task_that_it_has_not_seen(self) -> None:
+        consensus = fitted()
+        assert found_share([consensus.word_probabilities(t.signals) for t in task_texts(3)], task_texts(3)) > 0.9
+
+    def test_probabilities_have_the_density_of_the_marks(self) -> None:
+        consensus = fitted()
+        mean = np.mean([consensus.word_probabilities(text.signals).mean() for text in task_texts(4)])
+        assert mean == pytest.approx(2 / 12, abs=0.03)
+
+    def test_it_does_without_a_signal_by_those_that_agree_with_it(self) -> None:
+        """Two signals say the same; with one missing, the other is enough."""
+        texts = [
+            MarkedText(replace(t.signals, scores=_copied(t.signals.scores, "gae", "attcat")), t.mask)
+            for t in task_texts(1)
+        ]
+        model = fit_model({"one": texts}, ConsensusParams(bootstrap=0), 0)
+        found = []
+        for text in texts:
+            scores = text.signals.scores.copy()
+            scores[:, SIGNALS.index("gae")] = np.nan
+            found.append(model.logits(model.features(replace(text.signals, scores=scores))))
+        assert found_share(found, texts) > 0.9
+
+    def test_words_that_were_not_read_teach_nothing(self) -> None:
+        texts = task_texts(1)
+        unread = []
+        for text in texts:
+            scores = np.concatenate([text.signals.scores, np.full((3, len(SIGNALS)), np.nan, dtype=np.float32)])
+            # As long, so that no feature of the word itself differs.
+            unread.append(
+                MarkedText(replace(text.signals, scores=scores, words=("word",) * 15), [*text.mask, True, True, True])
+            )
+        options = ConsensusParams(bootstrap=0, word_features=False, copies=0)
+        plain, cut = fit_model({"one": texts}, options, 0), fit_model({"one": unread}, options, 0)
+        np.testing.assert_allclose(cut.weights, plain.weights, atol=1e-9)
+
+    def test_tasks_weigh_the_same_whatever_their_size(self) -> None:
+        texts = task_texts(1)
+        options = ConsensusParams(bootstrap=0, copies=0)
+        once = fit_model({"one": texts, "two": task_texts(2)}, options, 0)
+        twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, 0)
+        np.testing.assert_allclose(twice.weights, once.weights, atol=0.05)
+
+    def test_texts_with_a_wrong_prediction_teach_nothing(self) -> None:
+        other: Any = SignalTask("other", task_texts(1), label="no")
+        task: Any = SignalTask("target", [], (other,))
+        with pytest.raises(DataError, match=r"none of the tasks other has a text with both marks and a right pred"):
+            Consensus(**NO_DRAWS).fit(task)
+
+    def test_the_bootstrap_bounds_the_coefficients(self) -> None:
+        consensus = fitted(bootstrap=20)
+        bounds = consensus.model.coefficient_intervals()
+        assert tuple(bounds) == feature_names(ConsensusParams().signals)
+        low, high = bounds["gae_z"]
+        assert 0 < low < high
+        assert fitted().model.coefficient_intervals() == {}
+
+    def test_the_seed_alone_decides(self) -> None:
+        one, two = fitted(bootstrap=3), fitted(bootstrap=3)
+        assert one.model.intervals is not None and two.model.intervals is not None
+        assert one.model.intervals.tolist() == two.model.intervals.tolist()
+        assert fitted(seed=1).model.weights.tolist() != one.model.weights.tolist()
+
+
+def _copied(scores: np.ndarray[Any, Any], source: str, target: str) -> np.ndarray[Any, Any]:
+    found = scores.copy()
+    found[:, SIGNALS.index(target)] = found[:, SIGNALS.index(source)]
+    return found
+
+
+class TestCalibration:
+    def test_probabilities_that_are_right_stay(self) -> None:
+        """Logits 0 and ln 3, with marks at one half and at three quarters of them: slope 1, offset 0."""
+        logits = np.repeat([0.0, np.log(3)], 4)
+        marks = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
+        assert _platt(logits, marks, np.ones(8)) == pytest.approx((1, 0), abs=1e-4)
+
+    def test_shifted_logits_are_shifted_back(self) -> None:
+        logits = 2 * np.repeat([0.0, np.log(3)], 4) + 5
+        marks = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
+        assert _platt(logits, marks, np.ones(8)) == pytest.approx((0.5, -2.5), abs=1e-4)
+
+    def test_the_order_of_words_stays_even_where_they_do_not_carry_over(self) -> None:
+        logits = np.repeat([0.0, 1.0], 4)
+        marks = np.array([1, 1, 1, 0, 0, 0, 0, 1], dtype=bool)
+        slope, offset = _platt(logits, marks, np.ones(8))
+        assert slope == 0.01
+        assert np.mean(1 / (1 + np.exp(-(slope * logits + offset)))) == pytest.approx(0.5, abs=1e-6)
+
+
+class TestBadInput:
+    def test_no_other_task(self) -> None:
+        task: Any = SignalTask("target", task_texts(1))
+        with pytest.raises(ParamsError, match=r"the marks of other tasks than 'target', and there is none"):
+            Consensus().fit(task)
+
+    def test_no_other_task_with_marks(self) -> None:
+        task: Any = SignalTask("target", task_texts(1), (SignalTask("empty", []),))
+        with pytest.raises(DataError, match="none of the tasks empty has a text with both marks"):
+            Consensus().fit(task)
+
+    @pytest.mark.parametrize(("mark", "said"), [(True, "every word is marked"), (False, "no word is marked")])
+    def test_marks_of_one_class_only(self, mark: bool, said: str) -> None:
+        texts = [MarkedText(text.signals, [mark] * 12) for text in task_texts(1, 5)]
+        task: Any = SignalTask("target", [], (SignalTask("other", texts),))
+        with pytest.raises(DataError, match=f"task 'other': {said} in its 5 texts"):
+            Consensus().fit(task)
+
+    def test_no_signal_at_all(self) -> None:
+        texts = [MarkedText(replace(t.signals, scores=_only(t.signals.scores, "cam")), t.mask) for t in task_texts(1)]
+        task: Any = SignalTask("target", [], (SignalTask("other", texts),))
+        with pytest.raises(DataError, match="tasks other: their texts have none of the signals gae, gradient"):
+            Consensus(signals=["gae", "gradient"]).fit(task)
+
+    def test_a_signal_that_there_is_not(self) -> None:
+        with pytest.raises(ParamsError, match=r"signals\.0: got 'lime'"):
+            Consensus(signals=["lime"])
+
+    def test_signals_that_a_trained_one_did_not_learn(self) -> None:
+        consensus = fitted(signals=["gae"])
+        consensus.options = ConsensusParams(signals=["cam"])
+        with pytest.raises(ParamsError, match=r"got cam; this consensus has learned gae alone"):
+            list(consensus.explain(tiny.classifier(), ["lazy dog"]))
+
+    def test_a_damaged_file(self, tmp_path: Path) -> None:
+        fitted().save_pretrained(tmp_path / "saved")
+        (tmp_path / "saved" / "consensus.safetensors").write_bytes(b"nothing")
+        with pytest.raises(ModelError, match="not a trained Consensus"):
+            Consensus.from_pretrained(tmp_path / "saved")
+
+
+def _only(scores: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    found = np.full_like(scores, np.nan)
+    found[:, SIGNALS.index(name)] = scores[:, SIGNALS.index(name)]
+    return found
+
+
+class TestExplaining:
+    @pytest.mark.parametrize("word_features", [True, False])
+    def test_what_is_asked_of_every_method(self, word_features: bool) -> None:
+        check_explainer(Consensus(word_features=word_features))
+
+    def test_it_explains_at_once_by_name(self) -> None:
+        (found,) = explearn.get_explainer("consensus").explain(tiny.classifier(), ["a warm funny sequel"])
+        assert found.method == "consensus"
+        assert ((found.scores > 0) & (found.scores < 1)).all()
+
+    def test_the_shipped_weights_learned_from_the_corpus_alone(self) -> None:
+        consensus = Consensus()
+        assert consensus.trained_on == ["reviews", "grammar", "civility", "topics"]
+        assert consensus.model.names == feature_names(ConsensusParams().signals)
+        bounds = consensus.model.coefficient_intervals()
+        assert all(low <= high for low, high in bounds.values())
+
+    def test_it_explains_with_fewer_signals(self) -> None:
+        from explearn.lens.passes import count_passes
+
+        classifier = tiny.classifier()
+        consensus: Any = explearn.get_explainer("consensus", signals=["raw_attention", "cam"])
+        with count_passes(classifier.model) as passes:
+            list(consensus.explain(classifier, ["a warm funny sequel"]))
+        assert (passes.forward, passes.backward) == (1, 0)
+
+    def test_it_makes_one_forward_and_two_backward_passes(self) -> None:
+        from explearn.lens.passes import count_passes
+
+        classifier = tiny.classifier()
+        with count_passes(classifier.model) as passes:
+            list(Consensus().explain(classifier, ["a warm funny sequel", "the quick brown fox"]))
+        assert (passes.forward, passes.backward) == (2, 4)
+
+    def test_an_encoder_that_nobody_listed_is_explained_by_its_gradients(self, monkeypatch: Any) -> None:
+        classifier = tiny.make_classifier("bert")
+        classifier.model.config.model_type = "unheard-of"
+        (found,) = Consensus().explain(classifier, ["a warm funny sequel"])
+        assert np.isfinite(found.scores).all()
+        assert len(set(found.scores.tolist())) == 4
+        with pytest.raises(UnsupportedError, match=r"has none of the signals gae; it has input_x_gradient, gradient"):
+            list(Consensus(signals=["gae"]).explain(classifier, ["lazy dog"]))
+
+    def test_every_piece_has_its_word_s_probability(self) -> None:
+        (found,) = Consensus().explain(tiny.classifier(), ["unbelievably slow"])
+        assert found.token_scores[0] == found.token_scores[1] == found.scores[0]
+
+
+class TestFiles:
+    def test_it_comes_back_as_it_was_saved(self, tmp_path: Path) -> None:
+        consensus = fitted(bootstrap=3)
+        consensus.save_pretrained(tmp_path / "saved")
+        other: Any = explearn.get_explainer("consensus", path=str(tmp_path / "saved"))
+        assert other.trained_on == ["first", "second"]
+        assert other.options == consensus.options
+        for name, tensor in consensus.model.tensors().items():
+            assert torch.equal(other.model.tensors()[name], tensor)
+
+    def test_a_tensor_of_another_shape_is_named(self) -> None:
+        tensors = fitted(signals=list(SIGNALS)).model.tensors()
+        with pytest.raises(ValueError, match=r"tensor mean has shape \(49,\); expected \(42,\)"):
+            WordModel.of_tensors(tensors, SIGNALS, word_features=False)

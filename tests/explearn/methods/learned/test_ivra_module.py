@@ -1,0 +1,288 @@
+"""IvRA's module: scores, top words, gates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from ivra_cases import EMPTY, MODULES, NORMS, batch_of, module_of
+
+from explearn.core.records import filled
+from explearn.judge.plausibility import ranking
+from explearn.judge.protocols import top_count
+from explearn.lens.gradients import content_mask
+from explearn.methods.ivra import objectives
+from explearn.methods.ivra.attention import InterpretableAttention, normalise
+from explearn.methods.ivra.forward import explain_batch
+from explearn.model.classifier import Classifier
+from explearn.text.alignment import aggregate
+
+
+def sparsemax(z: np.ndarray) -> np.ndarray:
+    """Projection on the simplex by its definition: the threshold at which what is above sums to 1."""
+    low, high = z.min() - 1, z.max()
+    for _ in range(200):
+        tau = (low + high) / 2
+        low, high = (tau, high) if np.maximum(z - tau, 0).sum() > 1 else (low, tau)
+    return np.maximum(z - low, 0)
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    return np.exp(z - z.max()) / np.exp(z - z.max()).sum()
+
+
+def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> np.ndarray:
+    """r of one text, written out from the formulas, with queries and keys from a pass taken apart."""
+    norm = {"softmax": softmax, "sparsemax": sparsemax}[module.norm]
+    batch = classifier.batch([encoding])
+    blocks, _ = tiny.trace(classifier.model, batch)
+    weights = {key: value.numpy().astype(np.float64) for key, value in module.state_dict().items()}
+    text = encoding.positions
+    total = np.zeros(len(text))
+    mixture = norm(weights["head_weights"].ravel()).reshape(module.layers, -1)
+    for layer, block in enumerate(blocks):
+        q, k = (t[0].numpy().astype(np.float64) for t in (block.query, block.key))
+        logits = np.zeros(len(text))
+        for h in range(module.heads):
+            if name == "smat":
+                logits += mixture[layer, h] * (q[h] @ k[h].T).mean(0)[text] / math.sqrt(module.head_size)
+                continue
+            queries = np.array([norm(weights["query_weights"][layer, h] * row) for row in q[h]])
+            keys = np.array([norm(weights["key_weights"][layer, h] * row) for row in k[h]])
+            psi = module.head_size * (queries @ keys.T).mean(0)
+            logits += weights["head_weights"][layer, h] * psi[text]
+        if name == "smat":
+            total += logits
+        else:
+            scale = len(text) if module.norm == "softmax" else 1
+            total += norm(weights["layer_weights"][layer] * scale * norm(logits)) / module.layers
+    found = np.zeros(len(encoding))
+    found[text] = norm(total) if name == "smat" else total
+    return found
+
+
+class TestModule:
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_is_what_its_formulas_say(self, kind: str, name: str, norm: str) -> None:
+        classifier = tiny.classifier(kind, 3)
+        module = module_of(classifier, name, norm).requires_grad_(False)
+        for texts in (tiny.TEXTS, tiny.PAIRS):
+            encodings = classifier.encode(list(texts))
+            batch = classifier.batch(encodings)
+            found = explain_batch(classifier, module, batch)
+            torch.testing.assert_close(found.logits, classifier.logits(batch))
+            for row, encoding in enumerate(encodings):
+                expected = reference(name, module, classifier, encoding)
+                np.testing.assert_allclose(found.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
+        assert tiny.hooks(classifier.model) == 0
+
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    def test_an_explanation_is_on_the_simplex_over_the_text_s_own_tokens(self, name: str, norm: str) -> None:
+        classifier = tiny.classifier("roberta")
+        batch = batch_of(classifier)
+        r = explain_batch(classifier, module_of(classifier, name, norm), batch).r.detach()
+        content = content_mask(batch)
+        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
+        assert (r >= 0).all()
+        assert (r[~content] == 0).all()
+        assert norm == "sparsemax" or (r[content] > 0).all()
+
+    def test_sparsemax_leaves_tokens_out(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, tiny.TEXTS[3:4])
+        r = explain_batch(classifier, module_of(classifier, "smat", "sparsemax"), batch).r
+        assert (r[content_mask(batch)] == 0).any()
+
+    @pytest.mark.parametrize("level", ["feature", "head", "layer"])
+    def test_a_level_that_is_off_is_not_learned(self, level: str) -> None:
+        module = InterpretableAttention(2, 3, 4, levels=[level])
+        learned = {name.removesuffix("_weights") for name, p in module.named_parameters() if p.requires_grad}
+        assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
+
+    def test_half_precision_keeps_the_simplex(self) -> None:
+        classifier = tiny.make_classifier(precision="bf16")
+        r = explain_batch(classifier, module_of(classifier), batch_of(classifier)).r
+        assert r.dtype == torch.float32
+        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
+
+    def test_states_are_those_of_the_metric(self) -> None:
+        from explearn.lens.representations import aggregate_states
+
+        classifier = tiny.classifier()
+        encodings = classifier.encode(list(tiny.TEXTS))
+        states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
+        assert states is not None
+        np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+    def test_sparsemax_is_the_same_with_and_without_a_gradient(self, scale: float) -> None:
+        logits = scale * torch.randn(5, 7, 32, generator=torch.Generator().manual_seed(2))
+        logits[0, :, 3:9] = float("-inf")
+        logits[1] = logits[1, :, :1]
+        found = normalise(logits, "sparsemax")
+        expected = normalise(logits.clone().requires_grad_(), "sparsemax").detach()
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            [0.8577470779418945, 2.6931474208831787, 3.1029787063598633, 2.504890203475952, 3.138871192932129,
+             3.1993513107299805, 2.4410085678100586, 4.068042755126953, 3.149219036102295, -7.153243064880371],
+            [0.14246203005313873, 0.8020213842391968, 0.0011279770405963063, -0.2086496204137802, 0.37682822346687317,
+             0.10336829721927643, 0.2485363632440567, -0.02287004142999649],
+        ],
+    )  # fmt: skip
+    def test_sparsemax_comes_to_an_end(self, monkeypatch: pytest.MonkeyPatch, row: list[float]) -> None:
+        """Newton's steps, each rounded to float32, went round in a circle: on the one row as it is, on the other with
+        its maximum taken off."""
+        steps = []
+        counting = torch.count_nonzero
+
+        def counted(*arguments: Any) -> torch.Tensor:
+            steps.append(1)
+            assert len(steps) <= 20
+            return counting(*arguments)
+
+        monkeypatch.setattr(torch, "count_nonzero", counted)
+        found = normalise(torch.tensor([row]), "sparsemax")
+        np.testing.assert_allclose(found[0].numpy(), sparsemax(np.array(row)), atol=1e-6)
+
+    def test_sparsemax_is_on_the_simplex_where_numbers_are_large(self) -> None:
+        found = normalise(1e8 + torch.randn(5, 7, generator=torch.Generator().manual_seed(2)), "sparsemax")
+        torch.testing.assert_close(found.sum(-1), torch.ones(5))
+
+    @pytest.mark.parametrize("name", MODULES)
+    @pytest.mark.parametrize("norm", NORMS)
+    def test_a_text_without_tokens_has_nothing_and_spoils_nothing(self, name: str, norm: str) -> None:
+        classifier = tiny.make_classifier()
+        classifier.model.requires_grad_(True)
+        module = module_of(classifier, name, norm)
+        batch = batch_of(classifier, [EMPTY, tiny.TEXTS[0]])
+        assert not content_mask(batch)[0].any()
+        r = explain_batch(classifier, module, batch).r
+        assert r[0].tolist() == [0.0] * batch.input_ids.shape[1]
+        (r**2).sum().backward()
+        for parameter in (*module.parameters(), *classifier.model.parameters()):
+            assert parameter.grad is None or parameter.grad.isfinite().all()
+        (found,) = explain_batch(classifier, module, batch_of(classifier, [tiny.TEXTS[0]])).r.detach()
+        torch.testing.assert_close(r[1].detach(), found)
+
+    def test_sparsemax_of_nan_is_nan(self) -> None:
+        logits = torch.tensor([[math.nan, 1.0], [2.0, 1.0]])
+        for found in (normalise(logits, "sparsemax"), normalise(logits.requires_grad_(), "sparsemax")):
+            assert found[0].isnan().all() and found[1].tolist() == [1.0, 0.0]
+
+
+class TestTopWords:
+    @pytest.mark.parametrize("what", ["whole", "cut", "answers"])
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_takes_the_words_that_the_metric_takes(self, what: str, sparse: bool) -> None:
+        """Of texts that were cut, and with answers that stay, too: words without tokens count as words, the last."""
+        classifier: Classifier = tiny.make_answerer()
+        if what != "answers":
+            tokenizer = tiny.tokenizer("bert", 8) if what == "cut" else tiny.tokenizer("bert")
+            classifier = Classifier(tiny.model("bert"), tokenizer)
+        encodings = classifier.encode(list(tiny.PAIRS if what == "answers" else tiny.TEXTS))
+        batch = classifier.batch(encodings)
+        assert what == "whole" or any(set(range(len(e.words))) - set(e.word_ids) for e in encodings)
+        r = torch.rand(batch.input_ids.shape, generator=torch.Generator().manual_seed(1)) * content_mask(batch)
+        r = (r - 0.5).relu() if sparse else r
+        for percent in (1, 20, 50):
+            top = objectives.top_words(r, objectives.Words.of(batch), [percent] * len(encodings))
+            for row, encoding in enumerate(encodings):
+                pooled, _ = aggregate(r[row].numpy(), encoding.word_ids, len(encoding.words), "sum")
+                words = set(ranking(filled(pooled))[: top_count(len(pooled), percent)].tolist())
+                expected = [float(word in words) for word in encoding.word_ids]
+                assert top[row, : len(encoding)].tolist() == expected
+
+    def test_the_first_of_equals_come_first(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"])
+        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), [50])
+        assert top.tolist() == [[0, 1, 1, 0, 0, 0]]
+
+    def test_each_text_has_its_own_share(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"] * 2)
+        top = objectives.top_words(content_mask(batch).float(), objectives.Words.of(batch), [25, 100])
+        assert top.tolist() == [[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 0]]
+
+    def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self) -> None:
+        classifier = tiny.classifier()
+        batch = batch_of(classifier, ["the quick brown fox"] * 2)
+        words = objectives.Words.of(batch)
+        slope = torch.tensor([[9.0, 3.0, -2.0, 1.0, 0.0, 9.0], [9.0, -1.0, -1.0, -1.0, -1.0, 9.0]])
+        logits = torch.zeros(2, 4, requires_grad=True)
+        r = torch.nn.functional.pad(logits.softmax(1), (1, 1))
+        loss = objectives.choice_loss(r, slope, words)
+        assert loss.tolist() == pytest.approx([np.log(4), 0.0])
+        loss.sum().backward()
+        assert logits.grad is not None
+        assert torch.allclose(logits.grad, torch.tensor([[-0.5, 0.25, 0.0, 0.25], [0.0] * 4]))
+
+
+class TestGates:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_closed_gate_is_a_deletion(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        for texts in (tiny.TEXTS, tiny.PAIRS):
+            encodings = classifier.encode(list(texts))
+            batch = classifier.batch(encodings)
+            words = objectives.Words.of(batch)
+            first = (words.owner == 0).float()
+            for gate, shortened in (
+                (1 - first, [e.delete([0]) for e in encodings]),
+                (first, [e.keep([0]) for e in encodings]),
+            ):
+                with torch.inference_mode():
+                    found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
+                torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:
+        """Also half open, and where layers share their weights."""
+        classifier = tiny.classifier(kind)
+        batch = batch_of(classifier, ["the quick brown fox sleeps"])
+        content = content_mask(batch)
+        start = torch.linspace(0.2, 1.0, content.shape[1], dtype=torch.float64)[None]
+
+        def output(at: torch.Tensor) -> torch.Tensor:
+            inputs = objectives.gated_inputs(classifier.model, batch, at, recount=False)
+            return classifier.model.double()(**inputs).logits[0, 0]
+
+        try:
+            gate = start.clone().requires_grad_()
+            (slope,) = torch.autograd.grad(output(gate), gate)
+            assert (slope[~content] == 0).all()
+            for position in content[0].nonzero()[:, 0].tolist():
+                step = torch.zeros_like(start)
+                step[0, position] = 1e-6
+                with torch.no_grad():
+                    expected = (output(start + step) - output(start - step)) / 2e-6
+                assert float(slope[0, position]) == pytest.approx(float(expected), rel=1e-4, abs=1e-9)
+        finally:
+            classifier.model.float()
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_open_gates_are_the_whole_text(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        batch = batch_of(classifier, list(tiny.TEXTS))
+        gate = torch.ones(batch.input_ids.shape)
+        for recount in (True, False):
+            with torch.inference_mode():
+                found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate, recount)).logits
+            torch.testing.assert_close(found, classifier.logits(batch), atol=1e-4, rtol=1e-4)
+
+    def test_log_odds(self) -> None:
+        logits = torch.tensor([[1.0, 3.0, 2.0], [40.0, 0.0, 0.0]])
+        classes = torch.tensor([1, 0])
+        p = logits.double().softmax(1).gather(1, classes[:, None])[:, 0]
+        expected = [float(p[0].log() - (1 - p[0]).log()), 40 - np.log(2)]
+        assert objectives.log_odds(logits, classes).tolist() == pytest.approx(expected, rel=1e-5)

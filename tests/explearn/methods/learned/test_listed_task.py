@@ -1,0 +1,127 @@
+"""Every learned explainer learns from lists of texts by one `fit`, and its options come from its section."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+import explearn
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.paper import ExpNetPaper
+from explearn.methods.ivra.explainer import IvRA, SMaT
+from explearn.methods.l2e.explainer import L2E
+
+QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
+METHODS: dict[str, LearnedExplainer] = {
+    "expnet": ExpNet(epochs=2, protocol="in_domain"),
+    "expnet_paper": ExpNetPaper(epochs=2, protocol="in_domain"),
+    "l2e": L2E(teacher="occlusion", layers=1, width=16, heads=2, feedforward=16, epochs=2),
+    "ivra": IvRA(criteria=["comp"], schedule=QUICK),
+    "smat": SMaT(criteria=["cons"], schedule=QUICK),
+    "paml": PAML(epochs=1, batch_size=4),
+}
+
+
+def task(texts: int = 8, **options: Any) -> ListedTask:
+    """Texts with the labels that the classifier gives them, the first word of each being evidence."""
+    of = tiny.classifier("bert")
+    words = ["fox", "dog", "sea", "castle", "tide", "morning"]
+    rng = np.random.default_rng(0)
+    pairs = []
+    for _ in range(texts):
+        text = " ".join(rng.choice(words, size=5))
+        pairs.append((text, of.predict([text])[0]))
+    gold = {f"train-{number}": (True, *[False] * 4) for number in range(1, texts + 1)}
+    return ListedTask(of, pairs, pairs[:6], gold=gold, **options)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_learns_from_texts_and_is_kept(name: str, tmp_path: Path) -> None:
+    explainer = METHODS[name]
+    assert explainer.fit(task()) is explainer
+    of = getattr(explainer, "classifier", None) if name in ("ivra", "smat") else tiny.classifier("bert")
+    assert isinstance(of, explearn.Classifier)
+    explainer.save_pretrained(tmp_path / name)
+    again = type(explainer).from_pretrained(tmp_path / name)
+    assert again.all_options() == explainer.all_options()
+    for a, b in zip(explainer.explain(of, tiny.TEXTS), again.explain(of, tiny.TEXTS), strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
+
+
+@pytest.mark.parametrize(
+    ("method", "protocol"), [(ExpNet, "universal"), (ExpNet, "few_shot"), (ExpNetPaper, "leave_one_task_out")]
+)
+def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
+    one, other = task(name="one"), task(12, name="other")
+    few = {"marks": 2} if protocol == "few_shot" else {}
+    own = ["texts"] if few else []
+    found = method(epochs=1, protocol=protocol, **few).fit(task(others=[one, other]))
+    assert found.trained_on == ["one", "other", *own]
+    with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
+        method(protocol=protocol, **few).fit(task(name="alone"))
+
+
+def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
+    of_task = task(teachers={"occlusion": {"removal": "mask"}})
+    alone, both = of_task.lessons("occlusion"), of_task.lessons("ensemble:occlusion,gradient")
+    assert {split: len(rows) for split, rows in both.by_split.items()} == {"train": 8, "validation": 6}
+    assert alone.signed and not both.signed
+    assert all(lesson.weights.min() > 0 and lesson.weights.max() <= 1 for lesson in both.by_split["train"])
+
+
+def test_examples_keep_their_ids_and_pairs_are_numbered() -> None:
+    example = explearn.Example("mine", ("the", "fox"), "yes", "train", "toy")
+    found = ListedTask(tiny.classifier("bert"), [example, ("the dog", "no")])
+    assert [row.id for row in found.examples()] == ["mine", "train-2"]
+    assert found.examples("validation") == found.examples("test") == []
+    with pytest.raises(UnknownNameError, match="dev"):
+        found.examples("dev")
+
+
+@pytest.mark.parametrize("text", ["the fox", ("the fox", 1), ("the fox",), None])
+def test_a_text_without_its_label(text: Any) -> None:
+    with pytest.raises(DataError, match=r"train text 2: got .*; expected explearn\.Example, or a text and its label"):
+        ListedTask(tiny.classifier("bert"), [("a dog", "no"), text])
+
+
+@pytest.mark.parametrize("method", [ExpNet, ExpNetPaper, L2E, IvRA, SMaT, PAML, FAML])
+def test_options_are_those_of_the_section(method: Any) -> None:
+    found = inspect.signature(method).parameters
+    assert list(found) == [*method.section.model_fields, "seed"]
+    assert {name: option.default for name, option in found.items() if name != "seed"} == dict(method.section())
+    assert list(method().all_options()) == list(found)
+    assert all(field.description for field in method.section.model_fields.values())
+    with pytest.raises(ParamsError, match=r"sede: no such parameter"):
+        method(sede=1)
+
+
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        (
+            {"train-9": (True, False)},
+            "gold: no text has the id 'train-9'; expected ids of the task's texts \\('train-1'",
+        ),
+        ({"train-1": (True,)}, "gold of text 'train-1': 1 marks; expected one for each of its 2 words"),
+    ],
+)
+def test_marks_that_fit_no_text(gold: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        ListedTask(tiny.classifier("bert"), [("fox sea", "a")], gold=gold)
+
+
+def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
+    marked = ListedTask(tiny.classifier("bert"), [("fox sea", "good")], gold={"train-1": (True, False)})
+    said = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
+    with pytest.raises(DataError, match=said):
+        METHODS["expnet"].fit(marked)

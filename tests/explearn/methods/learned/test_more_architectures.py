@@ -1,0 +1,132 @@
+"""Learned methods on decoders and on encoders that are not built as BERT is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.capture import capture_attention
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.explainer import IvRA, SMaT
+from explearn.methods.ivra.forward import explain_batch
+from explearn.methods.l2e.explainer import L2E
+
+KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
+FEW = ("deberta-v2", "modernbert", "gpt2", "gemma")
+"""One of each kind of attention; the others differ in nothing that training sees."""
+SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
+
+
+def task_of(kind: str) -> ListedTask:
+    of = tiny.make_classifier(kind)
+    data: Any = list(zip(SOME, of.predict(SOME), strict=True))
+    gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
+    return ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
+
+
+def explained(method: Any, of: Any) -> list[Any]:
+    found = list(method.explain(of, tiny.TEXTS))
+    assert all(np.isfinite(a.scores).all() for a in found)
+    assert [len(a.scores) for a in found] == [len(text.split()) for text in tiny.TEXTS]
+    return found
+
+
+@pytest.mark.parametrize("kind", FEW)
+class TestTraining:
+    def test_expnet(self, kind: str, tmp_path: Path) -> None:
+        task = task_of(kind)
+        method = ExpNet(protocol="in_domain", epochs=2).fit(task)
+        found = explained(method, task.classifier)
+        method.save_pretrained(tmp_path / "e")
+        again = explained(ExpNet.from_pretrained(tmp_path / "e"), task.classifier)
+        np.testing.assert_array_equal(again[1].scores, found[1].scores)
+
+    def test_l2e(self, kind: str) -> None:
+        task = task_of(kind)
+        method = L2E(epochs=1, teacher="occlusion", layers=1, width=16, feedforward=16).fit(task)
+        explained(method, task.classifier)
+
+    @pytest.mark.parametrize("method", [IvRA, SMaT])
+    def test_ivra_and_smat(self, kind: str, method: Any) -> None:
+        task = task_of(kind)
+        trained = method(criteria=["cons"], schedule={"epochs": 1}).fit(task)
+        for found in explained(trained, trained.classifier):
+            assert found.token_scores.sum() == pytest.approx(1, abs=1e-4)
+
+    def test_ivra_does_not_close_gates_where_they_do_not_take_a_token_away(self, kind: str) -> None:
+        with pytest.raises(UnsupportedError, match=rf"criteria comp and suff: .* a '{kind}' model's .* sim or cons"):
+            IvRA(criteria=["comp"]).fit(task_of(kind))
+
+    def test_paml_and_faml_with_an_encoder_of_another_tokenizer(self, kind: str, tmp_path: Path) -> None:
+        tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
+        tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+        task = task_of(kind)
+        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task)
+        explained(paml, task.classifier)
+        paml.save_pretrained(tmp_path / "paml")
+        explained(FAML.from_pretrained(tmp_path / "paml", steps=1, samples=2), task.classifier)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestModules:
+    """IvRA's equations and Attention-SMaT's in loops, from what the model itself computes."""
+
+    def test_head_attention_is_the_mean_logit_of_the_queries_that_see_a_token(self, kind: str) -> None:
+        of = tiny.make_classifier(kind)
+        module = HeadAttention.of(of.model, norm="softmax")
+        torch.nn.init.normal_(module.head_weights, generator=torch.Generator().manual_seed(0))
+        texts = [tiny.TEXTS[1], tiny.TEXTS[0]]
+        with torch.inference_mode():
+            both = explain_batch(of, module, of.batch(of.encode(texts)), keep_graph=False).r
+        for row, text in enumerate(texts):
+            (encoding,) = of.encode([text])
+            with torch.inference_mode():
+                r = explain_batch(of, module, of.batch([encoding]), keep_graph=False).r[0]
+            torch.testing.assert_close(both[row, : len(encoding)], r, atol=1e-5, rtol=1e-4)
+            assert r.sum() == pytest.approx(1, abs=1e-5)
+            assert all(r[i] == 0 for i, special in enumerate(encoding.special) if special)
+
+    def test_pooled_products_by_loops(self, kind: str) -> None:
+        of = tiny.make_classifier(kind)
+        (encoding,) = of.encode([tiny.TEXTS[0]])
+        batch = of.batch([encoding])
+        seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
+        for made in (HeadAttention.of(of.model, norm="softmax"), InterpretableAttention.of(of.model)):
+            content = torch.tensor([[not special for special in encoding.special]])
+            reduce, parts = made.reader(content)
+            kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+            def both(q: torch.Tensor, k: torch.Tensor, mask: Any, reduce: Any = reduce, kept: Any = kept) -> Any:
+                kept.append((q[0] * q.shape[-1] ** 0.5, k[0]))
+                return reduce(q, k, mask)
+
+            with torch.inference_mode(), capture_attention(of.model, both):
+                of.model(**batch.model_inputs())
+            for layer, (q, k) in enumerate(kept):
+                size = q.shape[-1]
+                if isinstance(made, InterpretableAttention):
+                    q, k = q.softmax(-1), k.softmax(-1)
+                values = []
+                for j in range(q.shape[1]):
+                    by_head = [
+                        torch.stack([q[h, i] @ k[h, j] for i in range(q.shape[1]) if seen[layer][i, j]]).mean()
+                        for h in range(len(q))
+                    ]
+                    values.append(torch.stack(by_head))
+                pooled = torch.stack(values)  # (tokens, heads)
+                if isinstance(made, InterpretableAttention):
+                    logits = size * pooled.sum(1)
+                    logits = logits.masked_fill(~content[0], float("-inf")).softmax(-1)
+                else:
+                    logits = pooled.sum(1) * size**-0.5 / (tiny.LAYERS * tiny.HEADS)
+                torch.testing.assert_close(parts[layer][0][content[0]], logits[content[0]], atol=1e-5, rtol=1e-4)

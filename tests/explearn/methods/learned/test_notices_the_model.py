@@ -1,0 +1,161 @@
+"""Consensus and ExpNet notice the model: random weights and permuted labels change what they say, the words do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
+from explearn.core.records import Example
+from explearn.judge.params import SanityParams
+from explearn.judge.sanity import SanityResult, check_methods
+from explearn.lens.features import feature_source
+from explearn.lens.passes import count_passes
+from explearn.lens.word_signals import SIGNALS
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.consensus.model import MarkedText
+from explearn.methods.consensus.signals import compute_signals
+from explearn.methods.consensus.word_features import WORD_COLUMNS
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.student import Words
+from explearn.methods.expnet.words import inputs_of
+from explearn.model.classifier import Classifier
+
+WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
+TELLING = "fox"
+"""The word that makes a text a `yes`."""
+
+
+def texts(count: int, seed: int = 0) -> list[Example]:
+    generator = np.random.default_rng(seed)
+    rows = [tuple(generator.choice(WORDS, size=7).tolist()) for _ in range(count)]
+    return [
+        Example(str(number), words, "yes" if TELLING in words else "no", "test", "t")
+        for number, words in enumerate(rows)
+    ]
+
+
+@cache
+def trained_on(permuted: bool) -> Classifier:
+    """A tiny BERT that has learned true labels, or the same dealt out at random."""
+    examples = texts(48, seed=1)
+    if permuted:
+        order = np.random.default_rng(2).permutation(len(examples))
+        examples = [replace(e, label=examples[i].label) for e, i in zip(examples, order, strict=True)]
+    made = tiny.make_classifier("bert")
+    encodings, labels = made.encode_labelled(examples)
+    batch, wanted = made.batch(encodings), torch.tensor(labels)
+    made.model.requires_grad_(True)
+    steps = torch.optim.AdamW(made.model.parameters(), lr=3e-3)
+    with torch.enable_grad():
+        for _ in range(40):
+            steps.zero_grad()
+            made.loss(made.logits(batch), wanted).backward()  # type: ignore[no-untyped-call]
+            steps.step()
+    made.model.requires_grad_(False)
+    return Classifier(made.model, made.tokenizer, ComputeOptions(device="cpu"), "bert")
+
+
+@cache
+def checked() -> dict[str, SanityResult]:
+    """The checks of the stage sanity; `embeddings` is the part with which all weights are new."""
+    methods = {
+        "consensus": get_explainer("consensus"),
+        "signals alone": get_explainer("consensus", word_features=False),
+        "words alone": words_alone(),
+        "expnet": expnet(),
+    }
+    for name, method in methods.items():
+        method.name, method.any_classifier = name, True
+    return check_methods(
+        list(methods.values()), trained_on(False), texts(12), SanityParams(noise_samples=0), 1, 20, trained_on(True)
+    )
+
+
+def words_alone() -> Consensus:
+    """A consensus without a signal, which has learned that long words are marked."""
+    examples = texts(12, seed=3)
+    found = [
+        MarkedText(text, [len(word) > 4 for word in text.words])
+        for text in compute_signals(trained_on(False), examples)
+    ]
+    return Consensus(signals=[], bootstrap=0).fit_tasks({"t": found})
+
+
+def expnet() -> ExpNet:
+    """A network whose weights come from noise: what it scores, it reads from the attention."""
+    source = feature_source(trained_on(False))
+    inputs = inputs_of(source["attended"], source["heads"])
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(64, len(inputs))).astype(np.float32))
+    words = Words(x, torch.zeros(64), (x[:, 0] > 0).float(), torch.ones(64))
+    return ExpNet(epochs=3).fit_words(words, inputs, source)
+
+
+def kept(name: str, check: str) -> float:
+    """Mean rank correlation of a method's scores before and after."""
+    result = checked()[name]
+    assert not result.skipped
+    similarity = result.random_labels if check == "permuted labels" else result.random_model["embeddings"]
+    assert similarity is not None and similarity.spearman is not None
+    return similarity.spearman
+
+
+def test_the_classifiers_have_learned_what_they_were_taught() -> None:
+    examples = texts(48, seed=1)
+    told = [
+        np.mean([a == e.label for a, e in zip(trained_on(permuted).predict(examples), examples, strict=True)])
+        for permuted in (False, True)
+    ]
+    assert told[0] > 0.9 > told[1]
+
+
+@pytest.mark.parametrize("check", ["random weights", "permuted labels"])
+class TestAnotherModel:
+    @pytest.mark.parametrize("name", ["consensus", "signals alone", "expnet"])
+    def test_the_scores_change(self, name: str, check: str) -> None:
+        assert kept(name, check) < 0.8
+
+    def test_words_alone_stay_as_they_are(self, check: str) -> None:
+        assert kept("words alone", check) == pytest.approx(1)
+
+
+def test_expnet_is_checked_only_where_it_may_explain_any_classifier() -> None:
+    bound = expnet()
+    bound.name = "expnet"
+    result = check_methods([bound], trained_on(False), texts(2), SanityParams(noise_samples=0), 1)["expnet"]
+    assert "another classifier's attention" in result.skipped
+
+
+class TestWordsAlone:
+    def test_no_signal_is_computed(self) -> None:
+        consensus, classifier = words_alone(), trained_on(False)
+        with count_passes(classifier.model) as passes:
+            list(consensus.explain(classifier, texts(2)))
+        assert passes.backward == 0
+
+    def test_only_the_words_have_weight(self) -> None:
+        found = words_alone().model.coefficients()
+        assert not {signal for signal in SIGNALS for name in found if name.startswith(signal)}
+        assert {name for name, value in found.items() if abs(value) > 1e-9} <= set(WORD_COLUMNS) - {"probability"}
+
+    def test_it_comes_back_as_it_was_saved(self, tmp_path: object) -> None:
+        consensus = words_alone()
+        consensus.save_pretrained(f"{tmp_path}/saved")
+        other = get_explainer("consensus", path=f"{tmp_path}/saved")
+        (before,), (after,) = (list(one.explain(trained_on(False), texts(1))) for one in (consensus, other))
+        np.testing.assert_array_equal(before.scores, after.scores)
+
+    def test_the_shipped_weights_need_a_signal(self) -> None:
+        with pytest.raises(ParamsError, match="signals: got none; the weights that come with the package read signals"):
+            list(get_explainer("consensus", signals=[]).explain(trained_on(False), texts(1)))
+
+    def test_neither_words_nor_signals_is_nothing(self) -> None:
+        with pytest.raises(ParamsError, match="got none, and word_features false"):
+            Consensus(signals=[], word_features=False)

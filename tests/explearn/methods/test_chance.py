@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+from scipy.stats import binomtest, kstest
+
+import explearn
+
+WORDS = 40
+TEXTS = [" ".join(f"a{number}b{word}"[-3:] for word in range(WORDS // 8)) for number in range(500)]
+
+
+@pytest.fixture(scope="module")
+def drawn() -> np.ndarray:
+    found = explearn.get_explainer("random", seed=1).explain(tiny.make_classifier("bert", max_tokens=8192), TEXTS)
+    return np.concatenate([attribution.scores for attribution in found])
+
+
+def test_scores_are_uniform(drawn: np.ndarray) -> None:
+    assert kstest(np.unique(drawn), "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3, 0.9])
+def test_a_word_is_chosen_with_the_rate_given(drawn: np.ndarray, rate: float) -> None:
+    distinct = np.unique(drawn)
+    chosen = int((distinct >= 1 - rate).sum())
+    assert binomtest(chosen, len(distinct), rate).pvalue > 0.01
+
+
+def test_all_pieces_of_a_word_share_its_score() -> None:
+    of = tiny.classifier("roberta")
+    (found,) = explearn.get_explainer("random").explain(of, ["unbelievably whatsoever"])
+    assert len(found.tokens) > 2
+    assert set(found.token_scores) == set(found.scores)
+
+
+def scores(seed: int, text: str, kind: str = "bert") -> list[float]:
+    (found,) = explearn.get_explainer("random", seed=seed).explain(tiny.classifier(kind), [text])
+    return found.scores.tolist()
+
+
+def test_the_draw_is_by_seed_and_text_alone() -> None:
+    assert scores(1, "lazy dog") == scores(1, "lazy dog") == scores(1, "lazy dog", "roberta")
+    assert scores(1, "lazy dog") != scores(2, "lazy dog")
+    assert scores(1, "lazy dog") != scores(1, "lazy fox")

@@ -1,0 +1,312 @@
+"""DecompX against the original code's scores, all three methods against loops that spell their formulas out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import golden
+import numpy as np
+import pytest
+import tiny
+import torch
+from decomposition_cases import METHODS, OPTIONS, VARIANTS, batch_of, double_classifier, make_classifier
+
+import explearn
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.lens.anatomy import Block, dissect
+from explearn.methods.decomposition.alti import ALTI, transformed_vectors
+from explearn.methods.decomposition.decompx import DecompX
+from explearn.methods.decomposition.globenc import GlobEnc
+from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows
+from explearn.model.classifier import Classifier
+
+KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
+"""Architectures whose blocks have their layer norms behind the residual sums."""
+
+
+TEXTS: list[Any] = [tiny.TEXTS[0], tiny.TEXTS[2], tiny.PAIRS[2]]
+
+
+def scores_of(explainer: Any, of: Classifier, text: Any, target: int) -> torch.Tensor:
+    """Scores of all sub-tokens of a text without padding, special tokens included."""
+    return explainer.score_batch(of, batch_of(of, text), torch.tensor([target])).scores[0]
+
+
+# ---- the formulas, one text at a time, in loops over tokens i, j (or k) and heads ------------------------------------
+
+
+class Loops:
+    """A text's states and attention as the model itself gives them, and what follows from them in loops."""
+
+    def __init__(self, of: Classifier, text: Any) -> None:
+        batch = batch_of(of, text)
+        self.anatomy = dissect(of.model)
+        self.attention = [a[0] for a in tiny.eager_attentions(of, batch)]
+        with torch.inference_mode():
+            output = of.model(**batch.model_inputs(), output_hidden_states=True)
+        self.states = [state[0] for state in output.hidden_states]
+        self.tokens = range(len(self.states[0]))
+        layers = range(len(self.anatomy.blocks))
+        self.wholes = [[self.whole(layer, i) for i in self.tokens] for layer in layers]
+
+    @staticmethod
+    def head_output(block: Block, head: int, vector: torch.Tensor, value_bias: bool) -> torch.Tensor:
+        size = len(block.value.bias) // block.heads
+        rows = slice(head * size, (head + 1) * size)
+        value = block.value.weight[rows] @ vector
+        return block.output.weight[:, rows] @ (value + block.value.bias[rows] if value_bias else value)
+
+    @staticmethod
+    def norm(norm: torch.nn.LayerNorm, part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+        return norm.weight * (part - part.mean()) / (whole.var(unbiased=False) + norm.eps).sqrt()
+
+    def attended(self, layer: int, i: int, j: int) -> torch.Tensor:
+        block, x, a = self.anatomy.blocks[layer], self.states[layer], self.attention[layer]
+        return sum(
+            (a[h, i, j] * self.head_output(block, h, x[j], True) for h in range(block.heads)), torch.zeros_like(x[i])
+        )
+
+    def whole(self, layer: int, i: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Token i before the attention's layer norm, after it, and before the feed-forward layer's."""
+        block = self.anatomy.blocks[layer]
+        before = sum((self.attended(layer, i, j) for j in self.tokens), self.states[layer][i] + block.output.bias)
+        after = block.attention_norm(before)
+        return before, after, after + block.contract(block.activation(block.expand(after)))
+
+    def part(self, layer: int, i: int, j: int) -> torch.Tensor:
+        """T_i(x_j)."""
+        vector = self.attended(layer, i, j) + (self.states[layer][i] if i == j else 0)
+        return self.norm(self.anatomy.blocks[layer].attention_norm, vector, self.wholes[layer][i][0])
+
+    def alti(self, layer: int, i: int, j: int) -> float:
+        y = self.wholes[layer][i][1]
+        return max(0.0, float(y.abs().sum() - (y - self.part(layer, i, j)).abs().sum()))
+
+    def globenc(self, layer: int, i: int, j: int) -> float:
+        vector = self.norm(self.anatomy.blocks[layer].norm, self.part(layer, i, j), self.wholes[layer][i][2])
+        return float((vector * vector).sum().sqrt())
+
+    def rolled_out(self, contribution: Callable[[int, int, int], float]) -> np.ndarray:
+        product = np.eye(len(self.tokens))
+        for layer in range(len(self.anatomy.blocks)):
+            found = np.array([[contribution(layer, i, j) for j in self.tokens] for i in self.tokens])
+            product = (found / found.sum(1, keepdims=True)) @ product
+        return product[0]
+
+    def decompx(
+        self,
+        bias: str = "absdot",
+        activation: str = "zero_origin",
+        head_activation: str = "zero_origin",
+        first_layer_bias: str = "owner",
+    ) -> torch.Tensor:
+        """Each token's part of the logits, (tokens, C)."""
+
+        def share(parts: list[torch.Tensor], vector: torch.Tensor) -> list[torch.Tensor]:
+            weight = {
+                "absdot": lambda part: abs(float(part @ vector)),
+                "norm": lambda part: float(part.norm()),
+                "equal": lambda part: 1.0,
+                "none": lambda part: 0.0,
+            }[bias]
+            total = sum(map(weight, parts)) or 1.0
+            return [part + weight(part) / total * vector for part in parts]
+
+        def linear(layer: torch.nn.Linear, parts: list[torch.Tensor]) -> list[torch.Tensor]:
+            return share([layer.weight @ part for part in parts], layer.bias)
+
+        def normed(norm: torch.nn.LayerNorm, parts: list[torch.Tensor], whole: torch.Tensor) -> list[torch.Tensor]:
+            return share([self.norm(norm, part, whole) for part in parts], norm.bias)
+
+        def activate(f: Any, rule: str, parts: list[torch.Tensor], z: torch.Tensor) -> list[torch.Tensor]:
+            if rule == "zero_origin":
+                return [part * f(z) / z for part in parts]
+            point = z.clone().requires_grad_(True)
+            (slope,) = torch.autograd.grad(f(point).sum(), point)
+            return share([part * slope for part in parts], f(z) - slope * z)
+
+        x = self.states[0]
+        held = [[x[i] if i == k else torch.zeros_like(x[i]) for k in self.tokens] for i in self.tokens]
+        for layer, block in enumerate(self.anatomy.blocks):
+            owner = layer == 0 and first_layer_bias == "owner"
+            shared = block.output.bias if owner else block.output.weight @ block.value.bias + block.output.bias
+            following = []
+            for i in self.tokens:
+                parts = [held[i][k].clone() for k in self.tokens]
+                for k in self.tokens:
+                    for j in self.tokens:
+                        for h in range(block.heads):
+                            weight = self.attention[layer][h, i, j]
+                            parts[k] += weight * self.head_output(block, h, held[j][k], owner and j == k)
+                before, after, last = self.wholes[layer][i]
+                middle = normed(block.attention_norm, share(parts, shared), before)
+                wide = activate(block.activation, activation, linear(block.expand, middle), block.expand(after))
+                contracted = linear(block.contract, wide)
+                following.append(normed(block.norm, [m + c for m, c in zip(middle, contracted, strict=True)], last))
+            held = following
+        head = self.anatomy.head
+        dense = linear(head.dense, held[0])
+        activated = activate(head.activation, head_activation, dense, head.dense(self.states[-1][0]))
+        return torch.stack(linear(head.classifier, activated))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *(("bert", options) for options in OPTIONS),
+        *((kind, options) for kind in tiny.ARCHITECTURES[1:] for options in (OPTIONS[0], OPTIONS[-1])),
+    ],
+    ids=str,
+)
+def test_decompx_equals_the_formula_in_loops(kind: str, options: dict[str, Any]) -> None:
+    of = double_classifier(kind)
+    expected = Loops(of, TEXTS[0]).decompx(**options)
+    for target in range(3):
+        found = scores_of(DecompX(**options), of, TEXTS[0], target)
+        np.testing.assert_allclose(found, expected[:, target], atol=1e-9 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestFormulas:
+    @pytest.mark.parametrize("name", ["alti", "globenc"])
+    def test_mixing_equals_the_formula_in_loops(self, kind: str, name: str) -> None:
+        of = double_classifier(kind)
+        for text in TEXTS:
+            loops = Loops(of, text)
+            expected = loops.rolled_out(getattr(loops, name))
+            found = scores_of(explearn.get_explainer(name), of, text, 0)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize("options", OPTIONS, ids=str)
+    def test_decompx_adds_up_to_the_logit(self, kind: str, options: dict[str, Any]) -> None:
+        of = double_classifier(kind)
+        batch = batch_of(of, *tiny.TEXTS)
+        for target in range(3):
+            found = DecompX(**options).score_batch(of, batch, torch.tensor([target] * 5))
+            missed = (found.scores.sum(1) - found.logits[:, target]).abs()
+            assert (found.scores[batch.attention_mask == 0] == 0).all()
+            if options.get("bias") == "none":
+                assert found.completeness_error is None
+                assert missed.max() > 1e-2
+            else:
+                assert found.completeness_error is not None
+                assert found.completeness_error.tolist() == missed.tolist()
+                assert 0 < missed.max() < 1e-9
+
+    def test_decompx_adds_up_in_float32(self, kind: str) -> None:
+        for found in explearn.get_explainer("decompx").explain(make_classifier(kind), tiny.TEXTS):
+            assert found.completeness_error is not None
+            assert found.completeness_error < 1e-4
+
+    def test_parts_of_an_attention_block_and_its_biases_sum_to_its_output(self, kind: str) -> None:
+        of = double_classifier(kind)
+        batch = batch_of(of, *tiny.TEXTS)
+        anatomy = dissect(of.model)
+        mask = batch.attention_mask.bool()
+        with torch.inference_mode():
+            blocks, _ = tiny.trace(of.model, batch)
+            for block, kept in zip(anatomy.blocks, blocks, strict=True):
+                everything = slice(0, mask.shape[1])
+                vectors, weights = head_vectors(block, kept, everything), head_weights(kept, everything, mask.shape[1])
+                parts = transformed_vectors(block, kept, vectors, weights)
+                norm, bias = block.attention_norm, block.output.bias
+                deviation = (kept.attention_sum.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+                whole = parts.sum(1) + norm.weight * (bias - bias.mean()) / deviation + norm.bias
+                torch.testing.assert_close(whole[mask], kept.middle[mask], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
+@pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS])
+@pytest.mark.parametrize("name", VARIANTS)
+class TestOriginalCode:
+    def test_decompx_gives_its_scores(self, name: str, file: str, together: bool) -> None:
+        golden.assert_reproduces(DecompX(**VARIANTS[name]), name, 1e-9, file=file, together=together, special=True)
+
+    def test_decompx_gives_its_scores_in_float32(self, name: str, file: str, together: bool) -> None:
+        golden.assert_reproduces(
+            DecompX(**VARIANTS[name]), name, 2e-5, precision="float32", file=file, together=together, special=True
+        )
+
+
+def test_the_first_layer_s_value_bias_treated_as_in_other_layers_gives_other_scores() -> None:
+    with pytest.raises(AssertionError, match="off by"):
+        golden.assert_reproduces(DecompX(first_layer_bias="shared"), "decompx", 1e-2, special=True)
+
+
+class TestMixing:
+    @pytest.mark.parametrize("name", ["alti", "globenc"])
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_scores_of_a_text_sum_to_1_and_padding_gets_none(self, kind: str, name: str) -> None:
+        of = make_classifier(kind)
+        batch = batch_of(of, *tiny.TEXTS)
+        scores = explearn.get_explainer(name).score_batch(of, batch, None).scores
+        torch.testing.assert_close(scores.sum(1), torch.ones(5))
+        padding = batch.attention_mask == 0
+        assert padding.any()
+        assert (scores[padding] == 0).all()
+
+    def test_a_row_without_contributions_keeps_its_token(self) -> None:
+        found = normalise_rows(torch.tensor([[[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]]))
+        assert found.tolist() == [[[0.25, 0.75, 0.0], [0.0, 1.0, 0.0]]]
+
+
+@pytest.mark.parametrize("name", METHODS)
+class TestSimpleModels:
+    def test_tokens_that_do_not_mix_leave_everything_to_the_first(self, name: str) -> None:
+        """Without W_O the attention moves nothing. DecompX: no shared biases, which go to parts of 0 as well."""
+        of = tiny.make_classifier("bert")
+        for block in dissect(of.model).blocks:
+            block.output.weight.zero_()
+            block.output.bias.zero_()
+        options = {"bias": "none"} if name == "decompx" else {}
+        found = explearn.get_explainer(name, **options).score_batch(of, batch_of(of, tiny.TEXTS[0]), None)
+        assert (found.scores[0, 1:] == 0).all()
+        assert found.scores[0, 0] != 0
+
+    def test_tokens_that_the_model_cannot_tell_apart_score_the_same(self, name: str) -> None:
+        of = tiny.make_classifier("bert")
+        of.model.bert.embeddings.position_embeddings.weight.zero_()
+        found = explearn.get_explainer(name).score_batch(of, batch_of(of, "fox fox fox dog"), None).scores[0]
+        fox, dog = found[1], found[-2]
+        assert found.unique().numel() >= 4
+        torch.testing.assert_close(found[1 : (len(found) - 2) // 4 * 3 + 1 : (len(found) - 2) // 4], fox.expand(3))
+        assert abs(fox - dog) > 1e-4
+
+    def test_one_layer_is_enough(self, name: str) -> None:
+        of = Classifier(tiny.model("bert", num_hidden_layers=1), tiny.tokenizer("bert"))
+        (found,) = explearn.get_explainer(name).explain(of, ["lazy dog"])
+        assert np.ptp(found.token_scores) > 1e-4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_unknown_architecture_is_refused_before_any_text(name: str) -> None:
+    of = tiny.make_classifier("bert")
+    of.model.classifier = torch.nn.Sequential(torch.nn.Linear(tiny.HIDDEN, 2))
+    with pytest.raises(UnsupportedError, match="built in an unusual way"):
+        list(explearn.get_explainer(name).explain(of, []))
+    of.model.config.model_type = "xlnet"
+    with pytest.raises(UnsupportedError, match="a 'xlnet' model cannot be captured; supported: albert, bert"):
+        list(explearn.get_explainer(name).explain(of, []))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bias": "abssim"}, "bias: got 'abssim'; expected one of absdot, norm, equal, none"),
+        ({"activation": "relu"}, "activation: got 'relu'; expected one of zero_origin, linear"),
+        ({"head_activation": None}, "head_activation: got None; expected one of zero_origin, linear"),
+        ({"first_layer_bias": ""}, "first_layer_bias: got ''; expected one of owner, shared"),
+    ],
+)
+def test_an_option_that_is_not_known(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        explearn.get_explainer("decompx", **options)
+
+
+def test_how_scores_are_to_be_read() -> None:
+    assert [(c.aggregation, c.signed) for c in (ALTI, GlobEnc, DecompX)] == [
+        ("max", False),
+        ("max", False),
+        ("sum", True),
+    ]

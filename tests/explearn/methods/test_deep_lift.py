@@ -1,0 +1,182 @@
+"""DeepLIFT and Deep SHAP against direct calls of captum, and what captum cannot do."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from captum import attr
+from gradient_cases import BASELINES, CASES, FEW, OUTPUTS, TEXTS, close, double_classifier, embedded, empty, explained
+from torch import nn
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.methods.gradient.references import reference_embeddings
+
+pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
+
+
+class Module(nn.Module):
+    """Word embeddings to an output, as captum's DeepLift wants it."""
+
+    def __init__(self, of: explearn.Classifier, forward: Any, output: str = "logit") -> None:
+        super().__init__()
+        self.model, self.of_embeddings, self.output = of.model, forward, OUTPUTS[output]
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        return self.output(self.of_embeddings(embeddings))
+
+
+def references(of: explearn.Classifier, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
+    """(count, tokens, d) of one text."""
+    batch = of.batch([encoding])
+    embeddings = of.model.get_input_embeddings()(batch.input_ids)
+    return torch.cat(list(reference_embeddings(of, batch, embeddings, count, seed)))
+
+
+@pytest.mark.parametrize(("kind", "classes", "output"), CASES)
+class TestEqualToCaptum:
+    @pytest.mark.parametrize("baseline", BASELINES)
+    def test_deep_lift(self, kind: str, classes: int, output: str, baseline: str) -> None:
+        of = double_classifier(kind, classes)
+        for text, found, target in explained("deep_lift", of, TEXTS, baseline=baseline, output=output):
+            encoding, embeddings, forward = embedded(of, text)
+            scores, delta = attr.DeepLift(Module(of, forward, output)).attribute(
+                embeddings.requires_grad_(),
+                empty(of, encoding, embeddings.detach(), baseline),
+                target=target,
+                return_convergence_delta=True,
+            )
+            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert found.completeness_error == pytest.approx(float(delta.abs()), abs=1e-5)
+
+    def test_deep_shap(self, kind: str, classes: int, output: str) -> None:
+        of = double_classifier(kind, classes)
+        for text, found, target in explained("deep_shap", of, FEW, references=5, output=output):
+            encoding, embeddings, forward = embedded(of, text)
+            scores, delta = attr.DeepLiftShap(Module(of, forward, output)).attribute(
+                embeddings, references(of, encoding, 5), target=target, return_convergence_delta=True
+            )
+            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert found.completeness_error == pytest.approx(float(delta.mean().abs()), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_the_pooler_s_tanh_is_rescaled_and_all_else_takes_plain_gradients(kind: str) -> None:
+    of = double_classifier(kind)
+    gaps = []
+    for text, found, target in explained("deep_lift", of, TEXTS):
+        encoding, embeddings, forward = embedded(of, text)
+        embeddings.requires_grad_()
+        (gradient,) = torch.autograd.grad(forward(embeddings)[0, target], embeddings)
+        plain = (gradient * (embeddings - empty(of, encoding, embeddings, "pad"))).detach().sum(-1)[0]
+        gaps.append(np.abs(found.token_scores - plain[encoding.positions].numpy()).max())
+    if kind in ("bert", "albert"):
+        assert max(gaps) > 1e-2
+    else:
+        assert max(gaps) < 1e-6
+
+
+def test_a_network_of_linear_maps_and_rescaled_activations_is_complete() -> None:
+    """BERT of no blocks, with the embeddings' layer norm taken out: linear maps and the pooler's Tanh."""
+    of = tiny.make_classifier("bert", 3)
+    of.model.bert.encoder.layer = nn.ModuleList()
+    of.model.bert.embeddings.LayerNorm = nn.Identity()
+    # The mean over tokens, so that more than [CLS] counts.
+    of.model.bert.pooler.register_forward_pre_hook(lambda _m, args: (args[0].mean(1, keepdim=True),))
+    for name in ("deep_lift", "deep_shap"):
+        # One by one: padding would count in the mean.
+        found = [explained(name, of, [text])[0][1] for text in TEXTS]
+        assert max(a.completeness_error for a in found) < 1e-5
+        assert max(np.abs(a.scores).max() for a in found) > 1e-2
+
+
+class TestReferences:
+    def test_the_first_three_are_empty_and_the_others_shuffled(self) -> None:
+        of = double_classifier("roberta")
+        for text in FEW:
+            encoding, embeddings, _ = embedded(of, text)
+            found = references(of, encoding, 6)
+            for row, baseline in enumerate(("mask", "pad", "zero")):
+                torch.testing.assert_close(found[row : row + 1], empty(of, encoding, embeddings, baseline))
+            for row in found[3:]:
+                assert sorted(row[encoding.positions].tolist()) == sorted(embeddings[0, encoding.positions].tolist())
+
+    def test_special_tokens_and_padding_keep_their_own(self) -> None:
+        of = double_classifier("bert")
+        batch = of.batch(of.encode(TEXTS))
+        embeddings = of.model.get_input_embeddings()(batch.input_ids)
+        for reference in reference_embeddings(of, batch, embeddings, 6, 13):
+            for row, encoding in enumerate(batch.encodings):
+                kept = [i for i in range(embeddings.shape[1]) if i not in encoding.positions]
+                torch.testing.assert_close(reference[row, kept], embeddings[row, kept])
+
+    def test_more_of_them_begin_with_the_same_and_seeds_change_the_shuffled(self) -> None:
+        of = double_classifier("bert")
+        (encoding,) = of.encode([tiny.TEXTS[3]])
+        assert torch.equal(references(of, encoding, 9)[:5], references(of, encoding, 5))
+        other = references(of, encoding, 5, seed=1)
+        assert torch.equal(other[:3], references(of, encoding, 3))
+        assert not torch.equal(other, references(of, encoding, 5))
+        assert not torch.equal(other[3], other[4])
+
+    def test_one_is_deep_lift_with_the_mask(self) -> None:
+        of = double_classifier("bert")
+        alone = explained("deep_shap", of, TEXTS, references=1)
+        for (_, a, _), (_, b, _) in zip(alone, explained("deep_lift", of, TEXTS, baseline="mask"), strict=True):
+            np.testing.assert_allclose(a.token_scores, b.token_scores, atol=1e-6)
+            assert a.completeness_error == pytest.approx(b.completeness_error)
+
+
+@pytest.mark.parametrize("name", ["deep_lift", "deep_shap"])
+class TestRefusals:
+    @pytest.mark.parametrize("activation", ["relu", "tanh"])
+    def test_an_activation_that_albert_s_blocks_share(self, name: str, activation: str) -> None:
+        of = tiny.make_classifier("albert")
+        of.model = tiny.model("albert", hidden_act=activation).requires_grad_(False)
+        _, embeddings, forward = embedded(of, "lazy dog")
+        with pytest.raises(RuntimeError, match="module is being used more than once"):
+            attr.DeepLift(Module(of, forward)).attribute(embeddings.requires_grad_(), target=0)
+        with pytest.raises(
+            UnsupportedError, match=r"of this 'albert' model runs 3 times in a forward pass.*use integrated_gradients"
+        ):
+            explained(name, of, ["lazy dog"])
+        assert tiny.hooks(of.model) == 0
+
+    def test_a_softmax_module(self, name: str) -> None:
+        """captum's scores of a text change with the other texts of the batch."""
+        of = tiny.make_classifier("bert")
+        of.model.classifier = nn.Sequential(of.model.classifier, nn.Softmax(-1))
+        batch = of.batch(of.encode(["lazy dog", "the fox"]))
+        embeddings = of.model.get_input_embeddings()(batch.input_ids)
+        module = Module(of, lambda e: of.model(inputs_embeds=e).logits)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            together, alone = (attr.DeepLift(module).attribute(embeddings[:n].clone(), target=0)[0] for n in (2, 1))
+        assert (together - alone).abs().max() > 1e-3
+        with pytest.raises(UnsupportedError, match=r"nn\.Softmax modules mixes the texts of a batch"):
+            explained(name, of, ["lazy dog"])
+
+    @pytest.mark.parametrize(("kind", "option"), [("bert", "hidden_act"), ("distilbert", "activation")])
+    def test_an_activation_of_each_block_s_own_is_fine(self, name: str, kind: str, option: str) -> None:
+        of = tiny.make_classifier(kind)
+        of.model = tiny.model(kind, **{option: "relu"}).double().requires_grad_(False)
+        for text, found, target in (
+            explained(name, of, FEW, references=4) if name == "deep_shap" else explained(name, of, FEW)
+        ):
+            encoding, embeddings, forward = embedded(of, text)
+            if name == "deep_lift":
+                method, start = attr.DeepLift, empty(of, encoding, embeddings, "pad")
+            else:
+                method, start = attr.DeepLiftShap, references(of, encoding, 4)
+            scores = method(Module(of, forward)).attribute(embeddings.requires_grad_(), start, target=target)
+            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+
+    def test_one_block_shares_with_nobody(self, name: str) -> None:
+        of = tiny.make_classifier("albert")
+        of.model = tiny.model("albert", hidden_act="relu", num_hidden_layers=1).requires_grad_(False)
+        assert np.isfinite(explained(name, of, FEW)[0][1].scores).all()

@@ -1,0 +1,358 @@
+"""Every method on every kind of architecture: explained as its formula says, or refused in one sentence.
+
+The references are slow and plain: transformers' written-out attention, one text at a time, autograd, loops.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import transformers
+from scipy.optimize import linprog
+from torch import nn
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.lens.gradients import LayerGradients
+from explearn.lens.watched import head_states
+from explearn.methods.names import get_info, list_explainers
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.method import stand_in
+from explearn.methods.perturbation.predictor import Predictor
+from explearn.model.architectures import architecture, blocks_in_order
+from explearn.model.classifier import Classifier
+
+POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
+BIASED = ("deberta-v2", "mpnet")
+PRE_NORM = ("modernbert", "modernbert mean", *tiny.DECODERS)
+SEEN = (*POST_NORM, *BIASED, *PRE_NORM)
+KINDS = (*SEEN, "longformer")
+
+TEXT, TARGET = "unbelievably slow delivery and a quick dog", 1
+FEW: dict[str, dict[str, Any]] = {
+    "gradient_shap": {"samples": 3},
+    "integrated_gradients": {"steps": 4},
+    "sequential_ig": {"steps": 2},
+    "lime": {"samples": 20},
+    "kernel_shap": {"samples": 20},
+    "deep_shap": {"references": 4},
+}
+LRP = {"full_lrp", "transformer_attribution"}
+TAKES_BLOCKS_APART = {*LRP, "lrp", "alti", "globenc", "decompx"}
+LOOKS_INSIDE = {
+    *TAKES_BLOCKS_APART,
+    *("raw_attention", "attention_mean", "rollout", "attention_flow"),
+    *("gae", "mgae", "cam", "grad_cam", "cat", "attcat", "attn_lrp"),
+}
+
+
+def refused(kind: str) -> dict[str, str]:
+    """Method -> what its refusal says, on an architecture."""
+    if kind == "longformer":
+        return dict.fromkeys(LOOKS_INSIDE, "attention of a 'longformer' model cannot be captured")
+    if kind in PRE_NORM:
+        found = dict.fromkeys(TAKES_BLOCKS_APART, "here norms stand before the sub-layers")
+        return {**found, "attention_flow": "flow starts at the one token"} if kind == "modernbert mean" else found
+    return dict.fromkeys(LRP, "has no rule for what a") if kind in BIASED else {}
+
+
+def untrained() -> list[str]:
+    """Methods that need no training."""
+    return [name for name in list_explainers() if not get_info(name).learned]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_explains_or_says_why_not(kind: str) -> None:
+    of = tiny.any_classifier(kind)
+    expected = refused(kind)
+    for name in untrained():
+        method = explearn.get_explainer(name, **FEW.get(name, {}))
+        if name not in expected:
+            found = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
+            assert [len(a.scores) for a in found] == [7, 4], name
+            assert all(np.isfinite(a.scores).all() for a in found), name
+            continue
+        with pytest.raises(UnsupportedError, match=expected[name]) as refusal:
+            list(method.explain(of, []))
+        words = str(refusal.value)
+        assert words.startswith(name) and "\n" not in words and ". " not in words
+        assert of.model.config.model_type in words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_and_order_change_no_score(kind: str) -> None:
+    of = tiny.any_classifier(kind)
+    for name in sorted(set(untrained()) - set(refused(kind)) - FEW.keys() - {"shap", "solvex"}):
+        method = explearn.get_explainer(name)
+        alone = [next(iter(method.explain(of, [text], [TARGET]))) for text in (*tiny.TEXTS, tiny.PAIRS[0])]
+        together = list(method.explain(of, [*tiny.TEXTS, tiny.PAIRS[0]], [TARGET] * (len(tiny.TEXTS) + 1)))
+        for a, b in zip(alone, together, strict=True):
+            largest = max(0.1, float(np.abs(a.token_scores).max()))
+            np.testing.assert_allclose(b.token_scores, a.token_scores, rtol=0, atol=2e-5 * largest, err_msg=name)
+
+
+def token_scores(of: Classifier, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
+    method: Any = explearn.get_explainer(name, **options)
+    found = method.score_texts(of, of.encode([text]), [TARGET])
+    return torch.from_numpy(np.asarray(found[0].scores)).float()
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=2e-5 * max(1.0, float(expected.abs().max())))
+
+
+@functools.cache
+def eager_of(kind: str) -> LayerGradients:
+    return tiny.eager_gradients(tiny.any_classifier(kind), TEXT, TARGET)
+
+
+def read_row(kind: str, n: int) -> torch.Tensor:
+    """Which tokens the head reads, (n,)."""
+    if kind == "modernbert mean":
+        return torch.full((n,), 1 / n)
+    place = n - 1 if kind in tiny.DECODERS else 0
+    return torch.eye(n)[place]
+
+
+@pytest.mark.parametrize("kind", SEEN)
+class TestAgainstEagerAttention:
+    def test_what_is_read_off_attention(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        maps = [a[0].mean(0) for a in eager_of(kind).attentions]
+        n = len(maps[0])
+        row = read_row(kind, n)
+        assert_close(token_scores(of, "raw_attention"), row @ maps[-1])
+        assert_close(token_scores(of, "attention_mean"), row @ torch.stack(maps).mean(0))
+        product = torch.eye(n)
+        for attention in maps:
+            product = (attention + torch.eye(n)) / 2 @ product
+        assert_close(token_scores(of, "rollout"), row @ product)
+
+    def test_attention_flow_is_the_best_of_a_linear_program(self, kind: str) -> None:
+        if kind == "modernbert mean":
+            return  # refused
+        of, text = tiny.any_classifier(kind), "dog"
+        maps = [a[0].mean(0).double().numpy() for a in tiny.eager_gradients(of, text, TARGET).attentions]
+        n = len(maps[0])
+        capacity = np.array([(a + np.eye(n)) / 2 for a in maps])  # layer l leads from nodes l + 1 to nodes l
+        start = int(read_row(kind, n).argmax())
+        (encoding,) = of.encode([text])
+        found = token_scores(of, "attention_flow", text)
+        for sink in encoding.positions:
+            # Flow through each inner node is kept; only the sink takes any.
+            variables = capacity.size
+            index = np.arange(variables).reshape(capacity.shape)
+            balance = []
+            for layer, node in ((x, y) for x in range(1, len(maps)) for y in range(n)):
+                row = np.zeros(variables)
+                row[index[layer - 1, node]] += 1  # out of the node, downwards
+                row[index[layer, :, node]] -= 1  # into it, from above
+                balance.append(row)
+            bounds = [(0, c) for c in capacity.ravel()]
+            for edge in index[0][:, [t for t in range(n) if t != sink]].ravel():
+                bounds[edge] = (0, 0)
+            for edge in index[-1][[t for t in range(n) if t != start]].ravel():
+                bounds[edge] = (0, 0)
+            gain = np.zeros(variables)
+            gain[index[0][:, sink]] = -1
+            best = linprog(gain, A_eq=np.array(balance), b_eq=np.zeros(len(balance)), bounds=bounds)
+            assert found[sink] == pytest.approx(-best.fun, abs=1e-5)
+
+    def test_gradients_at_attention_and_states(self, kind: str) -> None:
+        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        n = layers.attentions[0].shape[-1]
+        row = read_row(kind, n)
+
+        def gae(kept: dict[int, list[int]] | None) -> torch.Tensor:
+            relevance = torch.eye(n)
+            for layer, (a, g) in enumerate(zip(layers.attentions, layers.attention_gradients, strict=True)):
+                heads = (a[0] * g[0]).relu()
+                if kept is not None:
+                    heads = torch.stack([m * (h in kept.get(layer, ())) for h, m in enumerate(heads)])
+                relevance = relevance + heads.mean(0) @ relevance
+            return row @ relevance
+
+        assert_close(token_scores(of, "gae"), gae(None))
+        some = {0: [1, 3], 2: [0]}
+        assert_close(token_scores(of, "mgae", heads=some), gae(some))
+        attention, gradient = layers.attentions[-1][0], layers.attention_gradients[-1][0]
+        weights = torch.stack([g[a > 0].mean() for a, g in zip(attention, gradient, strict=True)])
+        assert_close(token_scores(of, "grad_cam"), row @ (weights[:, None, None] * attention).mean(0).relu())
+        products = [(x[0] * g[0]).sum(-1) for x, g in zip(layers.inputs, layers.input_gradients, strict=True)]
+        assert_close(token_scores(of, "cat"), torch.stack(products).sum(0))
+        weighted = [p * a[0].mean((0, 1)) for p, a in zip(products, layers.attentions, strict=True)]
+        assert_close(token_scores(of, "attcat"), torch.stack(weighted).sum(0))
+
+    def test_cam_is_the_logit_that_a_token_s_state_gives_less_the_bias(self, kind: str) -> None:
+        of, layers = tiny.any_classifier(kind), eager_of(kind)
+        model: Any = of.model
+        states: list[torch.Tensor] = []
+        handle = model.base_model.register_forward_hook(lambda _m, _a, output: states.append(output[0]))
+        with torch.inference_mode():
+            logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
+            handle.remove()
+            read, last = head_states(of, states[0][0])
+            given = read @ last.weight[TARGET]
+        row = read_row(kind, len(given))
+        assert_close(token_scores(of, "cam", attention=False), given)
+        assert_close(token_scores(of, "cam"), given * (row @ layers.attentions[-1][0].mean(0)))
+        if kind != "modernbert mean":  # there the head reads no one token's state
+            bias = 0.0 if last.bias is None else last.bias[TARGET]
+            torch.testing.assert_close(given[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
+
+    def test_attn_lrp_is_the_gradient_of_a_model_whose_parts_are_held_constant(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        assert_close(token_scores(of, "attn_lrp"), detached_rules(of, TEXT, TARGET))
+
+
+def half(x: torch.Tensor) -> torch.Tensor:
+    """x, with half its gradient."""
+    return (x + x.detach()) / 2
+
+
+class DetachedAttention(torch.overrides.TorchFunctionMode):
+    """Half the gradient to each operand of a product of two activations; weights and distances have no gradient."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func not in (torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.__matmul__):
+            return found
+        return half(found) if all(x.requires_grad for x in args[:2]) else found
+
+
+def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
+    """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
+    model: Any = of.model
+    rules = architecture(model.config).rules
+
+    def norm(module: Any, args: Any, output: Any) -> torch.Tensor:
+        (x,) = args
+        mean = x.mean(-1, keepdim=True) if isinstance(module, nn.LayerNorm) else 0.0
+        moved = (x - mean).detach()
+        # Output = centred input * what a constant deviation leaves of it + bias.
+        bias = getattr(module, "bias", None)
+        bias = 0.0 if bias is None else bias
+        slope = torch.where(moved == 0, 0.0, (output - bias) / moved).detach()
+        return (x - mean) * slope + bias
+
+    def constant(function: Any) -> Any:
+        return lambda *args, **_: args[-1] * (function(*args) / args[-1]).detach()
+
+    names = ("gelu", "gelu_new", "gelu_pytorch_tanh", "silu")
+    kinds = {type(a) for a in map(transformers.activations.ACT2FN.__getitem__, names)}
+    inputs: list[torch.Tensor] = []
+
+    def begin(_module: Any, args: Any) -> Any:
+        inputs.append(args[0].detach().requires_grad_())
+        return (inputs[0], *args[1:])
+
+    modules = list(model.modules())
+    norms = [m for m in modules if isinstance(m, nn.LayerNorm) or "RMSNorm" in type(m).__name__]
+    handles = [m.register_forward_hook(norm) for m in norms]
+    blocks = blocks_in_order(model.base_model)
+    handles.append(blocks[0].register_forward_pre_hook(begin))
+    if rules is not None and rules.gated is not None:
+        maps = [functools.reduce(getattr, rules.gated.split("."), block) for block in blocks]
+        handles += [m.register_forward_pre_hook(lambda _m, args: (half(args[0]),)) for m in maps]
+    patched = pytest.MonkeyPatch()
+    try:
+        for owner, name in ((torch, "tanh"), (nn.functional, "relu"), *((kind, "forward") for kind in kinds)):
+            patched.setattr(owner, name, constant(getattr(owner, name)))
+        with tiny.eager(model), torch.enable_grad(), DetachedAttention():
+            logits = model(**of.batch(of.encode([text])).model_inputs()).logits
+            (gradient,) = torch.autograd.grad(logits[0, target], inputs[0])
+    finally:
+        patched.undo()
+        for handle in handles:
+            handle.remove()
+    return (gradient * inputs[0]).sum(-1)[0].detach()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestAtTheEmbeddings:
+    def test_gradients(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        words, gradient, _ = at_embeddings(of, 1.0)
+        assert_close(token_scores(of, "gradient"), gradient.norm(dim=-1))
+        assert_close(token_scores(of, "input_x_gradient"), (words * gradient).sum(-1))
+
+    def test_integrated_gradients_by_hand(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        points, weights = np.polynomial.legendre.leggauss(8)
+        total = torch.zeros(())
+        for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+            words, gradient, start = at_embeddings(of, float(point))
+            total = total + weight * ((words - start) * gradient).sum(-1)
+        assert_close(token_scores(of, "integrated_gradients", steps=8), total)
+
+
+def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Word embeddings e of the text, the logit's gradient at b + share (e - b), and b, with padding for words."""
+    (encoding,) = of.encode([TEXT])
+    batch = of.batch([encoding])
+    table: Any = of.model.get_input_embeddings()
+    with torch.no_grad():
+        words = table(batch.input_ids)[0]
+        pad = table(torch.tensor([int(of.tokenizer.pad_token_id)]))[0]  # type: ignore[arg-type]
+    start = torch.where(torch.tensor(encoding.special)[:, None], words, pad)
+    point = (start + share * (words - start)).requires_grad_()
+
+    def put(_module: Any, _inputs: Any, own: torch.Tensor) -> torch.Tensor:
+        return torch.cat([point[None], own[:, len(point) :]], dim=1)
+
+    handle = table.register_forward_hook(put)
+    try:
+        with torch.enable_grad():
+            logit = of.model(**batch.model_inputs()).logits[0, TARGET]
+            (gradient,) = torch.autograd.grad(logit, point)
+    finally:
+        handle.remove()
+    return words, gradient, start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestPerturbation:
+    """All perturbation methods see the classifier through its answers to perturbed texts alone."""
+
+    def test_answers_are_those_of_the_model_to_one_text_at_a_time(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        (encoding,) = of.encode([TEXT])
+        text = PerturbedText(encoding, stand_in(of))
+        kept = np.random.default_rng(0).random((12, len(text))) < 0.6
+        kept[0] = True
+        for removal in ("delete", "mask"):
+            (found,) = Predictor(of)([text.perturbed(kept, removal)])  # type: ignore[arg-type]
+            for row, logits in zip(kept, found, strict=True):
+                np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
+
+    def test_occlusion(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        (encoding,) = of.encode([TEXT])
+        words = len(encoding.words)
+        whole = probability(logits_without(of, encoding, np.zeros(words, dtype=bool), "mask"))
+        expected = [whole - probability(logits_without(of, encoding, row, "mask")) for row in np.eye(words, dtype=bool)]
+        (found,) = explearn.get_explainer("occlusion", removal="mask", output="probability").explain(
+            of, [TEXT], [TARGET]
+        )
+        np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+
+
+def logits_without(of: Classifier, encoding: Any, gone: Any, removal: str) -> Any:
+    """The model's logits, (C,), on a batch of one text without some words."""
+    chosen = np.flatnonzero(gone).tolist()
+    changed = encoding.delete(chosen) if removal == "delete" else encoding.mask(chosen, stand_in(of))
+    with torch.inference_mode():
+        ids = torch.tensor([changed.input_ids])
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if changed.token_type_ids:
+            inputs["token_type_ids"] = torch.tensor([changed.token_type_ids])
+        return of.model(**inputs).logits[0].double().numpy()
+
+
+def probability(logits: Any) -> float:
+    return float(np.exp(logits[TARGET]) / np.exp(logits).sum())

@@ -1,0 +1,327 @@
+"""Gradient methods against direct calls of captum and torch; DeepLIFT and Deep SHAP have their own file."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from captum.attr import GradientShap, InputXGradient, IntegratedGradients, LayerIntegratedGradients, Saliency
+from gradient_cases import (
+    BASELINES,
+    CASES,
+    FEW,
+    METHODS,
+    OUTPUTS,
+    TEXTS,
+    close,
+    double_classifier,
+    embedded,
+    empty,
+    explained,
+)
+
+import explearn
+from explearn.core.errors import ParamsError
+from explearn.methods.base.explainer import BatchExplainer
+from explearn.model.encoding import text_seed
+
+WITH_BASELINE = ("integrated_gradients", "gradient_shap", "deep_lift", "sequential_ig")
+
+
+@pytest.mark.parametrize(("kind", "classes", "output"), CASES)
+class TestEqualToCaptum:
+    """On every architecture, single texts and pairs, in one padded batch here and one by one there."""
+
+    def test_gradient(self, kind: str, classes: int, output: str) -> None:
+        of = double_classifier(kind, classes)
+        for text, found, target in explained("gradient", of, TEXTS, output=output):
+            encoding, embeddings, forward = embedded(of, text)
+            method = Saliency(lambda e, forward=forward: OUTPUTS[output](forward(e)))
+            gradients = method.attribute(embeddings.requires_grad_(), target=target, abs=False)
+            close(found.token_scores, gradients[0].norm(dim=-1)[encoding.positions])
+
+    def test_input_x_gradient(self, kind: str, classes: int, output: str) -> None:
+        of = double_classifier(kind, classes)
+        for text, found, target in explained("input_x_gradient", of, TEXTS, output=output):
+            encoding, embeddings, forward = embedded(of, text)
+            method = InputXGradient(lambda e, forward=forward: OUTPUTS[output](forward(e)))
+            products = method.attribute(embeddings.requires_grad_(), target=target)
+            close(found.token_scores, products.sum(-1)[0][encoding.positions])
+
+    @pytest.mark.parametrize("baseline", BASELINES)
+    def test_integrated_gradients(self, kind: str, classes: int, output: str, baseline: str) -> None:
+        of = double_classifier(kind, classes)
+        options = {"steps": 6, "baseline": baseline, "output": output}
+        for text, found, target in explained("integrated_gradients", of, FEW, **options):
+            encoding, embeddings, forward = embedded(of, text)
+            scores, delta = IntegratedGradients(lambda e, forward=forward: OUTPUTS[output](forward(e))).attribute(
+                embeddings,
+                empty(of, encoding, embeddings, baseline),
+                target=target,
+                n_steps=6,
+                return_convergence_delta=True,
+            )
+            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert found.completeness_error == pytest.approx(float(delta.abs()), abs=1e-6)
+
+    def test_gradient_shap(self, kind: str, classes: int, output: str) -> None:
+        of = double_classifier(kind, classes)
+        options = {"samples": 4, "stdevs": 0.1, "baseline": "mask", "seed": 3, "output": output}
+        for text, found, target in explained("gradient_shap", of, FEW, **options):
+            encoding, embeddings, forward = embedded(of, text)
+            method = GradientShap(lambda e, forward=forward: OUTPUTS[output](forward(e)))
+            with torch.random.fork_rng():
+                torch.manual_seed(text_seed(3, encoding))
+                np.random.seed(text_seed(3, encoding))
+                scores = method.attribute(
+                    embeddings, empty(of, encoding, embeddings, "mask"), n_samples=4, stdevs=0.1, target=target
+                )
+            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+
+    def test_sequential_ig(self, kind: str, classes: int, output: str) -> None:
+        """By one call a word."""
+        of = double_classifier(kind, classes)
+        for text, found, target in explained("sequential_ig", of, FEW, steps=5, output=output):
+            encoding, embeddings, forward = embedded(of, text)
+            expected, misses = torch.zeros(len(encoding)).double(), []
+            for word in range(len(encoding.words)):
+                pieces = [position for position, owner in enumerate(encoding.word_ids) if owner == word]
+                start = embeddings.clone()
+                start[0, pieces] = of.model.get_input_embeddings().weight[of.tokenizer.mask_token_id]
+                scores, delta = IntegratedGradients(lambda e, forward=forward: OUTPUTS[output](forward(e))).attribute(
+                    embeddings, start, target=target, n_steps=5, return_convergence_delta=True
+                )
+                expected[pieces] = scores.sum(-1)[0][pieces]
+                misses.append(float(delta.abs()))
+            close(found.token_scores, expected[encoding.positions])
+            assert found.completeness_error == pytest.approx(max(misses), abs=1e-6)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_gradients_are_those_of_torch_for_every_class(kind: str, output: str) -> None:
+    of = double_classifier(kind)
+    for target in range(3):
+        plain = explained("gradient", of, TEXTS, [target] * len(TEXTS), output=output)
+        products = explained("input_x_gradient", of, TEXTS, [target] * len(TEXTS), output=output)
+        for (text, found, _), (_, product, _) in zip(plain, products, strict=True):
+            encoding, embeddings, forward = embedded(of, text)
+            embeddings.requires_grad_(True)
+            (gradient,) = torch.autograd.grad(OUTPUTS[output](forward(embeddings))[0, target], embeddings)
+            close(found.token_scores, gradient[0].norm(dim=-1)[encoding.positions])
+            close(product.token_scores, (gradient * embeddings).sum(-1)[0][encoding.positions])
+
+
+@pytest.mark.parametrize("baseline", ["pad", "mask"])
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_integrated_gradients_are_captum_s_of_the_embedding_layer(kind: str, baseline: str) -> None:
+    of = double_classifier(kind)
+    for text, found, target in explained("integrated_gradients", of, FEW, baseline=baseline):
+        (encoding,) = of.encode([text])
+        inputs = of.batch([encoding]).model_inputs()
+        ids = inputs.pop("input_ids")
+        replaced = ids.clone()
+        replaced[0, encoding.positions] = {"pad": of.tokenizer.pad_token_id, "mask": of.mask_token_id}[baseline]
+
+        def logits(ids: torch.Tensor, *rest: torch.Tensor, names: tuple[str, ...] = tuple(inputs)) -> torch.Tensor:
+            return of.model(ids, **dict(zip(names, rest, strict=True))).logits
+
+        scores = LayerIntegratedGradients(logits, of.model.get_input_embeddings()).attribute(
+            ids, replaced, target=target, additional_forward_args=tuple(inputs.values()), n_steps=50
+        )
+        close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+
+
+@pytest.mark.parametrize(
+    "quadrature", ["gausslegendre", "riemann_left", "riemann_right", "riemann_middle", "riemann_trapezoid"]
+)
+def test_quadratures_are_captum_s(quadrature: str) -> None:
+    of = double_classifier("bert")
+    for text, found, target in explained("integrated_gradients", of, FEW, steps=7, quadrature=quadrature):
+        encoding, embeddings, forward = embedded(of, text)
+        scores = IntegratedGradients(forward).attribute(
+            embeddings, empty(of, encoding, embeddings, "pad"), target=target, n_steps=7, method=quadrature
+        )
+        close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+
+
+class TestCompleteness:
+    @pytest.mark.parametrize(
+        ("kind", "output", "baseline"),
+        [("bert", o, b) for o in OUTPUTS for b in BASELINES]
+        + [(kind, "logit", "mask") for kind in ("roberta", "albert", "electra")],
+    )
+    @pytest.mark.parametrize("name", ["integrated_gradients", "sequential_ig"])
+    def test_many_steps_leave_no_error(self, name: str, kind: str, output: str, baseline: str) -> None:
+        of, options = double_classifier(kind), {"output": output, "baseline": baseline}
+        assert all(a.completeness_error < 1e-6 for _, a, _ in explained(name, of, FEW, steps=60, **options))
+        assert any(a.completeness_error > 1e-3 for _, a, _ in explained(name, of, FEW, steps=1, **options))
+
+    @pytest.mark.parametrize("name", ["integrated_gradients", "sequential_ig"])
+    def test_the_error_shrinks_with_the_steps_where_the_path_has_kinks(self, name: str) -> None:
+        """DistilBERT's head has a ReLU."""
+        of = double_classifier("distilbert")
+        few, many = (np.mean([a.completeness_error for _, a, _ in explained(name, of, FEW, steps=n)]) for n in (5, 200))
+        assert many < few / 4
+
+    def test_the_scores_of_all_sub_tokens_sum_to_the_change_of_the_output(self) -> None:
+        of = double_classifier("roberta")
+        for text, found, target in explained("integrated_gradients", of, TEXTS):
+            encoding, embeddings, forward = embedded(of, text)
+            change = forward(embeddings) - forward(empty(of, encoding, embeddings, "pad"))
+            assert found.token_scores.sum() == pytest.approx(float(change[0, target]), abs=1e-5)
+
+    def test_a_word_s_pieces_sum_to_the_change_without_it(self) -> None:
+        of = double_classifier("bert")
+        for text, found, target in explained("sequential_ig", of, ["wonderful slow"], steps=40):
+            encoding, embeddings, forward = embedded(of, text)
+            start = empty(of, encoding, embeddings, "mask")
+            pieces = [position for position, word in enumerate(encoding.word_ids) if word == 0]
+            without = embeddings.clone()
+            without[0, pieces] = start[0, pieces]
+            change = forward(embeddings) - forward(without)
+            assert len(pieces) > 1
+            assert found.scores[0] == pytest.approx(float(change[0, target]), abs=1e-6)
+
+    def test_the_mean_of_many_samples_is_the_integral(self) -> None:
+        of = double_classifier("bert")
+        few = [explained("gradient_shap", of, FEW[:1], samples=2, seed=s)[0][1].completeness_error for s in range(10)]
+        ((_, many, _),) = explained("gradient_shap", of, FEW[:1], samples=4000)
+        ((_, exact, _),) = explained("integrated_gradients", of, FEW[:1])
+        assert np.abs(many.token_scores - exact.token_scores).max() < 0.1 * np.abs(exact.token_scores).max()
+        assert many.completeness_error < np.mean(few) / 3
+
+    def test_methods_that_promise_no_sum_report_none(self) -> None:
+        for name in ("gradient", "input_x_gradient"):
+            assert explained(name, tiny.classifier(), FEW)[0][1].completeness_error is None
+
+
+@pytest.mark.parametrize("name", METHODS)
+class TestEveryMethod:
+    def test_scores_of_a_float64_model_are_float64(self, name: str) -> None:
+        of, method = double_classifier("bert"), explearn.get_explainer(name)
+        encodings = of.encode(FEW)
+        if isinstance(method, BatchExplainer):
+            found = method.score_batch(of, of.batch(encodings), None)
+            assert (found.scores.dtype, found.logits.dtype) == (torch.float64, torch.float64)
+            assert not found.scores.requires_grad
+        else:
+            assert method.score_texts(of, encodings, None)[0].scores.dtype == np.float64
+
+    def test_nothing_is_left_after_success_or_an_exception(self, name: str) -> None:
+        of = tiny.make_classifier("bert")
+        state = [dict(vars(module)) for module in of.model.modules()]
+        explained(name, of, FEW)
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError("as in a crash")
+
+        for where in ("forward", "backward"):
+
+            def crash(_module: Any, _inputs: Any, output: torch.Tensor, where: str = where) -> None:
+                if not output.requires_grad:
+                    return
+                fail() if where == "forward" else output.register_hook(fail)
+
+            handle = of.model.classifier.register_forward_hook(crash)
+            with pytest.raises(RuntimeError, match="as in a crash"):
+                explained(name, of, FEW)
+            handle.remove()
+        assert tiny.hooks(of.model) == 0
+        assert [dict(vars(module)) for module in of.model.modules()] == state
+        assert not any(parameter.requires_grad for parameter in of.model.parameters())
+        assert torch.is_grad_enabled()
+
+    def test_the_global_generators_stay_as_they_are(self, name: str) -> None:
+        torch.manual_seed(5), np.random.seed(5), random.seed(5)
+        before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+        explained(name, tiny.classifier(), FEW)
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == before[1:]
+
+    def test_no_warnings(self, name: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            explained(name, tiny.make_classifier(max_tokens=30), FEW)
+
+    def test_an_output_that_is_not_known(self, name: str) -> None:
+        with pytest.raises(
+            ParamsError, match="output: got 'logits'; expected one of logit, probability, log_probability"
+        ):
+            explearn.get_explainer(name, output="logits")
+
+    def test_the_probabilities_of_two_classes_pull_against_each_other(self, name: str) -> None:
+        """p_0 + p_1 = 1, so their gradients are opposite."""
+        of, texts = double_classifier("bert", 2), tiny.TEXTS
+        first, second = (explained(name, of, [*texts], [k] * 5, output="probability") for k in (0, 1))
+        for (_, a, _), (_, b, _) in zip(first, second, strict=True):
+            np.testing.assert_allclose(a.scores, -b.scores if a.signed else b.scores, atol=1e-6)
+
+
+def test_words_sum_their_pieces() -> None:
+    of = tiny.classifier("roberta")
+    for name in METHODS[1:]:
+        ((_, found, _),) = explained(name, of, ["unbelievably"])
+        assert len(found.tokens) > 1
+        assert found.scores[0] == pytest.approx(float(found.token_scores.sum()), rel=1e-5)
+
+
+def test_the_plain_gradient_takes_the_largest_piece() -> None:
+    ((_, found, _),) = explained("gradient", tiny.classifier("roberta"), ["unbelievably"])
+    assert found.scores[0] == found.token_scores.max() > 0
+
+
+def test_pieces_of_no_word_score_nothing_in_sequential_ig() -> None:
+    """Neither do special tokens."""
+    of = double_classifier("albert")
+    (encoding,) = of.encode(["lazy dog"])
+    encoding = type(encoding)(
+        encoding.input_ids, encoding.token_type_ids, encoding.special, (-1,) * len(encoding), encoding.words
+    )
+    found = explearn.get_explainer("sequential_ig").score_batch(of, of.batch([encoding]), None)
+    assert found.scores.tolist() == [[0.0] * len(encoding)]
+    assert found.completeness_error.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", WITH_BASELINE)
+class TestBaselines:
+    def test_each_gives_other_scores(self, name: str) -> None:
+        found = [explained(name, double_classifier("bert"), FEW[:1], baseline=b)[0][1].scores for b in BASELINES]
+        for a, b in ((0, 1), (1, 2), (0, 2)):
+            assert np.abs(found[a] - found[b]).max() > 1e-3
+
+    def test_one_that_is_not_known(self, name: str) -> None:
+        with pytest.raises(ParamsError, match="baseline: got 'blank'; expected one of pad, mask, zero"):
+            explearn.get_explainer(name, baseline="blank")
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "range"),
+    [
+        ("integrated_gradients", "steps", "of at least 1"),
+        ("sequential_ig", "steps", "of at least 1"),
+        ("gradient_shap", "samples", "of at least 1"),
+        ("gradient_shap", "seed", "from 0 to 4294967295"),
+        ("deep_shap", "references", "of at least 1"),
+        ("deep_shap", "seed", "from 0 to 4294967295"),
+    ],
+)
+@pytest.mark.parametrize("value", [-1, 2.5, "3", True])
+def test_counts_are_whole_numbers(name: str, option: str, range: str, value: Any) -> None:
+    with pytest.raises(ParamsError, match=f"{option}: got {value!r}; expected a whole number {range}"):
+        explearn.get_explainer(name, **{option: value})
+
+
+def test_riemann_sums_take_two_steps() -> None:
+    with pytest.raises(ParamsError, match="steps: got 1; expected a whole number of at least 2"):
+        explearn.get_explainer("integrated_gradients", steps=1, quadrature="riemann_left")
+
+
+def test_a_quadrature_that_is_not_known() -> None:
+    with pytest.raises(ParamsError, match="quadrature: got 'simpson'; expected one of gausslegendre, riemann_left"):
+        explearn.get_explainer("integrated_gradients", quadrature="simpson")

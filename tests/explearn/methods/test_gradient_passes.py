@@ -1,0 +1,125 @@
+"""Model passes of gradient methods, GradientShap, and classifying from embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
+
+import explearn
+from explearn.core.errors import ParamsError
+from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.model.encoding import text_seed
+
+
+class TestEmbeddedClassifier:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_a_text_s_own_embeddings_give_the_classifier_s_logits(self, kind: str) -> None:
+        """Also where a text holds the padding token, by which RoBERTa counts positions."""
+        of = double_classifier(kind)
+        batch = of.batch(of.encode([*TEXTS, f"lazy {of.tokenizer.pad_token} dog"]))
+        function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
+        with torch.no_grad():
+            values = function(function.embed())
+            logits = of.model(**batch.model_inputs()).logits
+        torch.testing.assert_close(function.logits, logits)
+        torch.testing.assert_close(values, logits.amax(-1))
+        assert function.targets.tolist() == logits.argmax(-1).tolist()
+
+    def test_later_passes_keep_the_first_one_s_targets(self) -> None:
+        of = double_classifier("bert")
+        batch = of.batch(of.encode(TEXTS))
+        function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
+        embeddings = function.embed()
+        function(embeddings)
+        targets, logits = function.targets, function.logits
+        values = function(torch.cat([-3 * embeddings, embeddings]))
+        assert function.targets is targets
+        assert function.logits is logits
+        torch.testing.assert_close(values[len(TEXTS) :], logits.amax(-1))
+
+
+def passes(of: explearn.Classifier, run: Callable[[], Any]) -> list[tuple[int, int]]:
+    """(rows, tokens) of each forward pass."""
+    seen: list[tuple[int, int]] = []
+    handle = of.model.register_forward_pre_hook(
+        lambda _m, _a, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        run()
+    finally:
+        handle.remove()
+    return seen
+
+
+class TestPasses:
+    @pytest.mark.parametrize("budget", [1, 60, 1000])
+    @pytest.mark.parametrize("name", METHODS)
+    def test_no_pass_is_larger_than_the_budget(self, name: str, budget: int) -> None:
+        """A text and what it is compared with share a pass, however small the budget."""
+        of = tiny.make_classifier(max_tokens=budget)
+        options = {"integrated_gradients": {"steps": 20}, "sequential_ig": {"steps": 5}}.get(name, {})
+        for rows, tokens in passes(of, lambda: explained(name, of, TEXTS, **options)):
+            assert rows * tokens <= max(budget, 2 * tokens)
+
+    @pytest.mark.parametrize(
+        ("name", "options", "rows"),
+        [
+            ("gradient", {}, 1),
+            ("input_x_gradient", {}, 1),
+            ("integrated_gradients", {"steps": 50}, 50 + 2),
+            ("gradient_shap", {"samples": 25}, 25 + 2),
+        ],
+    )
+    def test_a_text_costs_its_steps_and_the_ends_of_its_path(
+        self, name: str, options: dict[str, int], rows: int
+    ) -> None:
+        of = tiny.make_classifier(max_tokens=200)
+        found = passes(of, lambda: explained(name, of, TEXTS, **options))
+        assert sum(count for count, _ in found) == rows * len(TEXTS)
+
+    def test_sequential_ig_costs_its_steps_and_a_start_for_each_word(self) -> None:
+        of = tiny.make_classifier(max_tokens=200)
+        found = passes(of, lambda: explained("sequential_ig", of, TEXTS, steps=10))
+        words = sum(len(encoding.words) for encoding in of.encode(TEXTS))
+        assert sum(count for count, _ in found) == (10 + 1) * words + len(TEXTS)
+
+    def test_integrated_gradients_pad_little(self) -> None:
+        """Texts of similar length share a pass, as many steps of them as the budget holds."""
+        of = tiny.make_classifier(max_tokens=1500)
+        texts = [" ".join(["lazy"] * (1 + 7 * i % 30)) for i in range(60)]
+        found = passes(of, lambda: explained("integrated_gradients", of, texts, steps=50))
+        computed = sum(rows * tokens for rows, tokens in found)
+        assert computed < 1.05 * 52 * sum(len(encoding) for encoding in of.encode(texts))
+        # A pass for the ends of the paths, and two for the steps.
+        assert np.median([rows * tokens for rows, tokens in found]) > 1500 / 3
+
+
+class TestGradientShap:
+    def test_seeds_make_other_draws(self) -> None:
+        of = double_classifier("bert")
+        one, same, other = (explained("gradient_shap", of, FEW[:1], seed=s)[0][1] for s in (1, 1, 2))
+        np.testing.assert_array_equal(one.scores, same.scores)
+        assert np.abs(one.scores - other.scores).max() > 1e-3
+
+    def test_noise_changes_the_scores(self) -> None:
+        of = double_classifier("bert")
+        plain, noisy = (explained("gradient_shap", of, FEW[:1], stdevs=s)[0][1] for s in (0, 0.1))
+        assert np.abs(plain.scores - noisy.scores).max() > 1e-3
+
+    def test_a_seed_belongs_to_a_text_and_its_segments(self) -> None:
+        single, same, other, pair = tiny.classifier().encode(
+            ["slow dog", "slow  dog", "slow fox", ("slow", "dog")], first=1
+        )
+        assert text_seed(1, single) == text_seed(1, same)
+        assert len({text_seed(1, single), text_seed(2, single), text_seed(1, other), text_seed(1, pair)}) == 4
+
+    @pytest.mark.parametrize("stdevs", [-0.1, float("nan"), float("inf"), "0.1", True])
+    def test_noise_that_is_no_width(self, stdevs: Any) -> None:
+        with pytest.raises(ParamsError, match=r"stdevs: got .*; expected a number of at least 0"):
+            explearn.get_explainer("gradient_shap", stdevs=stdevs)

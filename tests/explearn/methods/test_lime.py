@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from lime.lime_text import LimeTextExplainer
+
+import explearn
+from explearn.lens.passes import count_passes
+
+LONGEST = tiny.TEXTS[3]
+"""Fourteen words, no two alike."""
+
+
+def direct(
+    text: str,
+    classifier_fn: Callable[[Sequence[str]], np.ndarray],
+    target: int,
+    samples: int,
+    seed: int,
+    **options: Any,
+) -> np.ndarray:
+    """Weights of the words, by the library on the text itself, with its own choice of features."""
+    explainer = LimeTextExplainer(split_expression=r"\s+", bow=False, mask_string="", random_state=seed, **options)
+    words = len(text.split())
+    explanation = explainer.explain_instance(
+        text, classifier_fn, labels=(target,), num_features=words, num_samples=samples
+    )
+    weights = np.zeros(words)
+    for word, weight in explanation.local_exp[target]:
+        weights[word] = weight
+    return weights
+
+
+@pytest.mark.parametrize("text", tiny.TEXTS)
+@pytest.mark.parametrize("target", [0, 1, 2])
+def test_is_what_the_library_gives_for_strings(target: int, text: str) -> None:
+    """BERT's tokenizer splits a word alike wherever it stands, so strings without words are sub-tokens without them."""
+    of = tiny.classifier("bert", 3)
+
+    def probabilities(strings: Sequence[str]) -> np.ndarray:
+        encoded = of.tokenizer(list(strings), padding=True, return_tensors="pt")
+        return of.model(**encoded).logits.softmax(-1).double().numpy()
+
+    (found,) = explearn.get_explainer("lime", samples=100, seed=3).explain(of, [text], [target])
+    expected = direct(text, probabilities, target, 100, 3)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    assert np.abs(expected).max() > 1e-5
+
+
+def by_words(of: explearn.Classifier, text: str, removal: str, value: Callable[..., np.ndarray]) -> Callable[..., Any]:
+    """A classifier_fn that finds the words left in each string, all different, and removes the others' sub-tokens."""
+    (encoding,) = of.encode([text])
+
+    def classifier_fn(strings: Sequence[str]) -> np.ndarray:
+        encodings = []
+        for string in strings:
+            gone = [i for i, word in enumerate(encoding.words) if word not in string.split()]
+            encodings.append(encoding.delete(gone) if removal == "delete" else encoding.mask(gone, of.mask_token_id))
+        return value(of.predict_proba(encodings))
+
+    return classifier_fn
+
+
+@pytest.mark.parametrize("removal", ["delete", "mask"])
+@pytest.mark.parametrize(("output", "value"), [("probability", np.array), ("log_probability", np.log)])
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_is_what_the_library_gives_for_every_tokenizer(
+    kind: str, output: str, value: Callable[..., np.ndarray], removal: str
+) -> None:
+    of = tiny.classifier(kind, 3)
+    method = explearn.get_explainer("lime", samples=80, seed=1, output=output, removal=removal, kernel_width=10)
+    (found,) = method.explain(of, [LONGEST])
+    target = of.labels.index(found.target)
+    words = max(of.encode([LONGEST])[0].word_ids) + 1
+    seen = " ".join(LONGEST.split()[:words])
+    expected = direct(seen, by_words(of, seen, removal, value), target, 80, 1, kernel_width=10)
+    np.testing.assert_allclose(found.scores[:words], expected, atol=1e-5)
+
+
+def test_scores_of_one_text_are_those_among_others() -> None:
+    of = tiny.classifier("bert")
+    method = explearn.get_explainer("lime", samples=30)
+    together = list(method.explain(of, [*tiny.TEXTS, *tiny.TEXTS]))
+    for found, text in zip(together, [*tiny.TEXTS, *tiny.TEXTS], strict=True):
+        (alone,) = method.explain(of, [text])
+        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-6)
+
+
+def test_the_seed_decides() -> None:
+    of = tiny.classifier("bert")
+    scores = [
+        next(explearn.get_explainer("lime", samples=30, seed=seed).explain(of, [LONGEST])).scores for seed in (1, 1, 2)
+    ]
+    assert (scores[0] == scores[1]).all()
+    assert np.abs(scores[0] - scores[2]).max() > 1e-4
+
+
+def test_equal_copies_are_evaluated_once() -> None:
+    of = tiny.classifier("bert")
+    with count_passes(of.model) as passes:
+        list(explearn.get_explainer("lime", samples=500).explain(of, ["the lazy fox"]))
+    assert passes.forward == 8
+
+
+def test_a_pair_s_words_are_left_out_of_both_segments() -> None:
+    """With one word for each segment, all four sets of words occur, and the regression is weighted by them."""
+    of = tiny.classifier("bert")
+    pair = ("slow", "refund")
+    (found,) = explearn.get_explainer("lime", samples=60, seed=2).explain(of, [pair])
+    (encoding,) = of.encode([pair])
+
+    def classifier_fn(strings: Sequence[str]) -> np.ndarray:
+        return of.predict_proba(
+            [encoding.delete([i for i, word in enumerate(pair) if word not in s.split()]) for s in strings]
+        )
+
+    expected = direct("slow refund", classifier_fn, of.labels.index(found.target), 60, 2)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-6)

@@ -1,0 +1,149 @@
+"""What holds for every method that is not trained, found by the registry: a new one is tested without a line here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
+from explearn.core.records import Attribution
+from explearn.methods.base.registry import explainer_class
+from explearn.testing import check_explainer
+from explearn.text.alignment import aggregate
+
+METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
+FEWER: dict[str, dict[str, Any]] = {
+    "integrated_gradients": {"steps": 4},
+    "gradient_shap": {"samples": 3},
+    "sequential_ig": {"steps": 3},
+    "deep_shap": {"references": 4},
+    "lime": {"samples": 40},
+    "shap": {"max_evals": 60},
+    "kernel_shap": {"samples": 40},
+    "solvex": {"beam": 2},
+}
+"""Options that make the costly methods quick, with which all here holds as well."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_asked_of_every_method(name: str) -> None:
+    check_explainer(explainer_class(name), options=FEWER.get(name))
+
+
+def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None) -> list[Attribution]:
+    return list(explearn.get_explainer(name, **FEWER.get(name, {})).explain(of, texts, targets))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_words_without_pieces_have_no_score(name: str) -> None:
+    """A zero-width word, and words behind truncation; counted by hand for a BERT of 48 positions."""
+    (found,) = explain(name, tiny.classifier("bert"), ["lazy \u200b dog " + "castle " * 60])
+    kept = [i for i in range(43 + 2) if i != 1]
+    assert found.unaligned == 1 + 63 - 45
+    assert np.flatnonzero(found.read).tolist() == kept
+    assert np.isfinite(found.scores[kept]).all() and np.isnan(found.scores[~found.read]).all()
+    assert len(found.tokens) == 44
+
+
+def test_a_target_that_is_no_class_brings_near_names() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown label 'fare'; did you mean fair\?"):
+        explain("rollout", tiny.classifier("bert", 3), ["lazy dog"], ["fare"])
+
+
+class TestTheCheckItself:
+    """It fails, with a sentence, for a method that breaks what is asked."""
+
+    class Right(explearn.BatchExplainer):
+        """A sub-token's id is its score."""
+
+        about = explearn.About(name="right", family="chance", cost="one forward pass")
+
+        def score_batch(self, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
+            logits = classifier.logits(batch)
+            scores = self.scores(batch.input_ids.float())
+            return explearn.BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
+
+        def scores(self, ids: torch.Tensor) -> torch.Tensor:
+            return ids
+
+    def broken(self, **changed: Any) -> type[explearn.Explainer]:
+        parts = {"about": self.Right.about, "__doc__": "It is broken.", **changed}
+        made: type[explearn.Explainer] = type("Broken", (self.Right,), parts)
+        return made
+
+    def test_a_method_that_does_as_asked(self) -> None:
+        check_explainer(self.Right, architectures=["bert"])
+        check_explainer(self.Right(), classifier=tiny.classifier("bert", 2))
+
+    @pytest.mark.parametrize(
+        ("scores", "words"),
+        [
+            (lambda self, ids: -ids, "a score is below zero, but `signed` is False"),
+            (lambda self, ids: ids * ids.shape[1], "all texts together, text 1: scores are"),
+            (lambda self, ids: ids + torch.rand(()), "text 1: scores are"),
+        ],
+        ids=["sign", "padding", "chance"],
+    )
+    def test_what_is_broken_is_named(self, scores: Any, words: str) -> None:
+        with pytest.raises(AssertionError, match=f"^right on bert with 3 classes: .*{re.escape(words)}"):
+            check_explainer(self.broken(scores=scores), architectures=["bert"])
+
+    def test_what_is_left_on_the_model_is_found(self) -> None:
+        def hooked(self: Any, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
+            classifier.model.register_forward_hook(lambda *_: None)
+            return TestTheCheckItself.Right.score_batch(self, classifier, batch, targets)
+
+        with pytest.raises(AssertionError, match="hooks, modes or settings are left on the model"):
+            check_explainer(self.broken(score_batch=hooked), classifier=tiny.make_classifier("bert"))
+
+    def test_a_class_that_declares_nothing(self) -> None:
+        with pytest.raises(AssertionError, match=r"class .*Silent: its `about` is missing"):
+            check_explainer(type("Silent", (self.Right,), {}))
+
+    def test_a_method_that_is_trained_comes_as_an_instance(self) -> None:
+        with pytest.raises(ParamsError, match="got class ExpNet, which is trained; expected an instance after `fit`"):
+            check_explainer(explainer_class("expnet"))
+
+
+class TestWordScores:
+    WORD_IDS = (-1, 0, 0, 2, -1, 2, -1)
+    SCORES = np.array([9, 1, 4, -3, 9, -1, 9], dtype=np.float32)
+
+    def test_the_largest_of_a_word_s_pieces(self) -> None:
+        found, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "max")
+        np.testing.assert_array_equal(found, [4, np.nan, -1, np.nan])
+        assert unaligned == 2
+
+    def test_the_sum_of_a_word_s_pieces(self) -> None:
+        found, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "sum")
+        np.testing.assert_array_equal(found, [5, np.nan, -4, np.nan])
+        assert unaligned == 2
+
+    def test_scores_of_padding_are_ignored(self) -> None:
+        padded = np.concatenate([self.SCORES, np.full(5, np.nan, dtype=np.float32)])
+        np.testing.assert_array_equal(aggregate(padded, self.WORD_IDS, 3, "max")[0], [4, np.nan, -1])
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_a_score_that_is_not_finite_is_refused(self, value: float) -> None:
+        scores = self.SCORES.copy()
+        scores[1] = value
+        with pytest.raises(ExplearnError, match="a score is not finite"):
+            aggregate(scores, self.WORD_IDS, 3, "max")
+
+    def test_one_of_a_special_token_is_nobody_s_business(self) -> None:
+        scores = self.SCORES.copy()
+        scores[0] = np.nan
+        np.testing.assert_array_equal(aggregate(scores, self.WORD_IDS, 3, "max")[0], [4, np.nan, -1])
+
+
+def test_attributions_show_their_best_words() -> None:
+    found = Attribution(
+        ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
+    )
+    assert str(found) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"

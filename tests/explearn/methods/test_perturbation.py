@@ -1,0 +1,393 @@
+"""The machinery of the perturbation methods, and occlusion."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.lens.anatomy import dissect
+from explearn.lens.passes import count_passes
+from explearn.methods.perturbation import predictor as module
+from explearn.methods.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.methods.perturbation.predictor import Logits, Predictor
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
+
+
+def perturbed(of: explearn.Classifier, text: Any) -> PerturbedText:
+    (encoding,) = of.encode([text])
+    return PerturbedText(encoding, of.mask_token_id)
+
+
+def some_sets(text: PerturbedText, count: int, seed: int = 0) -> np.ndarray:
+    """Random sets of words, all of them and none."""
+    sets = np.random.default_rng(seed).random((count, len(text))) < 0.5
+    sets[0], sets[-1] = True, False
+    return sets
+
+
+class TestPerturbedText:
+    @pytest.mark.parametrize("removal", ["delete", "mask"])
+    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_its_rows_are_those_of_the_encoding(self, text: Any, kind: str, removal: str) -> None:
+        of = tiny.classifier(kind)
+        of_text = perturbed(of, text)
+        encoding, sets = of_text.encoding, some_sets(of_text, 20)
+        found = of_text.perturbed(sets, removal)  # type: ignore[arg-type]
+        assert len(found) == 20
+        for row, kept in enumerate(sets):
+            gone = of_text.words[~kept].tolist()
+            expected = encoding.delete(gone) if removal == "delete" else encoding.mask(gone, of.mask_token_id)
+            length = found.lengths[row]
+            types = () if found.token_type_ids is None else tuple(found.token_type_ids[row, :length].tolist())
+            assert (tuple(found.input_ids[row, :length].tolist()), types) == expected.key
+
+    def test_words_without_pieces_are_no_part_of_it(self) -> None:
+        of_text = perturbed(tiny.classifier("bert"), "lazy \u200b dog " + "castle " * 60)
+        assert of_text.words.tolist() == [0, *range(2, 45)]
+        assert of_text.pieces().tolist() == [1] * 44
+
+    def test_a_score_goes_to_all_pieces_of_its_word(self) -> None:
+        of_text = perturbed(tiny.classifier("roberta"), "unbelievably slow")
+        first, second = of_text.pieces().tolist()
+        assert first > 1
+        assert of_text.on_pieces(np.array([3.0, -1.0])).tolist() == [0.0, *[3.0] * first, *[-1.0] * second, 0.0]
+
+    def test_keys_tell_segments_apart(self) -> None:
+        ids, one, other = [[5, 6]], [[0, 0]], [[0, 1]]
+        assert Inputs.from_lists(ids, one).keys() != Inputs.from_lists(ids, other).keys()
+        assert Inputs.from_lists([[5, 6], [5]], None).keys()[1] == Inputs.from_lists([[5]], None).keys()[0]
+
+
+class TestPredictor:
+    @pytest.mark.parametrize("budget", [1, 40, 4096])
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_logits_are_the_classifier_s(self, kind: str, budget: int) -> None:
+        of = tiny.make_classifier(kind, 3, max_tokens=budget)
+        texts = [perturbed(of, text) for text in TEXTS]
+        requests, encodings = [], []
+        for of_text in texts:
+            sets = some_sets(of_text, 6)
+            requests += [of_text.deleted(sets), of_text.masked(sets)]
+            gone = [of_text.words[~kept].tolist() for kept in sets]
+            encodings += [of_text.encoding.delete(words) for words in gone]
+            encodings += [of_text.encoding.mask(words, of.mask_token_id) for words in gone]
+        with torch.inference_mode():
+            expected = np.concatenate([of.logits(of.batch([e])).numpy() for e in encodings])
+        np.testing.assert_allclose(np.concatenate(Predictor(of)(requests)), expected, atol=1e-5)
+
+    def test_each_distinct_input_is_evaluated_once(self) -> None:
+        of = tiny.classifier("bert")
+        one, other = perturbed(of, "the lazy fox"), perturbed(of, "the lazy dog")
+        predict = Predictor(of)
+        with count_passes(of.model) as passes:
+            # Of 2 x 8 copies without some words, those without the last word are the same for both.
+            sets = np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)])
+            again = np.concatenate([sets, sets[::-1]])
+            a, b = predict([one.deleted(again), other.deleted(sets)])
+            assert passes.forward == predict.evaluated == 12
+            (c,) = predict([other.deleted(sets)])
+            assert passes.forward == 12
+        assert (a[:8] == a[:7:-1]).all()
+        assert (b == c).all()
+        assert (a[:4] == b[:4]).all()
+
+    @pytest.mark.parametrize(("room", "evaluated"), [(10**6, 8), (0, 16)])
+    def test_answers_are_remembered_while_there_is_room(
+        self, room: int, evaluated: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "CACHE_BYTES", room)
+        of = tiny.classifier("bert")
+        of_text = perturbed(of, "the lazy fox")
+        predict = Predictor(of)
+        request = of_text.masked(np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)]))
+        (first,), (second,) = predict([request]), predict([request])
+        np.testing.assert_allclose(first, second, atol=1e-6)
+        assert predict.evaluated == evaluated
+
+    def test_batches_stay_within_the_budget_and_build_no_graph(self) -> None:
+        of = tiny.make_classifier("bert", max_tokens=40)
+        sizes = []
+
+        def on_forward(_module: Any, _args: Any, inputs: dict[str, torch.Tensor]) -> None:
+            sizes.append(inputs["input_ids"].numel())
+            assert torch.is_inference_mode_enabled()
+
+        handle = of.model.register_forward_pre_hook(on_forward, with_kwargs=True)
+        texts = [perturbed(of, text) for text in tiny.TEXTS]
+        Predictor(of)([of_text.deleted(some_sets(of_text, 10)) for of_text in texts])
+        handle.remove()
+        assert max(sizes) <= 40
+        assert len(sizes) < 30
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_the_last_feed_forward_part_runs_on_the_first_token_alone(self, kind: str) -> None:
+        """It takes two thirds of a block's products; the head reads the first token."""
+        of = tiny.make_classifier(kind)
+        lengths = []
+        contract = dissect(of.model).blocks[-1].contract
+        handle = contract.register_forward_hook(lambda _module, _inputs, output: lengths.append(output.shape[1]))
+        of_text = perturbed(of, "lazy dog")
+        Predictor(of)([of_text.full()])
+        # ALBERT's blocks are one module.
+        assert lengths == ([len(of_text.encoding)] * (tiny.LAYERS - 1) if kind == "albert" else []) + [1]
+        handle.remove()
+        assert tiny.hooks(of.model) == 0
+
+    def test_nothing_is_left_on_a_model_that_fails(self) -> None:
+        of = tiny.make_classifier("bert")
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError("out of memory")
+
+        handle = of.model.classifier.register_forward_hook(fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            list(explearn.get_explainer("occlusion").explain(of, ["lazy dog"]))
+        handle.remove()
+        assert tiny.hooks(of.model) == 0
+
+    def test_a_model_that_cannot_be_taken_apart_runs_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.classifier("bert")
+        of_text = perturbed(of, "lazy dog")
+        (expected,) = Predictor(of)([of_text.full()])
+        monkeypatch.setattr(of.model.config, "model_type", "novel")
+        np.testing.assert_allclose(Predictor(of)([of_text.full()])[0], expected, atol=1e-6)
+
+    def test_nothing_to_predict(self) -> None:
+        of = tiny.classifier("bert", 3)
+        of_text = perturbed(of, "lazy dog")
+        assert Predictor(of)([]) == []
+        assert Predictor(of)([of_text.deleted(np.empty((0, 2), dtype=bool))])[0].shape == (0, 3)
+
+    def test_logits_that_are_not_finite_are_refused(self) -> None:
+        of = tiny.make_classifier("bert")
+        of.model.classifier.bias.data[0] = float("inf")
+        with pytest.raises(ModelError, match="the classifier gave a logit that is not finite"):
+            Predictor(of)([perturbed(of, "lazy dog").full()])
+
+
+def question(size: int) -> Inputs:
+    return Inputs.from_lists([[size] * size], None)
+
+
+class Recorder:
+    """Answers with the lengths of the questions and remembers which came together."""
+
+    def __init__(self) -> None:
+        self.together: list[list[int]] = []
+
+    def __call__(self, questions: Sequence[Inputs]) -> list[Logits]:
+        self.together.append([len(q.input_ids[0]) for q in questions])
+        return [q.lengths[:, None].astype(float) for q in questions]
+
+
+class TestPool:
+    @staticmethod
+    def job(sizes: Sequence[int]) -> Any:
+        def run(ask: Ask) -> list[float]:
+            return [float(ask(question(size))[0, 0]) for size in sizes]
+
+        return run
+
+    def test_questions_of_all_jobs_are_answered_together(self) -> None:
+        answer = Recorder()
+        found = run_together([self.job(s) for s in ([1, 2], [3], [], [4, 5, 6])], answer, window_tokens=1000)
+        assert [f.result for f in found] == [[1, 2], [3], [], [4, 5, 6]]
+        assert answer.together == [[1, 3, 4], [2, 5], [6]]
+        assert all(f.seconds > 0 for f in found)
+
+    def test_the_window_bounds_how_many_jobs_are_under_way(self) -> None:
+        answer = Recorder()
+        found = run_together([self.job([size]) for size in (5, 5, 5, 5, 30, 5)], answer, window_tokens=11)
+        assert [f.result for f in found] == [[5], [5], [5], [5], [30], [5]]
+        assert answer.together == [[5, 5, 5], [5, 30], [5]]
+
+    def test_no_jobs(self) -> None:
+        assert run_together([], Recorder(), window_tokens=10) == []
+
+    def test_each_job_draws_from_numpy_s_global_generator_as_if_alone(self) -> None:
+        def draw(count: int) -> Any:
+            def run(ask: Ask) -> list[float]:
+                drawn = []
+                for _ in range(count):
+                    drawn.append(float(np.random.rand()))
+                    ask(question(1))
+                return drawn
+
+            return run
+
+        np.random.seed(5)
+        before = np.random.get_state()[1].copy()  # type: ignore[index]
+        found = run_together([draw(1), draw(4), draw(2)], Recorder(), window_tokens=1000, seed=7)
+        expected = np.random.RandomState(7).rand(4).tolist()
+        assert [f.result for f in found] == [expected[:1], expected, expected[:2]]
+        assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
+
+    @pytest.mark.parametrize("where", ["job", "answer"])
+    def test_an_error_ends_all_jobs_and_is_passed_on(self, where: str) -> None:
+        ended = []
+
+        def run(ask: Ask) -> None:
+            try:
+                np.random.rand()
+                ask(question(1))
+                if where == "job":
+                    raise ParamsError("from within")
+                ask(question(2))
+            finally:
+                ended.append(where)
+
+        def answer(questions: Sequence[Inputs]) -> list[Logits]:
+            if where == "answer":
+                raise ParamsError("from within")
+            return [np.zeros((1, 1)) for _ in questions]
+
+        np.random.seed(5)
+        before = np.random.get_state()[1].copy()  # type: ignore[index]
+        with pytest.raises(ParamsError, match="from within"):
+            run_together([run] * 3, answer, window_tokens=1000)
+        assert len(ended) == 3
+        assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
+
+
+OUTPUTS = {"probability": np.array, "log_probability": np.log}
+
+
+class TestOcclusion:
+    @pytest.mark.parametrize("removal", ["mask", "delete"])
+    @pytest.mark.parametrize("output", OUTPUTS)
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_is_the_drop_without_the_word(self, kind: str, output: str, removal: str) -> None:
+        of = tiny.classifier(kind, 3)
+        value = OUTPUTS[output]
+        found = explearn.get_explainer("occlusion", output=output, removal=removal).explain(of, TEXTS, [1] * len(TEXTS))
+        for attribution, encoding in zip(found, of.encode(TEXTS), strict=True):
+            words = sorted(set(encoding.word_ids) - {-1})
+            without = [
+                encoding.delete([w]) if removal == "delete" else encoding.mask([w], of.mask_token_id) for w in words
+            ]
+            whole, *parts = value(of.predict_proba([encoding, *without])[:, 1])
+            np.testing.assert_allclose(attribution.scores[words], whole - np.array(parts), atol=1e-5)
+
+    def test_logits_as_they_are(self) -> None:
+        of = tiny.classifier("bert", 3)
+        (found,) = explearn.get_explainer("occlusion", output="logit").explain(of, ["lazy dog"], [2])
+        (encoding,) = of.encode(["lazy dog"])
+        with torch.inference_mode():
+            logits = of.logits(of.batch([encoding, *(encoding.mask([w], of.mask_token_id) for w in (0, 1))]))[:, 2]
+        np.testing.assert_allclose(found.scores, (logits[0] - logits[1:]).numpy(), atol=1e-5)
+
+    def test_takes_one_pass_a_word_and_one_more(self) -> None:
+        of = tiny.classifier("bert")
+        with count_passes(of.model) as passes:
+            list(explearn.get_explainer("occlusion").explain(of, ["the lazy dog sleeps"] * 3))
+        assert (passes.forward, passes.backward) == (5, 0)
+
+    def test_all_pieces_have_their_word_s_score(self) -> None:
+        (found,) = explearn.get_explainer("occlusion").explain(tiny.classifier("roberta"), ["unbelievably slow"])
+        assert set(found.token_scores.tolist()) == set(found.scores.tolist())
+        assert len(found.tokens) > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("occlusion", {}), ("lime", {"samples": 20}), ("kernel_shap", {}), ("shap", {"max_evals": 20}), ("solvex", {})],
+)
+class TestAll:
+    def test_leaves_nothing_on_the_model(self, name: str, options: dict[str, Any]) -> None:
+        of = tiny.make_classifier("bert")
+        list(explearn.get_explainer(name, **options).explain(of, TEXTS[:3]))
+        assert tiny.hooks(of.model) == 0
+
+    def test_numpy_s_global_generator_is_left_alone(self, name: str, options: dict[str, Any]) -> None:
+        of = tiny.classifier("bert")
+        np.random.seed(3)
+        before = np.random.get_state()[1].copy()  # type: ignore[index]
+        first = [a.scores.tolist() for a in explearn.get_explainer(name, **options).explain(of, TEXTS[:3])]
+        assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
+        np.random.seed(4)
+        assert [a.scores.tolist() for a in explearn.get_explainer(name, **options).explain(of, TEXTS[:3])] == first
+
+    def test_a_tokenizer_with_nothing_to_mask_with(self, name: str, options: dict[str, Any]) -> None:
+        tokenizer = copy.deepcopy(tiny.tokenizer("bert"))
+        tokenizer.mask_token = tokenizer.unk_token = None
+        of = explearn.Classifier(tiny.model("bert"), tokenizer, name="maskless")
+        masks = name == "shap" or explearn.get_explainer(name).removal == "mask"  # type: ignore[attr-defined]
+        if masks:
+            with pytest.raises(
+                UnsupportedError, match="maskless: its tokenizer has neither a mask nor an unknown token"
+            ):
+                list(explearn.get_explainer(name, **options).explain(of, ["lazy dog"]))
+        if name != "shap":
+            (found,) = explearn.get_explainer(name, removal="delete", **options).explain(of, ["lazy dog"])
+            assert np.isfinite(found.scores).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("occlusion", {"removal": "zero"}, "removal: got 'zero'; expected one of delete, mask"),
+        ("occlusion", {"output": "logits"}, "output: got 'logits'; expected one of logit, probability"),
+        ("lime", {"samples": 1}, "samples: got 1; expected a whole number of at least 2"),
+        ("lime", {"kernel_width": 0}, "kernel_width: got 0; expected a positive number"),
+        ("lime", {"kernel_width": float("nan")}, "kernel_width: got nan; expected a positive number"),
+        ("lime", {"removal": "drop"}, "removal: got 'drop'"),
+        ("lime", {"output": "odds"}, "output: got 'odds'"),
+        ("lime", {"seed": -1}, "seed: got -1; expected a whole number from 0 to 4294967295"),
+        ("kernel_shap", {"samples": 0}, "samples: got 0; expected a whole number of at least 1"),
+        ("kernel_shap", {"features": 0.5}, "features: got 0.5; expected a whole number"),
+        ("kernel_shap", {"seed": 2**32}, "seed: got 4294967296"),
+        ("shap", {"algorithm": "kernel"}, "algorithm: got 'kernel'; expected one of partition, permutation"),
+        ("shap", {"level": "letter"}, "level: got 'letter'; expected one of auto, token, word"),
+        ("shap", {"max_evals": 3}, "max_evals: got 3; expected a whole number of at least 4"),
+        ("shap", {"batch_size": 0}, "batch_size: got 0; expected a whole number of at least 1"),
+        (
+            "solvex",
+            {"metric": "log_odds"},
+            "metric: got 'log_odds'; expected one of comprehensiveness, sufficiency, both",
+        ),
+        ("solvex", {"beam": True}, "beam: got True; expected a whole number of at least 1"),
+        ("solvex", {"max_words": 0}, "max_words: got 0; expected a whole number of at least 1"),
+    ],
+)
+def test_options_that_cannot_be_used(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        explearn.get_explainer(name, **options)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "qwen2"])
+class TestNothingLeft:
+    """A text without special tokens, all of whose words are deleted, is read as one padding token."""
+
+    def test_alone_and_beside_others(self, kind: str) -> None:
+        classifier = tiny.classifier(kind)
+        (encoding,) = classifier.encode(["the quick fox"])
+        nothing = encoding.delete(range(3))
+        assert len(nothing) == 0
+        alone, beside = classifier.predict_proba([nothing]), classifier.predict_proba([nothing, encoding])
+        padding = replace(encoding.select([0]), input_ids=(classifier.pad_token_id,))
+        np.testing.assert_allclose(alone[0], classifier.predict_proba([padding])[0], atol=1e-6)
+        np.testing.assert_allclose(beside[0], alone[0], atol=1e-6)
+
+    @pytest.mark.parametrize("name", ["occlusion", "kernel_shap", "lime", "shap", "solvex"])
+    def test_a_text_of_one_word(self, kind: str, name: str) -> None:
+        classifier = tiny.classifier(kind)
+        options = {"removal": "delete", "output": "probability"} if name == "occlusion" else {}
+        (found,) = explearn.get_explainer(name, **options).explain(classifier, ["fox"])
+        assert found.scores.shape == (1,) and np.isfinite(found.scores).all()
+        if name == "occlusion":
+            (encoding,) = classifier.encode(["fox"])
+            whole, nothing = classifier.predict_proba([encoding, encoding.delete([0])])
+            target = classifier.labels.index(found.target)
+            assert found.scores[0] == pytest.approx(whole[target] - nothing[target], abs=1e-5)

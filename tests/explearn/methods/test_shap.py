@@ -1,0 +1,269 @@
+"""shap (the library's text masker) and kernel_shap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shap
+import tiny
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.lens.passes import count_passes
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.shap import seed_numba, segment_trees, segments, token_masker, word_tree
+
+ARCHITECTURES_BY_TOKENS = ("bert", "distilbert", "roberta", "electra")
+LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
+
+
+def from_strings(of: explearn.Classifier, value: Callable[..., np.ndarray] = np.array) -> Callable[..., np.ndarray]:
+    return lambda strings: value(of.predict_proba(of.encode([str(string) for string in strings])))
+
+
+def direct(of: explearn.Classifier, text: str, function: Any, algorithm: str, seed: int, **options: Any) -> Any:
+    """The library by itself; the masker is made of the classifier's tokenizer."""
+    explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm=algorithm, seed=seed)
+    np.random.seed(seed)
+    seed_numba(seed)
+    return explainer([text], silent=True, **options)
+
+
+@pytest.mark.parametrize("algorithm", ["partition", "permutation"])
+@pytest.mark.parametrize("kind", ARCHITECTURES_BY_TOKENS)
+class TestTokens:
+    @pytest.mark.parametrize("max_evals", [80, 500])
+    def test_is_what_the_library_gives(self, kind: str, max_evals: int, algorithm: str) -> None:
+        """With a budget that opens the whole hierarchy of the shorter texts, and one that does not."""
+        of = tiny.classifier(kind, 3)
+        texts = [*tiny.TEXTS, LONG]
+        targets = [i % 3 for i in range(len(texts))]
+        method = explearn.get_explainer("shap", algorithm=algorithm, max_evals=max_evals, level="token", seed=4)
+        for found, text, target in zip(method.explain(of, texts, targets), texts, targets, strict=True):
+            expected = direct(of, text, from_strings(of), algorithm, 4, max_evals=max_evals)
+            np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, target], atol=1e-6)
+            assert found.completeness_error is not None
+            assert found.completeness_error < 1e-6
+
+    def test_other_outputs_and_batch_sizes(self, kind: str, algorithm: str) -> None:
+        of = tiny.classifier(kind)
+        method = explearn.get_explainer("shap", algorithm=algorithm, output="log_probability", batch_size=16)
+        (found,) = method.explain(of, [tiny.TEXTS[3]], [1])
+        expected = direct(of, tiny.TEXTS[3], from_strings(of, np.log), algorithm, 13, max_evals=500, batch_size=16)
+        np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, 1], atol=1e-5)
+
+
+def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
+    """By the definition: mean gain of a player over all sets of the others, each size counting alike."""
+    values = np.zeros(players)
+    for player in range(players):
+        others = [p for p in range(players) if p != player]
+        for size in range(players):
+            for group in map(frozenset, combinations(others, size)):
+                gain = worth[group | {player}] - worth[group]
+                values[player] += gain / (players * comb(players - 1, size))
+    return values
+
+
+def worths(of: explearn.Classifier, text: Any, target: int, removal: str = "mask") -> dict[frozenset[int], float]:
+    """Probability with each set of words present."""
+    (encoding,) = of.encode([text])
+    words = range(len(encoding.words))
+    groups = [frozenset(group) for size in range(len(words) + 1) for group in combinations(words, size)]
+    gone = [sorted(set(words) - group) for group in groups]
+    encodings = [encoding.delete(g) if removal == "delete" else encoding.mask(g, of.mask_token_id) for g in gone]
+    return dict(zip(groups, of.predict_proba(encodings)[:, target].tolist(), strict=True))
+
+
+class TestWords:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "refund")])
+    def test_of_one_or_two_are_shapley_values(self, text: Any, kind: str) -> None:
+        of = tiny.classifier(kind, 3)
+        for algorithm in ("partition", "permutation"):
+            (found,) = explearn.get_explainer("shap", algorithm=algorithm, level="word").explain(of, [text], [2])
+            expected = shapley(worths(of, text, 2), len(found.words))
+            np.testing.assert_allclose(found.scores, expected, atol=5e-6)
+            assert found.completeness_error == pytest.approx(0, abs=1e-6)
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_of_a_pair_are_owen_values_of_its_segments(self, kind: str) -> None:
+        """Segments are players first; a word's gain counts with the other segment whole or absent, never in part."""
+        of = tiny.classifier(kind)
+        worth = worths(of, ("slow", "no refund"), 1)
+        (found,) = explearn.get_explainer("shap").explain(of, [("slow", "no refund")], [1])
+
+        def gain(player: set[int], *others: set[int]) -> float:
+            return worth[frozenset(player.union(*others))] - worth[frozenset().union(*others)]
+
+        slow = (gain({0}) + gain({0}, {1, 2})) / 2
+        no = (gain({1}) + gain({1}, {2}) + gain({1}, {0}) + gain({1}, {0}, {2})) / 4
+        refund = (gain({2}) + gain({2}, {1}) + gain({2}, {0}) + gain({2}, {0}, {1})) / 4
+        np.testing.assert_allclose(found.scores, [slow, no, refund], atol=1e-6)
+
+    def test_share_their_value_among_their_pieces(self) -> None:
+        of = tiny.classifier("roberta")
+        (found,) = explearn.get_explainer("shap", level="word").explain(of, ["unbelievably slow"])
+        (encoding,) = of.encode(["unbelievably slow"])
+        owners = np.array([encoding.word_ids[i] for i in encoding.positions])
+        for word in (0, 1):
+            pieces = found.token_scores[owners == word]
+            assert (pieces == pieces[0]).all()
+            assert pieces.sum() == pytest.approx(found.scores[word], rel=1e-5)
+
+    @pytest.mark.parametrize("algorithm", ["partition", "permutation"])
+    def test_are_the_library_s_with_words_for_tokens(self, algorithm: str) -> None:
+        """BERT's sub-tokens are words here, so both levels play the same game; [CLS] and [SEP] play in one of them."""
+        of = tiny.classifier("bert", 3)
+        options = {"algorithm": algorithm, "max_evals": 5000}
+        by_word, by_token = (
+            next(explearn.get_explainer("shap", level=level, **options).explain(of, ["the lazy dog"], [0])).scores
+            for level in ("word", "token")
+        )
+        assert by_word.sum() == pytest.approx(by_token.sum(), abs=1e-6)
+
+    def test_the_hierarchy_is_the_library_s_and_joins_segments_last(self) -> None:
+        of = tiny.classifier("bert")
+        (single,) = of.encode([LONG])
+        words = segments(PerturbedText(single, 0))
+        assert words == [LONG.split()]
+        assert (segment_trees(words) == word_tree(LONG.split())).all()
+        for pair, expected in (
+            (("a b", "c"), [[0, 1, 2 / 3, 2], [3, 2, 1, 3]]),
+            (("a", "b c"), [[1, 2, 2 / 3, 2], [0, 3, 1, 3]]),
+            (("a b", "c d"), [[0, 1, 0.5, 2], [2, 3, 0.5, 2], [4, 5, 1, 4]]),
+            (("a", "b"), [[0, 1, 1, 2]]),
+        ):
+            (encoding,) = of.encode([pair])
+            words = segments(PerturbedText(encoding, 0))
+            assert words == [part.split() for part in pair]
+            assert segment_trees(words).tolist() == pytest.approx(np.array(expected))
+
+
+class TestLevels:
+    @pytest.mark.parametrize("algorithm", ["partition", "permutation"])
+    @pytest.mark.parametrize("level", ["auto", "token", "word"])
+    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, algorithm: str, level: str) -> None:
+        of = tiny.classifier("gpt2")
+        (encoding,) = of.encode(["a"])
+        assert len(encoding) == 1
+        (found,) = explearn.get_explainer("shap", algorithm=algorithm, level=level).explain(of, ["a"], [1])
+        p = of.predict_proba([encoding, encoding.mask([0], of.mask_token_id)])[:, 1]
+        assert found.scores == pytest.approx([p[0] - p[1]], abs=1e-6)
+
+    UNSOUND = (
+        ("bert", tiny.PAIRS[0]),
+        ("roberta", "fox \U0001f600 dog"),
+        ("roberta", "lazy  dog"),
+        ("albert", "quick"),
+    )
+
+    @pytest.mark.parametrize(("kind", "text"), UNSOUND)
+    def test_texts_that_do_not_come_back_from_a_string_go_by_words(self, kind: str, text: Any) -> None:
+        of = tiny.classifier(kind)
+        (found,), (by_words,) = (
+            list(explearn.get_explainer("shap", level=level).explain(of, [text])) for level in ("auto", "word")
+        )
+        assert (found.token_scores == by_words.token_scores).all()
+        with pytest.raises(UnsupportedError, match="is a pair, or its tokens do not come back"):
+            list(explearn.get_explainer("shap", level="token").explain(of, [text]))
+
+    @pytest.mark.parametrize("kind", ARCHITECTURES_BY_TOKENS)
+    def test_others_go_by_tokens(self, kind: str) -> None:
+        of = tiny.classifier(kind)
+        (found,), (by_tokens,) = (
+            list(explearn.get_explainer("shap", level=level).explain(of, ["lazy dog"])) for level in ("auto", "token")
+        )
+        assert (found.token_scores == by_tokens.token_scores).all()
+
+    @pytest.mark.parametrize("kind", ("bert", "roberta"))
+    def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind: str) -> None:
+        of = tiny.classifier(kind)
+        (encoding,) = of.encode(["unbelievably " * 60])
+        found = token_masker(of, encoding)
+        assert found is not None
+        (again,) = of.encode([found[1]])
+        assert len(again) == len(encoding) == 46
+        assert again.key == encoding.key
+        assert len(found[1]) < len("unbelievably ") * 46
+
+
+class TestBudget:
+    def test_is_kept_and_equal_copies_are_evaluated_once(self) -> None:
+        of = tiny.classifier("bert")
+        with count_passes(of.model) as passes:
+            list(explearn.get_explainer("shap", max_evals=60).explain(of, [LONG]))
+        assert passes.forward <= 60
+        with count_passes(of.model) as passes:
+            list(explearn.get_explainer("shap", level="word", algorithm="permutation").explain(of, ["lazy dog"]))
+        assert passes.forward == 4
+
+    @pytest.mark.parametrize(("level", "players"), [("token", 4), ("word", 4)])
+    def test_too_small_for_one_order_of_the_tokens(self, level: str, players: int) -> None:
+        method = explearn.get_explainer("shap", algorithm="permutation", max_evals=8, level=level)
+        with pytest.raises(UnsupportedError, match=f"a text of {players} tokens or words takes max_evals=9 at least"):
+            list(method.explain(tiny.classifier("bert"), ["the quick brown fox"]))
+
+
+@pytest.mark.slow
+def test_compiling_is_not_counted_in_a_text_s_time(run_python: Callable[[str], str]) -> None:
+    """In a process of its own, where numba has yet to compile the library's loops, which takes seconds."""
+    tests = str(Path(tiny.__file__).parent)
+    seconds = run_python(
+        f"import sys; sys.path.insert(0, {tests!r}); import explearn, tiny; "
+        "(found,) = explearn.get_explainer('shap', max_evals=10).explain(tiny.classifier('bert'), ['lazy dog']); "
+        "print(found.seconds)"
+    )
+    assert float(seconds) < 1
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("shap", "kernel_shap"):
+        list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
+    assert capfd.readouterr() == ("", "")
+
+
+class TestKernelShap:
+    @pytest.mark.parametrize("removal", ["mask", "delete"])
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "no refund"), "our guide was friendly today"])
+    def test_is_exact_where_all_sets_of_words_are_evaluated(self, text: Any, kind: str, removal: str) -> None:
+        of = tiny.classifier(kind, 3)
+        (found,) = explearn.get_explainer("kernel_shap", removal=removal).explain(of, [text], [1])
+        expected = shapley(worths(of, text, 1, removal), len(found.words))
+        np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+
+    @pytest.mark.parametrize("features", [None, 4])
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_is_what_the_library_gives(self, kind: str, features: int | None) -> None:
+        of = tiny.classifier(kind, 3)
+        method = explearn.get_explainer("kernel_shap", samples=100, features=features, seed=6)
+        texts = [*tiny.TEXTS, LONG]
+        for found, encoding in zip(method.explain(of, texts, [2] * len(texts)), of.encode(texts), strict=True):
+            seen = max(encoding.word_ids) + 1
+
+            def probability(kept: Sequence[Any], encoding: Any = encoding) -> np.ndarray:
+                gone = [np.flatnonzero(np.asarray(row) == 0).tolist() for row in kept]
+                return of.predict_proba([encoding.mask(words, of.mask_token_id) for words in gone])[:, 2]
+
+            np.random.seed(6)
+            explainer = shap.KernelExplainer(probability, np.zeros((1, seen)))
+            l1_reg = f"num_features({features})" if features else False
+            expected = explainer.shap_values(np.ones(seen), nsamples=100, l1_reg=l1_reg, silent=True)
+            np.testing.assert_allclose(found.scores[:seen], expected, atol=2e-5)
+            assert found.completeness_error == pytest.approx(0, abs=1e-6)
+            if features:
+                assert np.count_nonzero(found.scores[:seen]) <= max(features, 1)
+
+    def test_takes_the_samples_asked_for(self) -> None:
+        of = tiny.classifier("bert")
+        for samples, passes_expected in ((40, 42), (None, 2 * 18 + 256 + 2)):
+            with count_passes(of.model) as passes:
+                list(explearn.get_explainer("kernel_shap", samples=samples).explain(of, [LONG]))
+            assert passes.forward == passes_expected

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import tiny
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.lens.passes import count_passes
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.perturbation.solvex import Solvex
+
+METRICS = ("comprehensiveness", "sufficiency", "both")
+SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")
+
+
+def worth(of: explearn.Classifier, text: str, target: int, metric: str, removal: str, top: tuple[int, ...]) -> float:
+    """As the definitions have it, by the classifier itself."""
+    (encoding,) = of.encode([text])
+    rest = sorted(set(range(len(encoding.words))) - set(top))
+    if removal == "delete":
+        without, alone = encoding.delete(top), encoding.keep(top)
+    else:
+        without, alone = encoding.mask(top, of.mask_token_id), encoding.mask(rest, of.mask_token_id)
+    whole, without_top, top_alone = of.predict_proba([encoding, without, alone])[:, target]
+    comprehensiveness, sufficiency = whole - without_top, whole - top_alone
+    values = {"comprehensiveness": comprehensiveness, "sufficiency": -sufficiency}
+    return float(values.get(metric, comprehensiveness - sufficiency))
+
+
+def objective(of: explearn.Classifier, text: str, target: int, metric: str, removal: str, order: list[int]) -> float:
+    tops = [tuple(sorted(order[:k])) for k in range(1, len(order) + 1)]
+    return float(np.mean([worth(of, text, target, metric, removal, top) for top in tops]))
+
+
+def search(of: explearn.Classifier, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
+    (encoding,) = of.encode([text])
+    predict = Predictor(of)
+    order, value = method.search(
+        of, PerturbedText(encoding, of.mask_token_id), target, lambda question: predict([question])[0]
+    )
+    return order.tolist(), value
+
+
+@pytest.mark.parametrize("removal", ["delete", "mask"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("text", SHORT)
+def test_no_order_is_better_than_that_of_a_wide_beam(text: str, metric: str, removal: str) -> None:
+    of = tiny.classifier("bert", 3)
+    order, value = search(of, text, 1, Solvex(metric, beam=120, removal=removal))  # type: ignore[arg-type]
+    known: dict[tuple[int, ...], float] = {}
+    best = -np.inf
+    for candidate in permutations(range(len(text.split()))):
+        total = 0.0
+        for k in range(1, len(candidate) + 1):
+            top = tuple(sorted(candidate[:k]))
+            known.setdefault(top, worth(of, text, 1, metric, removal, top) if top not in known else 0.0)
+            total += known[top]
+        best = max(best, total / len(candidate))
+    assert value == pytest.approx(objective(of, text, 1, metric, removal, order), abs=1e-6)
+    assert value == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_beam_of_one_is_greedy(metric: str) -> None:
+    of = tiny.classifier("bert", 3)
+    for text in tiny.TEXTS:
+        order: list[int] = []
+        left = set(range(len(text.split())))
+        while left:
+            best = max(sorted(left), key=lambda w: worth(of, text, 0, metric, "delete", tuple(sorted([*order, w]))))
+            order.append(best)
+            left.remove(best)
+        assert search(of, text, 0, Solvex(metric, beam=1))[0] == order  # type: ignore[arg-type]
+
+
+def test_a_wider_beam_is_no_worse_where_it_is_exhaustive() -> None:
+    of = tiny.classifier("bert", 3)
+    values = [search(of, "our guide was friendly today", 2, Solvex(beam=beam))[1] for beam in (1, 120)]
+    assert values[0] <= values[1] + 1e-9
+
+
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_scores_are_ranks(kind: str) -> None:
+    of = tiny.classifier(kind)
+    for text, found in zip(SHORT, explearn.get_explainer("solvex").explain(of, SHORT, [1] * 5), strict=True):
+        order, _ = search(of, text, 1, Solvex())
+        n = len(order)
+        assert np.argsort(-found.scores).tolist() == order
+        assert sorted(found.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
+
+
+def test_orders_of_one_set_share_its_evaluation() -> None:
+    """A beam that keeps every order needs no more than every set of words: alone and left out, 2^n of them."""
+    of = tiny.classifier("bert")
+    with count_passes(of.model) as passes:
+        list(explearn.get_explainer("solvex", beam=24).explain(of, ["the quick brown fox"] * 2))
+    assert passes.forward == 2**4
+
+
+def test_a_text_too_long_is_refused_before_any_search() -> None:
+    of = tiny.classifier("bert")
+    with count_passes(of.model) as passes, pytest.raises(UnsupportedError, match="a text has 4 words, more than max_w"):
+        list(explearn.get_explainer("solvex", max_words=3).explain(of, ["lazy dog", "the quick brown fox"]))
+    assert passes.forward == 0

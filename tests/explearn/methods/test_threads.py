@@ -1,0 +1,154 @@
+"""One thread explains while another predicts with the same classifier."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.model.architectures import blocks_in_order
+
+QUICK: dict[str, dict[str, Any]] = {
+    "lime": {"samples": 20},
+    "shap": {"max_evals": 20, "level": "word"},
+    "kernel_shap": {"samples": 20},
+    "gradient_shap": {"samples": 2},
+    "deep_shap": {"references": 2},
+    "solvex": {"beam": 1},
+    "integrated_gradients": {},
+    "sequential_ig": {},
+}
+METHODS = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
+TEXTS = list(tiny.TEXTS[:3])
+
+
+@contextmanager
+def predicting(of: explearn.Classifier, expected: np.ndarray, found: list[str]) -> Iterator[None]:
+    """Predict in another thread for as long as the block takes; what is not as expected goes into `found`."""
+    over = threading.Event()
+    encodings = of.encode(TEXTS)
+    rounds = 0
+
+    def predict() -> None:
+        nonlocal rounds
+        try:
+            while not over.is_set():
+                rounds += 1
+                if not np.array_equal(of.predict_proba(encodings), expected):
+                    found.append("a prediction is another one")
+                if of.model.training or of.model.config._attn_implementation != implementation:
+                    found.append("the model's mode or attention is another one")
+                if any(parameter.requires_grad for parameter in of.model.parameters()):
+                    found.append("a parameter takes gradients")
+                if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+                    found.append("gradients are off")
+        except Exception as error:
+            found.append(repr(error))
+
+    implementation = of.model.config._attn_implementation
+    thread = threading.Thread(target=predict)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert rounds > 0
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("name", METHODS)
+def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name: str, kind: str) -> None:
+    of = tiny.make_classifier(kind, 3)
+    method = explearn.get_explainer(name, **QUICK.get(name, {}))
+    expected = of.predict_proba(of.encode(TEXTS))
+    alone = list(method.explain(of, TEXTS))
+    before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    found: list[str] = []
+    with predicting(of, expected, found):
+        for _ in range(2):
+            for one, other in zip(method.explain(of, TEXTS), alone, strict=True):
+                np.testing.assert_array_equal(one.scores, other.scores)
+    assert not found
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert (np.random.get_state()[1].tolist(), random.getstate()) == before[1:]
+
+
+@pytest.mark.parametrize("name", ["kernel_shap", "gradient_shap", "deep_lift", "rollout"])
+def test_two_threads_explain_as_one_does(name: str) -> None:
+    of = tiny.make_classifier("bert", 3)
+    method = explearn.get_explainer(name, **QUICK.get(name, {}))
+    alone = [one.scores for one in method.explain(of, TEXTS)]
+    found: list[list[np.ndarray]] = []
+
+    def explain() -> None:
+        mine = explearn.get_explainer(name, **QUICK.get(name, {}))
+        found.extend([one.scores for one in mine.explain(of, TEXTS)] for _ in range(3))
+
+    threads = [threading.Thread(target=explain) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6
+    for scores in found:
+        for one, other in zip(scores, alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@contextmanager
+def predicting_amid(of: explearn.Classifier, place: torch.nn.Module, expected: np.ndarray) -> Iterator[list[bool]]:
+    """Each time this thread comes to a module, another one predicts other texts; gives whether it was as expected."""
+    encodings = of.encode(OTHER_TEXTS)
+    here, found = threading.get_ident(), list[bool]()
+
+    def hook(*_: object) -> None:
+        if threading.get_ident() == here:
+            other = threading.Thread(target=lambda: found.append(np.array_equal(of.predict_proba(encodings), expected)))
+            other.start()
+            other.join()
+
+    handle = place.register_forward_pre_hook(hook)
+    try:
+        yield found
+    finally:
+        handle.remove()
+
+
+OTHER_TEXTS = ["bad", "a fine film"]
+
+
+@pytest.mark.parametrize("place", ["embeddings", "second block"])
+@pytest.mark.parametrize("name", ["rollout", "attcat", "attn_lrp", "cam"])
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])
+def test_a_prediction_amid_a_pass_changes_no_explanation(kind: str, name: str, place: str) -> None:
+    of = tiny.make_classifier(kind, 3)
+    method = explearn.get_explainer(name)
+    expected = of.predict_proba(of.encode(OTHER_TEXTS))
+    alone = list(method.explain(of, TEXTS))
+    model: Any = of.model
+    # Methods that take a model apart call the linear maps of its blocks, not the blocks.
+    linear = (m for m in blocks_in_order(model.base_model)[1].modules() if isinstance(m, torch.nn.Linear))
+    module = model.get_input_embeddings() if place == "embeddings" else next(linear)
+    with predicting_amid(of, module, expected) as predictions:
+        found = list(method.explain(of, TEXTS))
+    for one, other in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(one.scores, other.scores)
+    assert predictions and all(predictions)
+
+
+def test_attn_lrp_leaves_no_hook_on_a_model_that_it_does_not_know() -> None:
+    of = tiny.make_classifier("llama", 3)
+    del of.model.model.layers[-1].mlp.down_proj
+    with pytest.raises(UnsupportedError, match="built in an unusual way"):
+        list(explearn.get_explainer("attn_lrp").explain(of, TEXTS))
+    assert not tiny.hooks(of.model)

@@ -1,0 +1,328 @@
+"""Architectures that nobody listed: explained right, or refused by name.
+
+References: transformers' own `inputs_embeds`, autograd, one text at a time, words left out by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import transformers
+from saying import complaint
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnsupportedError
+from explearn.lens.representations import aggregate_states
+from explearn.methods.aml import fitted_stand_in
+from explearn.methods.aml.fitted_stand_in import fit_stand_in
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.names import get_info, list_explainers
+from explearn.model.architectures import ARCHITECTURES
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch, Encoding
+
+TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
+FEW: dict[str, dict[str, Any]] = {
+    "gradient_shap": {"samples": 3},
+    "integrated_gradients": {"steps": 4},
+    "sequential_ig": {"steps": 2},
+    "lime": {"samples": 10},
+    "kernel_shap": {"samples": 10},
+    "deep_shap": {"references": 4},
+    "shap": {"max_evals": 20},
+}
+AT_WORDS = {
+    *("consensus", "gradient", "input_x_gradient", "integrated_gradients"),
+    *("gradient_shap", "sequential_ig", "deep_lift", "deep_shap"),
+}
+BY_ANSWERS = {"random", "occlusion", "lime", "shap", "kernel_shap", "solvex"}
+
+_BLOCKS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
+_TWO_SIDES = {
+    **{f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
+    **{"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "scale_embedding": True},
+}
+_LIMIT = {"max_position_embeddings": tiny.POSITIONS}
+_GPT = {"n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": tiny.POSITIONS}
+SIZES: dict[str, dict[str, Any]] = {
+    # Two readers of the same words, the second one position later.
+    "bart": {**_TWO_SIDES, **_LIMIT, "decoder_start_token_id": 2, "eos_token_id": 2},
+    "mbart": {**_TWO_SIDES, **_LIMIT, "eos_token_id": 2},
+    "t5": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0},
+    # Segments are looked up in the table of words.
+    "xlm": {"n_layers": 2, "n_heads": 4, "emb_dim": 32, **_LIMIT},
+    # What was looked up is scaled in place.
+    "ctrl": {**_GPT, "dff": 48},
+    # The head reads the last position, padding or not; words are looked up in columns.
+    "xlnet": {"n_layer": 2, "n_head": 4, "d_model": 32, "d_inner": 48},
+    # Padding changes what is said of a text.
+    "convbert": {**_BLOCKS, **_LIMIT, "embedding_size": 32},
+    "nystromformer": {**_BLOCKS, **_LIMIT, "num_landmarks": 4, "segment_means_seq_len": 4},
+    "funnel": {"block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48},
+    "roformer": {**_BLOCKS, **_LIMIT, "embedding_size": 32},
+    "data2vec-text": {**_BLOCKS, **_LIMIT},
+    "bloom": {"n_layer": 2, "n_head": 4, "hidden_size": 32},
+    "opt": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "ffn_dim": 48}
+    | {"word_embed_proj_dim": 32},
+    "qwen3": {**_BLOCKS, **_LIMIT, "num_key_value_heads": 2, "head_dim": 8},
+    "phi": {**_BLOCKS, **_LIMIT},
+    "falcon": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32},
+    # Refused at the words: their table gives a pair, and they have no gradients.
+    "ibert": {**_BLOCKS, **_LIMIT},
+    "reformer": {"attn_layers": ["local"], "axial_pos_embds": False, "hidden_size": 32, "attention_head_size": 8}
+    | {"feed_forward_size": 48, "is_decoder": False, "num_attention_heads": 4, **_LIMIT},
+}
+READS_AS = {
+    **dict.fromkeys(("bart", "mbart", "data2vec-text", "ibert"), "roberta"),
+    **dict.fromkeys(("ctrl", "bloom", "opt", "qwen3", "phi", "falcon"), "qwen2"),
+}
+REFUSED = {"ibert": "does not look its words up in a table", "reformer": "has no gradients at its embeddings"}
+SEES_PADDING = ("xlnet", "convbert", "nystromformer")
+ENCODER_DECODERS = ("bart", "mbart", "t5")
+KINDS = list(SIZES)
+EXPLAINED = [kind for kind in KINDS if kind not in REFUSED]
+
+
+def made(kind: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerFast]:
+    words = tiny.tokenizer(READS_AS.get(kind, "bert"))
+    names = {0: "no", 1: "yes"}
+    tokens = {"vocab_size": len(words), "pad_token_id": words.pad_token_id}
+    if kind == "t5":
+        tokens["eos_token_id"] = words.sep_token_id
+    settings: Any = transformers.CONFIG_MAPPING[kind](
+        **tokens, **SIZES[kind], id2label=names, label2id={name: index for index, name in names.items()}
+    )
+    with torch.inference_mode(False), torch.random.fork_rng():
+        torch.manual_seed(0)
+        model: Any = transformers.AutoModelForSequenceClassification.from_config(settings).eval()
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    weight.normal_(0, 0.25)
+    return model, words
+
+
+@functools.cache
+def classifier(kind: str) -> Classifier:
+    return Classifier(*made(kind), ComputeOptions(device="cpu"), kind)
+
+
+def untrained() -> list[str]:
+    """Methods that explain without training."""
+    return [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
+
+
+def scores(of: Classifier, name: str, texts: list[str], targets: list[int]) -> list[Any]:
+    method = explearn.get_explainer(name, **FEW.get(name, {}))
+    return [found.token_scores for found in method.explain(of, texts, targets)]
+
+
+def assert_close(found: Any, expected: Any, within: float = 1e-4) -> None:
+    expected = np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_explains_or_says_why_not(kind: str) -> None:
+    assert ARCHITECTURES.get(kind) is None or ARCHITECTURES[kind].attention is None
+    of = classifier(kind)
+    for name in untrained():
+        if name in BY_ANSWERS or (name in AT_WORDS and kind not in REFUSED):
+            found = scores(of, name, TEXTS, TARGETS)
+            assert all(len(row) and np.isfinite(row).all() for row in found), name
+            continue
+        method = explearn.get_explainer(name, **FEW.get(name, {}))
+        with pytest.raises(UnsupportedError) as refusal:
+            list(method.explain(of, TEXTS))
+        said = str(refusal.value)
+        assert said.startswith(name) and "\n" not in said and f"'{kind}' model" in said
+        assert name not in AT_WORDS - {"consensus"} or REFUSED[kind] in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_s_scores_do_not_depend_on_the_others_in_its_batch(kind: str) -> None:
+    of = classifier(kind)
+    alone = np.concatenate([of.predict_proba(of.encode([text])) for text in TEXTS])
+    np.testing.assert_allclose(of.predict_proba(of.encode(TEXTS)), alone, atol=1e-5)
+    for name in ("occlusion", *(() if kind in REFUSED else ("input_x_gradient", "integrated_gradients"))):
+        together = scores(of, name, TEXTS, TARGETS)
+        for row, text, target in zip(together, TEXTS, TARGETS, strict=True):
+            assert_close(row, scores(of, name, [text], [target])[0])
+
+
+def test_only_models_that_see_padding_are_asked_without() -> None:
+    assert {kind for kind in KINDS if classifier(kind).same_length} == set(SEES_PADDING)
+    assert not tiny.classifier("bert").same_length
+
+
+@pytest.mark.parametrize("kind", SEES_PADDING)
+class TestTrainingWherePaddingShows:
+    """AML's texts go through such a classifier without padding, too."""
+
+    def test_a_stand_in_is_fitted_to_what_the_classifier_says_of_each_text_by_itself(
+        self, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fitted_stand_in, "STEPS", 1)
+        of = classifier(kind)
+        texts = of.encode(TEXTS)
+        _, (together, _) = fit_stand_in(of, texts, texts, seed=0)
+        monkeypatch.setattr(of, "max_tokens", 1)
+        _, (alone, _) = fit_stand_in(of, texts, texts, seed=0)
+        assert together == pytest.approx(alone, rel=1e-4)
+
+    def test_no_batch_of_a_training_is_padded(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fitted_stand_in, "STEPS", 2)
+        of = classifier(kind)
+        lengths: list[set[int]] = []
+
+        def batch(encodings: Any) -> Batch:
+            lengths.append({len(encoding) for encoding in encodings})
+            return Classifier.batch(of, encodings)
+
+        monkeypatch.setattr(of, "batch", batch)
+        texts = [(text, "no") for text in (*TEXTS, "slow fox")]
+        backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
+        PAML(epochs=1, batch_size=4, masking="fitted", backbone=backbone).fit(ListedTask(of, texts, texts))
+        assert lengths and all(len(found) == 1 for found in lengths)
+
+
+@pytest.mark.parametrize("kind", EXPLAINED)
+class TestAgainstReferences:
+    def test_gradients(self, kind: str) -> None:
+        of = classifier(kind)
+        (encoding,) = of.encode(TEXTS[:1])
+        words, gradient, _ = at_embeddings(of, encoding, 1.0)
+        here = encoding.positions
+        assert_close(scores(of, "gradient", TEXTS[:1], [1])[0], gradient.norm(dim=-1)[here])
+        assert_close(scores(of, "input_x_gradient", TEXTS[:1], [1])[0], (words * gradient).sum(-1)[here])
+
+    def test_integrated_gradients_by_hand(self, kind: str) -> None:
+        of = classifier(kind)
+        (encoding,) = of.encode(TEXTS[:1])
+        points, weights = np.polynomial.legendre.leggauss(4)
+        total = torch.zeros(())
+        for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+            words, gradient, start = at_embeddings(of, encoding, float(point))
+            total = total + weight * ((words - start) * gradient).sum(-1)
+        assert_close(scores(of, "integrated_gradients", TEXTS[:1], [1])[0], total[encoding.positions])
+
+    def test_occlusion_by_hand(self, kind: str) -> None:
+        of = classifier(kind)
+        (encoding,) = of.encode(TEXTS[:1])
+        (found,) = explearn.get_explainer("occlusion", removal="delete").explain(of, TEXTS[:1], [1])
+        whole = plain_probability(of, encoding)
+        left = [whole - plain_probability(of, encoding.delete([word])) for word in range(3)]
+        np.testing.assert_allclose(found.scores, left, atol=1e-5)
+
+
+def plain_probability(of: Classifier, encoding: Encoding) -> float:
+    with torch.inference_mode():
+        logits = of.model(**of.batch([encoding]).model_inputs()).logits[0].double()
+    return float(logits.softmax(-1)[1])
+
+
+def at_embeddings(of: Classifier, encoding: Encoding, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Word embeddings e, (n, d), the logit's gradient at b + share (e - b), and b, with padding for the words."""
+    model: Any = of.model
+    inputs = of.batch([encoding]).model_inputs()
+    ids = inputs.pop("input_ids")
+    pad = torch.tensor([[of.pad_token_id]])
+    table = model.base_model.encoder.embed_tokens if of.name in ENCODER_DECODERS else model.get_input_embeddings()
+    with torch.no_grad():
+        # Cloned: CTRL changes in place what it is given.
+        words, neutral = table(ids), table(pad)
+        start = torch.where(torch.tensor(encoding.special)[None, :, None], words, neutral)
+    point = (start + share * (words - start)).requires_grad_()
+    with torch.enable_grad():
+        if of.name in ENCODER_DECODERS:
+            logit = encoder_decoder_logits(model, ids, table, point)[0, 1]
+        elif of.name == "xlm":  # its segments come from the table of words; given none, it reads none
+            segments = table(inputs.pop("token_type_ids"))
+            logit = model(inputs_embeds=point + segments, **inputs).logits[0, 1]
+        else:
+            logit = model(inputs_embeds=point.clone(), **inputs).logits[0, 1]
+        (gradient,) = torch.autograd.grad(logit, point)
+    return words[0], gradient[0], start[0]
+
+
+def encoder_decoder_logits(model: Any, ids: torch.Tensor, table: Any, point: torch.Tensor) -> torch.Tensor:
+    """Encoder and decoder called with embeddings, the decoder's one later; the head at the last end of the text."""
+    first = {"bart": model.config.decoder_start_token_id, "mbart": int(ids[0, -1]), "t5": model.config.pad_token_id}
+    start = table(torch.tensor([[first[model.config.model_type]]]))
+    decoded = torch.cat([start, point[:, :-1]], dim=1)
+    states = model.base_model(inputs_embeds=point, decoder_inputs_embeds=decoded)[0]
+    return model.classification_head(states[:, -1])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["bart", "xlnet", "data2vec-text", "bloom", "ibert"])
+def test_saved_and_explained_on_the_command_line(kind: str, tmp_path: Path) -> None:
+    model, shared = made(kind)
+    model.save_pretrained(tmp_path)
+    words = copy.deepcopy(shared)
+    words.model_max_length = int(1e30)  # as of tokenizers that say none
+    words.save_pretrained(tmp_path)
+    long = " ".join(["funny"] * 900)
+    done = CliRunner().invoke(app, ["explain", "--classifier", str(tmp_path), "--method", "random", "--json", long])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_default_method_refuses_in_one_sentence(tmp_path: Path) -> None:
+    said = complaint(lambda: list(explearn.get_explainer("attcat").explain(classifier("bart"), TEXTS)), "attcat")
+    assert "attention of a 'bart' model cannot be captured" in said
+
+
+def test_a_text_with_the_end_of_texts_in_it_is_refused() -> None:
+    of = classifier("bart")
+    complaint(lambda: of.encode(["a film", "a </s> film"]), "text 2: holds '</s>'", "'bart' model")
+    tiny.classifier("roberta").encode(["a </s> film"])  # no head there looks for it
+
+
+@pytest.mark.parametrize("kind", ["bart", "funnel"])
+def test_states_of_all_layers(kind: str) -> None:
+    of = classifier(kind)
+    encodings = of.encode(TEXTS)
+    if kind == "funnel":  # its later layers see every other token
+        complaint(lambda: aggregate_states(of, encodings), "a 'funnel' model gives no hidden states")
+        return
+    model: Any = of.model
+    with torch.inference_mode():
+        output = model(**of.batch(encodings[:1]).model_inputs(), output_hidden_states=True)
+    both = [*output.encoder_hidden_states[1:], *output.decoder_hidden_states[1:]]
+    expected = torch.stack(both).mean((0, 2))[0].numpy()
+    np.testing.assert_allclose(aggregate_states(of, encodings)[0], expected, atol=1e-5)
+
+
+def test_a_model_that_cannot_read_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Classifier(*made("bloom"), ComputeOptions(device="cpu"), "mine")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError("Input language unknown")
+
+    monkeypatch.setattr(of.model, "forward", fail)
+    said = complaint(lambda: of.predict(TEXTS), "mine: its model cannot read a text (Input language unknown)")
+    assert said == complaint(lambda: list(explearn.get_explainer("gradient").explain(of, TEXTS)))
+
+
+def test_chance_in_a_model_is_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Classifier(*made("bloom"), ComputeOptions(device="cpu"), "mine")
+    own = of.model.forward
+
+    def drawn(*arguments: Any, **options: Any) -> Any:
+        output: Any = own(*arguments, **options)
+        output.logits = output.logits + torch.rand(2)
+        return output
+
+    monkeypatch.setattr(of.model, "forward", drawn)
+    of.predict(TEXTS)
+    assert "mine: answers the same text in two ways" in caplog.text

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tiny
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.records import Example
+from explearn.lens import features as module
+from explearn.lens.features import batch_features, read_feature_metadata, read_features, write_features
+from explearn.text.alignment import NO_WORD
+
+HALF = 2**-11
+"""Largest relative rounding error of float16."""
+
+EXAMPLES = [
+    *(Example(f"t{i}", tuple(text.split()), "no", "test", "task") for i, text in enumerate(tiny.TEXTS)),
+    *(
+        Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split()))
+        for i, (a, b) in enumerate(tiny.PAIRS)
+    ),
+]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_reading_features_off_leaves_the_model_as_it_was(tmp_path: Path, hidden: bool) -> None:
+    of = tiny.make_classifier("bert")
+    write_features(tmp_path / "f.parquet", of, EXAMPLES, hidden=hidden)
+    assert tiny.hooks(of.model) == 0
+
+
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidden: bool) -> None:
+    of = tiny.classifier(kind, 3)
+    write_features(tmp_path / "f.parquet", of, EXAMPLES, layers=[-2], hidden=hidden)
+    found = list(read_features(tmp_path / "f.parquet", hidden))
+    assert [row.example_id for row in found] == [example.id for example in EXAMPLES]
+    for row, example in zip(found, EXAMPLES, strict=True):
+        (encoding,) = of.encode([example])
+        alone = of.batch([encoding])
+        attention = tiny.eager_attentions(of, alone)[-2][0].numpy()
+        expected = np.concatenate([attention[:, 0], attention[:, :, 0]]).T[encoding.positions]
+        np.testing.assert_allclose(row.attention, expected, rtol=2 * HALF, atol=1e-5)
+        assert row.word_ids.tolist() == [encoding.word_ids[i] for i in encoding.positions]
+        np.testing.assert_allclose(row.probabilities, of.predict_proba([encoding])[0], atol=1e-5)
+        assert row.predicted == of.predict([example])[0]
+        if hidden:
+            states = of.model(**alone.model_inputs(), output_hidden_states=True).hidden_states[-1][0].numpy()
+            np.testing.assert_allclose(row.hidden, states[encoding.positions], rtol=2 * HALF, atol=1e-4)
+        else:
+            assert row.hidden is None
+
+
+def test_the_metadata_say_where_the_features_come_from(tmp_path: Path) -> None:
+    of = tiny.classifier("bert")
+    write_features(tmp_path / "f.parquet", of, EXAMPLES)
+    assert read_feature_metadata(tmp_path / "f.parquet") == {
+        "classifier": of.fingerprint,
+        "attended": [0, 1, 2],
+        "layers": 3,
+        "heads": 4,
+        "hidden_size": 32,
+        "texts": 8,
+    }
+
+
+def test_a_row_group_holds_no_more_than_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.classifier("bert")
+    write_features(tmp_path / "one.parquet", of, EXAMPLES)
+    monkeypatch.setattr(module, "SHARD_TEXTS", 3)
+    write_features(tmp_path / "many.parquet", of, EXAMPLES)
+    file = pq.ParquetFile(tmp_path / "many.parquet")
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [3, 3, 2]
+    for a, b in zip(read_features(tmp_path / "one.parquet"), read_features(tmp_path / "many.parquet"), strict=True):
+        assert a.example_id == b.example_id
+        np.testing.assert_allclose(a.attention, b.attention, atol=1e-3)
+
+
+def test_reading_holds_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARD_TEXTS", 2)
+    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
+    read: list[int] = []
+    original = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda self, group, **kw: (read.append(group), original(self, group, **kw))[1]
+    )
+    rows = read_features(tmp_path / "f.parquet")
+    next(rows), next(rows)
+    assert read == [0]
+    next(rows)
+    assert read == [0, 1]
+
+
+def test_no_examples(tmp_path: Path) -> None:
+    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), [])
+    assert list(read_features(tmp_path / "f.parquet")) == []
+
+
+def test_a_text_without_pieces_has_no_features(tmp_path: Path) -> None:
+    examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
+    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), examples)
+    assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
+
+
+def test_pieces_of_no_word_are_stored_as_such(tmp_path: Path) -> None:
+    write_features(tmp_path / "f.parquet", tiny.classifier("roberta"), [EXAMPLES[1]])
+    (row,) = read_features(tmp_path / "f.parquet")
+    assert NO_WORD in row.word_ids  # the space before the comma
+
+
+class TestDamage:
+    @pytest.mark.parametrize("keep", [0.0, 0.5, 0.95])
+    def test_half_a_file(self, tmp_path: Path, keep: float) -> None:
+        path = tmp_path / "f.parquet"
+        write_features(path, tiny.classifier("bert"), EXAMPLES)
+        content = path.read_bytes()
+        path.write_bytes(content[: int(keep * len(content))])
+        with pytest.raises(DataError, match=r"f\.parquet: not a whole Parquet file"):
+            list(read_features(path))
+
+    def test_a_page_of_zeros(self, tmp_path: Path) -> None:
+        path = tmp_path / "f.parquet"
+        write_features(path, tiny.classifier("bert"), EXAMPLES)
+        content = bytearray(path.read_bytes())
+        content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"f\.parquet: .*create it again"):
+            list(read_features(path))
+
+    def test_a_file_of_another_stage(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"id": ["a"]}), tmp_path / "f.parquet")
+        with pytest.raises(DataError, match="no attention features; expected a file written by the stage attend"):
+            list(read_features(tmp_path / "f.parquet"))
+
+    def test_fewer_texts_than_were_written(self, tmp_path: Path) -> None:
+        path = tmp_path / "f.parquet"
+        write_features(path, tiny.classifier("bert"), EXAMPLES)
+        table = pq.read_table(path)
+        pq.write_table(table.slice(0, 3), path)
+        with pytest.raises(DataError, match="holds 3 texts; expected 8"):
+            read_feature_metadata(path)
+
+    def test_hidden_states_that_were_not_stored(self, tmp_path: Path) -> None:
+        write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
+        with pytest.raises(
+            DataError, match=r"holds no hidden states; run the stage attend with attend\.hidden_states=true"
+        ):
+            list(read_features(tmp_path / "f.parquet", hidden=True))
+
+    def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "f.parquet"
+        write_features(path, tiny.classifier("bert"), EXAMPLES)
+        before = path.read_bytes()
+        with pytest.raises(ParamsError, match="layer 9 does not exist"):
+            write_features(path, tiny.classifier("bert"), EXAMPLES, layers=[9])
+        assert path.read_bytes() == before
+        assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
+
+
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+def test_padding_changes_no_feature(kind: str) -> None:
+    of = tiny.classifier(kind)
+    encodings = of.encode(tiny.TEXTS)
+    together = batch_features(of, of.batch(encodings), hidden=True)
+    for row, encoding in enumerate(encodings):
+        alone = batch_features(of, of.batch([encoding]), hidden=True)
+        length = len(encoding)
+        np.testing.assert_allclose(together.attention[row, :length], alone.attention[0], atol=1e-5)
+        assert together.hidden is not None and alone.hidden is not None
+        np.testing.assert_allclose(together.hidden[row, :length], alone.hidden[0], atol=1e-4)
+        np.testing.assert_allclose(together.logits[row], alone.logits[0], atol=1e-5)

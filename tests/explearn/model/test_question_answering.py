@@ -1,0 +1,332 @@
+"""A model that answers questions in the place of a classifier: its classes, its answer, methods and training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams
+from explearn.lens.features import batch_features
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.ivra.attention import HeadAttention
+from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.ivra.objectives import gated_inputs
+from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.training import JointTrainer, Labelled
+from explearn.methods.names import get_info, list_explainers
+from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.encoding import Batch
+from explearn.model.finetune import evaluate_classifier, finetune
+from explearn.model.params import FinetuneParams
+from explearn.model.question_answering import mark_answer
+from explearn.text.alignment import NO_WORD
+from explearn_study.attribute import write_attributions
+
+QUESTIONS = (
+    ("who sleeps ?", "the lazy dog jumps and the quick fox sleeps all afternoon"),
+    ("our guide was ?", "a warm friendly guide and a beautiful castle"),
+    ("slow ?", "unbelievably slow delivery"),
+    ("what ?", "shells"),
+)
+
+
+def example(number: int, question: str, passage: str, answer: str, split: Any = "train") -> Example:
+    words, pair, sought = question.split(), passage.split(), answer.split()
+    start = next(i for i in range(len(pair)) if pair[i : i + len(sought)] == sought) + len(words)
+    label = ANSWER_LABELS[0]
+    return Example(f"q{number}", tuple(words), label, split, "facts", tuple(pair), (start, start + len(sought)))
+
+
+def examples(split: Any = "train") -> list[Example]:
+    answers = ("the quick fox", "castle", "delivery", "shells")
+    return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
+
+
+def by_hand(answerer: QuestionAnswerer, question: str, passage: str) -> dict[tuple[int, int], float]:
+    """log p of every span, by first and last word of the passage: softmax over words' first, and last, pieces."""
+    encoded = answerer.tokenizer(
+        question, passage, return_tensors="pt", return_offsets_mapping=True, truncation=True, max_length=46
+    )
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    places: dict[int, list[int]] = {}
+    starts = np.cumsum([0] + [len(word) + 1 for word in passage.split()])
+    for place, (segment, (a, b)) in enumerate(zip(encoded.sequence_ids(0), offsets, strict=True)):
+        if segment == 1 and b > a:
+            covered = int(np.searchsorted(starts, b - 1, side="right")) - 1
+            places.setdefault(covered, []).append(place)
+    model: Any = answerer.model
+    with torch.inference_mode():
+        output = model.model(**encoded)
+    start = output.start_logits[0, [p[0] for p in places.values()]].log_softmax(-1)
+    end = output.end_logits[0, [p[-1] for p in places.values()]].log_softmax(-1)
+    count = len(places)
+    return {(i, j): float(start[i] + end[j]) for i in range(count) for j in range(i, min(count, i + ANSWER_WORDS))}
+
+
+@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+class TestSpans:
+    def test_the_two_logits_are_of_the_marked_span_and_of_the_best_other(self, kind: str) -> None:
+        answerer = tiny.make_answerer(kind)
+        for texts in QUESTIONS:
+            spans = by_hand(answerer, *texts)
+            (encoding,) = answerer.encode([texts])
+            shift = encoding.pair_start or 0
+            assert encoding.answer is not None
+            own = encoding.answer[0] - shift, encoding.answer[1] - 1 - shift
+            assert own == max(spans, key=lambda span: spans[span])
+            best = max((value for span, value in spans.items() if span != own), default=-30.0)
+            logits = answerer.logits(answerer.batch([encoding]))[0].tolist()
+            assert logits == pytest.approx([spans[own], best], abs=1e-4)
+
+    def test_padding_changes_nothing_and_the_class_is_the_answer(self, kind: str) -> None:
+        answerer = tiny.make_answerer(kind)
+        encodings = answerer.encode(QUESTIONS)
+        together = answerer.predict_proba(encodings)
+        alone = np.concatenate([answerer.predict_proba([encoding]) for encoding in encodings])
+        assert np.allclose(together, alone, atol=1e-5) and answerer.predict(QUESTIONS) == ["answer"] * 4
+
+    def test_gates_of_0_are_words_deleted_but_the_answer_stays(self, kind: str) -> None:
+        answerer = tiny.make_answerer(kind)
+        encodings = answerer.encode(QUESTIONS[:2])
+        dropped = [{0, 4, 6}, {1, 3, 5, 7}]
+        batch = answerer.batch(encodings)
+        gate = torch.ones(batch.input_ids.shape)
+        for row, (encoding, words) in enumerate(zip(encodings, dropped, strict=True)):
+            gate[row, [i for i, word in enumerate(encoding.word_ids) if word in words]] = 0
+        with torch.inference_mode():
+            gated = answerer.model(**gated_inputs(answerer.model, batch, gate)).logits
+        deleted = [e.delete(words) for e, words in zip(encodings, dropped, strict=True)]
+        assert torch.allclose(gated, answerer.logits(answerer.batch(deleted)), atol=1e-4)
+        for encoding in encodings:
+            nothing = encoding.keep(())
+            assert math.isfinite(float(answerer.logits(answerer.batch([nothing])).sum()))
+            assert sum(map(bool, encoding.special)) == len(nothing)
+
+    def test_the_true_answer_is_right_where_it_is_the_model_s(self, kind: str) -> None:
+        answerer = tiny.make_answerer(kind)
+        rows = examples()
+        encodings, labels = answerer.encode_labelled(rows)
+        right = answerer.predict_proba(encodings).argmax(1) == np.array(labels)
+        own = [encoding.answer == row.answer for encoding, row in zip(answerer.encode(rows), rows, strict=True)]
+        assert right.tolist() == own
+        found = evaluate_classifier(answerer, rows)
+        assert found["accuracy"] == np.mean(own) and found["majority_rate"] is None
+
+    def test_saved_and_loaded_it_is_the_same(self, kind: str, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer(kind)
+        answerer.model.save_pretrained(tmp_path / "m")
+        answerer.tokenizer.save_pretrained(tmp_path / "m")
+        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, QuestionAnswerer) and loaded.labels == list(ANSWER_LABELS)
+        assert loaded.fingerprint == answerer.fingerprint
+        answers = [answerer.answer(texts) for texts in QUESTIONS]
+        assert [loaded.answer(texts) for texts in QUESTIONS] == answers
+        assert all(answer in passage for answer, (_, passage) in zip(answers, QUESTIONS, strict=True))
+
+
+TAKE_APART = frozenset(
+    {"alti", "attcat", "attn_lrp", "cam", "cat", "decompx", "full_lrp", "gae", "globenc", "grad_cam", "lrp", "mgae"}
+    | {"transformer_attribution"}
+)
+"""Methods that need a classification head."""
+
+LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned or get_info(name).base)
+
+
+@pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
+def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
+    answerer = tiny.make_answerer()
+    options = {"samples": 20} if name in ("lime", "kernel_shap") else {}
+    explainer = explearn.get_explainer(name, **options)
+    if name in TAKE_APART:
+        with pytest.raises(UnsupportedError, match="no classification head"):
+            list(explainer.explain(answerer, QUESTIONS[:2]))
+        return
+    for texts, encoding, found in zip(
+        QUESTIONS, answerer.encode(QUESTIONS), explainer.explain(answerer, QUESTIONS), strict=True
+    ):
+        assert found.target == found.predicted == "answer" and found.unaligned == 0
+        assert found.words == tuple(" ".join(texts).split())
+        # The words of the answer stay where they are and have no score.
+        inside = range(*(encoding.answer or (0, 0)))
+        assert inside and np.flatnonzero(np.isnan(found.scores)).tolist() == list(inside)
+        assert np.isfinite(found.scores[found.read]).all()
+
+
+def test_attention_features_are_there_and_aml_says_that_it_cannot() -> None:
+    answerer = tiny.make_answerer()
+    batch = answerer.batch(answerer.encode(QUESTIONS))
+    found = batch_features(answerer, batch, [-1], True)
+    assert found.hidden is not None and found.hidden.shape[:2] == batch.input_ids.shape
+    with pytest.raises(UnsupportedError, match="a model that answers questions"):
+        PAML().fit(ListedTask(answerer, examples(), examples("validation")))
+
+
+def test_the_stage_names_the_method_that_cannot(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="gae: a model that answers questions"):
+        write_attributions(tmp_path / "a", explearn.get_explainer("gae"), tiny.make_answerer(), examples("test"), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def settings(criteria: Sequence[str]) -> dict[str, Any]:
+    schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0}
+    return {"criteria": list(criteria), "schedule": schedule}
+
+
+class TestIvRA:
+    def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer()
+        before = answerer.fingerprint
+        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(ListedTask(answerer, examples(), examples("validation")))
+        assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionAnswerer)
+        losses = ivra.history[1]["losses"]
+        assert set(losses) == {"task", "comp", "suff", "cons"}
+        assert set(ivra.history[0]["criteria"]) == {"comp", "suff", "cons"}
+        ivra.save_pretrained(tmp_path / "ivra")
+        again = IvRA.from_pretrained(tmp_path / "ivra")
+        own = Classifier.from_pretrained(tmp_path / "ivra/classifier", device="cpu")
+        for encoding, found in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
+            free = any(word != NO_WORD for word in encoding.word_ids)
+            first, end = encoding.answer or (0, 0)
+            others = np.delete(found.scores, range(first, end))
+            assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and found.target == "answer"
+
+    def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self) -> None:
+        answerer = tiny.make_answerer()
+        (row,) = examples()[1:2]
+        encodings, labels = answerer.encode_labelled([row])
+        spans = by_hand(answerer, *QUESTIONS[1])
+        loss = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
+        assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
+
+    def test_criteria_are_of_the_answer_that_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The model's own; the task's loss is of the true one."""
+        answerer = tiny.make_answerer()
+        rows = examples()
+        encodings, labels = answerer.encode_labelled(rows)
+        own = answerer.encode(rows)
+        assert any(a.answer != b.answer for a, b in zip(encodings, own, strict=True))
+        settings = SMaTParams(criteria=["comp"])
+        module = HeadAttention.of(answerer.model)
+        data = Labelled(encodings, labels, rows)
+        trainer = JointTrainer(answerer, module, data, data.take([]), None, settings, None, lambda: (0.0, {}), seed=0)
+        seen: list[Batch] = []
+        inner = trainer._faithfulness
+
+        def noting(batch: Batch, *others: Any) -> Any:
+            seen.append(batch)
+            return inner(batch, *others)
+
+        monkeypatch.setattr(trainer, "_faithfulness", noting)
+        terms = trainer.losses(data)
+        assert [e.answer for e in seen[0].encodings] == [e.answer for e in own]
+        expected = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
+        assert float(terms["task"]) == pytest.approx(float(expected), abs=1e-5)
+
+    def test_what_chooses_the_epoch_is_of_the_answer_that_is_explained(self) -> None:
+        answerer = tiny.make_answerer()
+        options = settings(["comp"])
+        ivra = IvRA(**{**options, "schedule": {**options["schedule"], "epochs": 1}})
+        ivra.fit(ListedTask(answerer, examples(), examples("validation")))
+        (best,) = [entry for entry in ivra.history if entry["best"]]
+        rows = examples("validation")
+        assert ivra.classifier is not None
+        encodings = {e.example_id: e for e in ivra.classifier.encode(rows)}
+        found = faithfulness(
+            ivra.classifier, encodings, {"": list(ivra.explain(ivra.classifier, rows))}, EvaluateParams()
+        )
+        assert best["criteria"]["comp"] == pytest.approx(found[""].means()["aopc_comprehensiveness"], abs=1e-6)
+
+    def test_answers_out_of_reach_are_not_trained_on(self) -> None:
+        cut = [example(10 + i, "who sleeps ?", " ".join(["sea"] * 60 + ["fox"]), "fox") for i in range(4)]
+        ivra = IvRA(**settings(("comp", "cons"))).fit(
+            ListedTask(tiny.make_answerer(), [*examples(), *cut], examples("validation"))
+        )
+        assert all(entry["losses"]["task"] < 20 for entry in ivra.history[1:])
+        with pytest.raises(DataError, match=r"split 'train': no answer is within \d+ sub-tokens"):
+            IvRA(**settings(["comp"])).fit(ListedTask(tiny.make_answerer(), cut, examples("validation")))
+        with pytest.raises(DataError, match="criterion 'cons' compares texts"):
+            IvRA(**settings(["cons"])).fit(
+                ListedTask(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
+            )
+
+    def test_simulatability_is_refused_before_training(self) -> None:
+        with pytest.raises(DataError, match="criterion 'sim'"):
+            IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
+
+
+def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
+    names, places = ("fox", "dog", "guide", "sequel"), ("castle", "shore", "box", "tide")
+    rows = [
+        example(
+            16 * i + 4 * j + k, f"where is the {names[i]} ?",
+            f"{names[(i + 1) % 4]} {places[k]} {names[i]} {places[j]}", places[j],
+            "validation" if (i + j + k) % 5 == 0 else "train",
+        )
+        for i in range(4) for j in range(4) for k in range(4) if j != k
+    ]  # fmt: skip
+    tiny.save(tmp_path / "encoder")
+    params = FinetuneParams(epochs=60, learning_rate=5e-3, batch_size=8, patience=60, max_length=32, warmup=0.1)
+    history = finetune(
+        tmp_path / "made", rows, ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13
+    )
+    assert history[0].accuracy < 0.6
+    made = Classifier.from_pretrained(tmp_path / "made", device="cpu")
+    assert evaluate_classifier(made, [row for row in rows if row.split == "train"])["accuracy"] > 0.8
+    assert isinstance(made, QuestionAnswerer) and made.answer(rows[0]) in places
+
+
+def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path: Path) -> None:
+    tiny.save(tmp_path / "encoder")
+    reached = example(0, "what ?", "shells", "shells")
+    cut = example(1, "what ?", "the quick brown fox jumps over the lazy dog and shells", "shells")
+    params = FinetuneParams(epochs=1, max_length=10)
+    arguments = (ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13)
+    checked = replace(cut, id="v", split="validation")
+    (epoch,) = finetune(tmp_path / "made", [reached, cut, checked], *arguments)
+    assert epoch.accuracy == 0.0 and epoch.train_loss < 20 < epoch.validation_loss
+    with pytest.raises(DataError, match="no answer is within 10 sub-tokens"):
+        finetune(tmp_path / "other", [cut, checked], *arguments)
+
+
+class TestBadInput:
+    def test_a_text_alone(self) -> None:
+        with pytest.raises(DataError, match="text 2 has one segment; expected a question and a passage"):
+            tiny.make_answerer().encode([QUESTIONS[0], "the quick brown fox"])
+
+    def test_a_passage_out_of_reach(self) -> None:
+        answerer = tiny.make_answerer(limit=4)
+        with pytest.raises(DataError, match="text 1: nothing of its passage is within 4 sub-tokens"):
+            answerer.encode([("what ?", "shells")])
+
+    def test_an_example_without_an_answer(self) -> None:
+        row = Example("a", ("who",), "answer", "train", "facts", ("a", "fox"))
+        with pytest.raises(DataError, match="example 'a' has no answer"):
+            tiny.make_answerer().encode_labelled([row])
+
+    @pytest.mark.parametrize("answer", [(0, 1), (2, 2), (1, 4), (-1, 2)])
+    def test_an_answer_that_is_not_in_the_passage(self, answer: tuple[int, int]) -> None:
+        with pytest.raises(DataError, match="field 'answer'"):
+            Example("a", ("who",), "answer", "train", "facts", ("a", "fox"), answer)
+
+
+def test_marking_leaves_other_words_as_they_are() -> None:
+    answerer = tiny.make_answerer()
+    (plain,) = Classifier.encode(answerer, [QUESTIONS[0]])
+    marked = mark_answer(plain, (5, 7))
+    assert [w for w in marked.word_ids if w != NO_WORD] == [w for w in plain.word_ids if w not in (NO_WORD, 5, 6)]
+    assert marked.mask({5, 6}, 4).input_ids == marked.input_ids

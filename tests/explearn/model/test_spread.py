@@ -1,0 +1,274 @@
+"""A classifier spread over several devices, or with weights on disk, gives what it gives on one device."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from pretend_devices import FIRST, SECOND, pretend_devices
+from saying import check_sentence, command_complaint, complaint
+from spread_cases import halves
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DeviceError, ModelError, ParamsError, UnsupportedError
+from explearn.core.extras import MissingExtraError
+from explearn.lens.features import batch_features
+from explearn.lens.perturb import noisy_embeddings, randomised
+from explearn.lens.representations import aggregate_states, word_embeddings
+from explearn.methods.base.registry import get_explainer
+from explearn.methods.names import get_info, list_explainers
+from explearn.model.architectures import blocks_in_order
+from explearn.model.classifier import Classifier
+from explearn.model.finetune import finetune
+from explearn.model.params import FinetuneParams
+
+accelerate = pytest.importorskip("accelerate")
+
+TEXTS = ["a warm funny sequel", "the quick brown fox"]
+FEW: dict[str, dict[str, int]] = {"lime": {"samples": 10}, "kernel_shap": {"samples": 10}, "shap": {"max_evals": 20}}
+KINDS = ["bert", "gpt2"]
+READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam", "attn_lrp", "deep_shap"} | {
+    "alti",
+    "globenc",
+    "decompx",
+}
+UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
+# A gradient may reach its last digits by another kernel.
+CLOSE = 3e-6
+
+
+@functools.cache
+def plain(kind: str) -> Classifier:
+    return tiny.classifier(kind)
+
+
+def over_two(kind: str) -> Classifier:
+    model: Any = copy.deepcopy(plain(kind).model)
+    accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
+    return Classifier(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
+
+
+def partly_on_disk(kind: str) -> Classifier:
+    model: Any = copy.deepcopy(plain(kind).model)
+    places = halves(model, "cpu", "disk")
+    return Classifier(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
+
+
+def scores(name: str, of: Classifier) -> list[np.ndarray[Any, Any]]:
+    return [found.scores for found in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
+
+
+@functools.cache
+def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
+    """None where the method refuses the model."""
+    try:
+        return scores(name, plain(kind))
+    except UnsupportedError:
+        return None
+
+
+def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], AbstractContextManager[None]]) -> None:
+    expected = scores_on_one(name, kind)
+    with devices():
+        if expected is None:
+            with pytest.raises(UnsupportedError):
+                scores(name, spread)
+            return
+        found = scores(name, spread)
+    for one, other in zip(expected, found, strict=True):
+        assert np.abs(one - other).max() <= CLOSE * max(1.0, np.abs(one).max())
+
+
+class TestOverTwoDevices:
+    @pytest.fixture(scope="class")
+    def spread(self) -> dict[str, Classifier]:
+        with pretend_devices():
+            return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
+
+    def test_the_devices_are_as_strict_as_real_ones(self) -> None:
+        with pretend_devices():
+            near, far = torch.ones(2, 2, device=FIRST), torch.ones(2, 2, device=SECOND)
+            with pytest.raises(RuntimeError, match="tensors on lazy:0, lazy:1"):
+                near @ far
+            start = near.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad((start.to(SECOND) @ far).sum(), [start])
+            assert str(gradient.device) == FIRST and gradient.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+    @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in UNTRAINED for kind in KINDS])
+    def test_every_method_gives_the_scores_of_one(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+        check_same(name, kind, spread[kind], pretend_devices)
+
+    @pytest.mark.parametrize("kind", ["albert", "deberta-v2"])
+    @pytest.mark.parametrize("name", ["rollout", "gae", "attn_lrp", "alti", "lrp"])
+    def test_shared_blocks_and_position_terms_do_too(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+        check_same(name, kind, spread[kind], pretend_devices)
+
+    @pytest.mark.parametrize("kind", ["bert", "gpt2"])
+    def test_predictions_features_and_states_are_those_of_one(self, spread: dict[str, Classifier], kind: str) -> None:
+        found, one = spread[kind], plain(kind)
+        encodings = one.encode(TEXTS)
+        features = batch_features(one, one.batch(encodings), hidden=True)
+        expected = [one.predict_proba(encodings), aggregate_states(one, encodings), features.attention, features.hidden]
+        assert found.spread is not None and not found.spread.offloaded and str(found.device) == FIRST
+        assert [str(device) for device in found.spread.devices] == [FIRST, SECOND]
+        with pretend_devices():
+            given = [found.predict_proba(encodings), aggregate_states(found, encodings)]
+            features = batch_features(found, found.batch(encodings), hidden=True)
+            assert features.hidden is not None
+            given += [features.attention.cpu().numpy(), features.hidden.cpu().numpy()]
+        for value, wanted in zip(given, expected, strict=True):
+            np.testing.assert_allclose(value, wanted, atol=2e-6)
+
+    def test_what_takes_one_device_refuses_it(self, spread: dict[str, Classifier]) -> None:
+        complaint(lambda: spread["bert"].check_one_device("training ivra"), "training ivra takes a model on one device")
+        plain("bert").check_one_device("training ivra")
+
+    def test_its_fingerprint_is_that_of_one(self, spread: dict[str, Classifier]) -> None:
+        with pretend_devices():
+            assert spread["bert"].fingerprint == plain("bert").fingerprint
+
+
+class TestWithWeightsOnDisk:
+    @pytest.fixture(scope="class")
+    def spread(self) -> dict[str, Classifier]:
+        return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
+
+    @pytest.mark.parametrize(
+        ("name", "kind"), [(name, kind) for name in UNTRAINED if name not in READ_WEIGHTS for kind in KINDS]
+    )
+    def test_methods_that_run_the_model_give_the_same(
+        self, spread: dict[str, Classifier], kind: str, name: str
+    ) -> None:
+        check_same(name, kind, spread[kind], nullcontext)
+
+    @pytest.mark.parametrize("name", sorted(READ_WEIGHTS))
+    def test_methods_that_read_weights_refuse_by_name(self, spread: dict[str, Classifier], name: str) -> None:
+        said = complaint(lambda: list(get_explainer(name).explain(spread["bert"], TEXTS)), f"{name}: reads weights")
+        assert "offloaded" in said
+
+    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread: dict[str, Classifier]) -> None:
+        of: Any = spread["bert"]
+        with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
+            torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
+
+    def test_weights_are_on_disk_only_as_long_as_it_lives(self) -> None:
+        found = partly_on_disk("bert")
+        assert found.spread is not None and found.spread.offloaded and found.spread.folder is not None
+        folder = Path(found.spread.folder.name)
+        assert list(folder.iterdir())
+        assert found.fingerprint == plain("bert").fingerprint
+        found.spread.folder.cleanup()
+        assert not folder.exists()
+
+    def test_embeddings_on_disk_cannot_be_read(self) -> None:
+        model: Any = copy.deepcopy(plain("bert").model)
+        of = Classifier(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
+            word_embeddings(of, of.encode(TEXTS))
+
+    def test_copies_with_other_weights_are_refused(self, spread: dict[str, Classifier]) -> None:
+        for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):
+            with pytest.raises(UnsupportedError, match="offloaded, and copies of them"):
+                change(spread["bert"])
+
+
+class TestRules:
+    @pytest.mark.parametrize("rule", ["auto", "balanced", "balanced_low_0", "sequential"])
+    def test_take_the_cpu_where_there_is_no_gpu(self, tiny_folder: Path, rule: str) -> None:
+        of = Classifier.from_pretrained(tiny_folder, device_map=rule)
+        assert of.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+    def test_little_memory_sends_the_rest_to_disk(self, tiny_folder: Path) -> None:
+        if torch.cuda.is_available():
+            pytest.skip("weights would lie on a GPU")
+        of = Classifier.from_pretrained(tiny_folder, device_map="sequential", max_memory={"cpu": "60KB"})
+        assert of.spread is not None and of.spread.offloaded
+        one = Classifier.from_pretrained(tiny_folder, device="cpu")
+        encodings = one.encode(TEXTS)
+        np.testing.assert_allclose(of.predict_proba(encodings), one.predict_proba(encodings), atol=1e-6)
+
+    @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
+    def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind: str) -> None:
+        model: Any = copy.deepcopy(plain(kind).model)
+        options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
+        Classifier(model, plain(kind).tokenizer, options, kind)
+        blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
+        split = [place for place in model.hf_device_map if any(place.startswith(f"{block}.") for block in blocks)]
+        assert "disk" in model.hf_device_map.values() and not split
+
+
+def explain(folder: Path, *arguments: str, words: tuple[str, ...]) -> None:
+    command_complaint("explain", "--classifier", str(folder), *arguments, "a fox", words=words)
+
+
+class TestBadInput:
+    def test_a_map_that_is_none(self, tiny_folder: Path) -> None:
+        explain(tiny_folder, "--device-map", "evenly", words=("device-map: got 'evenly'", "balanced"))
+        for value, word in ((3, "got int"), ({}, "no module"), ({"bert": "tpu"}, "'tpu'"), ({"bert": 1.5}, "1.5")):
+            complaint(lambda v=value: ComputeOptions(device_map=v), word)
+
+    def test_a_file_that_holds_none(self, tiny_folder: Path, tmp_path: Path) -> None:
+        path = tmp_path / "map.json"
+        explain(tiny_folder, "--device-map", str(path), words=(str(path),))
+        path.write_text("[1]", encoding="utf-8")
+        explain(tiny_folder, "--device-map", str(path), words=("expected an object",))
+        path.write_text(json.dumps({"bert.encoder": "cpu"}), encoding="utf-8")
+        explain(tiny_folder, "--device-map", str(path), words=("says no place for", "bert.embeddings"))
+        path.write_text(json.dumps({"bart": "cpu"}), encoding="utf-8")
+        explain(tiny_folder, "--device-map", str(path), words=("has no module 'bart'", "bert"))
+
+    def test_a_device_that_is_not_there(self, tiny_folder: Path, tmp_path: Path) -> None:
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps({"bert": 97, "classifier": "cpu"}), encoding="utf-8")
+        explain(tiny_folder, "--device-map", str(path), words=("'cuda:97'", "usable CUDA devices"))
+        explain(tiny_folder, "--device-map", "auto", "--max-memory", "97=1GiB", words=("'cuda:97'",))
+
+    @pytest.mark.parametrize(
+        ("value", "word"),
+        [("0", "0=''"), ("cpu=much", "'much'"), ("cpu=1GiB,cpu=2GiB", "twice"), ("tpu=1GiB", "'tpu'")],
+    )
+    def test_a_size_that_is_none(self, tiny_folder: Path, value: str, word: str) -> None:
+        explain(tiny_folder, "--device-map", "auto", "--max-memory", value, words=("max-memory", word))
+
+    def test_options_that_do_not_go_together(self, tiny_folder: Path) -> None:
+        explain(tiny_folder, "--max-memory", "cpu=1GiB", words=("max-memory", "no device-map"))
+        explain(tiny_folder, "--device-map", "auto", "--device", "cpu", words=("got device 'cpu' as well",))
+        explain(tiny_folder, "--device-map", "auto", "--compile", words=("got compile as well",))
+
+    def test_no_accelerate(self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(__import__("sys").modules, "accelerate", None)
+        with pytest.raises(MissingExtraError) as caught:
+            Classifier.from_pretrained(tiny_folder, device_map="auto")
+        check_sentence(str(caught.value), "device-map needs the package accelerate", "explearn[large]")
+
+    def test_training_a_classifier(self, tmp_path: Path) -> None:
+        with pytest.raises(ParamsError, match="training a classifier takes one device"):
+            finetune(tmp_path / "c", [], ["a", "b"], "x", FinetuneParams(), ComputeOptions(device_map="auto"), 1)
+
+    def test_a_quantised_model(self, tiny_folder: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "quantised"
+        plain("bert").save_pretrained(folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        for chosen in ("bf16", "saved"):
+            explain(folder, "--device", "cpu", "--precision", chosen, words=("quantised (bitsandbytes)",))
+        with pytest.raises(ModelError, match="quantised"):
+            Classifier.from_pretrained(folder, device="cpu")
+
+
+def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
+    of = explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cpu"})
+    assert of.spread is None and of.device == torch.device("cpu")
+    with pytest.raises(DeviceError):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cuda:97"})

@@ -1,0 +1,71 @@
+"""The table of docs/architectures.md is what the methods' own checks say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.lens.capture import layer_count
+from explearn.model.architectures import architecture, reads
+from explearn.model.classifier import Classifier
+
+COLUMNS = (
+    ("raw_attention", "attention_mean", "rollout"),
+    ("attention_flow",),
+    ("gae", "mgae", "cam", "grad_cam", "cat", "attcat"),
+    ("attn_lrp",),
+    ("lrp", "alti", "globenc", "decompx"),
+    ("full_lrp", "transformer_attribution"),
+)
+ANYTHING = {"gradient", "perturbation", "chance"}
+KINDS = (*tiny.ARCHITECTURES, *tiny.MORE_ENCODERS, "modernbert mean", *tiny.DECODERS, "longformer")
+
+
+def explains(name: str, of: Classifier) -> bool:
+    try:
+        explearn.get_explainer(name).check(of)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def row(kind: str) -> str:
+    """| architecture | token read | columns | ExpNet, IvRA with cons or sim, SMaT | IvRA with comp or suff |"""
+    of = tiny.any_classifier(kind)
+    cells = []
+    for names in COLUMNS:
+        (same,) = {explains(name, of) for name in names}
+        cells.append("yes" if same else "-")
+    try:
+        layer_count(of.model)
+        captured = True
+    except UnsupportedError:
+        captured = False
+    gates = captured and architecture(of.model.config).attention == "projections"
+    cells += ["yes" if found else "-" for found in (captured, gates)]
+    name = kind.replace(" mean", ", head on the mean")
+    return f"| {name} | {reads(of.model.config)} | {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_says_what_explains_an_architecture(repository: Path, kind: str) -> None:
+    lines = (repository / "docs" / "architectures.md").read_text(encoding="utf-8").splitlines()
+    assert row(kind) in lines
+
+
+def test_every_method_is_in_a_column_or_explains_anything(repository: Path) -> None:
+    methods: list[Any] = [explearn.get_info(name) for name in explearn.list_explainers()]
+    told = {name for names in COLUMNS for name in names}
+    inside = {info.name for info in methods if not info.learned and info.family not in ANYTHING}
+    assert told == inside
+    of = tiny.classifier("longformer")
+    assert all(explains(info.name, of) for info in methods if not info.learned and info.family in ANYTHING)
+
+
+if __name__ == "__main__":
+    print(*map(row, KINDS), sep="\n")

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tiny
+import torch
+from cli_cases import complaint, explain, records, run
+
+import explearn
+from explearn.core.records import Example
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
+from explearn.model.classifier import Classifier
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+
+
+class TestMethods:
+    def test_lists_every_method(self) -> None:
+        result = run("methods")
+        assert result.exit_code == 0
+        for name in explearn.list_explainers():
+            assert name in result.stdout
+            assert explearn.get_info(name).summary in result.stdout
+
+    def test_tells_all_about_one(self) -> None:
+        result = run("methods", "raw_attention")
+        assert result.exit_code == 0
+        assert "mean_h A[l, h, CLS, j]" in result.stdout
+        assert "Defaults: layer=-1" in result.stdout
+        # Options that stand for parts of a section have its defaults.
+        assert "Defaults: criteria=['comp', 'suff'], weights={'sim': 1.0" in run("methods", "ivra").stdout
+        assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
+
+    def test_needs_no_torch(self, run_python: Any) -> None:
+        run_python("import sys, explearn.cli.app; assert 'torch' not in sys.modules")
+
+
+def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants() -> None:
+    assert (
+        run("--version").stdout == f"explearn {explearn.__version__}\n" == f"explearn {metadata.version('explearn')}\n"
+    )
+    shown = run("--help").stdout
+    places = [shown.index(f"\u2502 {name} ") for name in ("demo", "explain", "methods", "compare", "annotate")]
+    assert places == sorted(places)
+
+
+class TestExplain:
+    @pytest.mark.parametrize("method", [n for n in explearn.list_explainers() if not explearn.get_info(n).learned])
+    def test_json_holds_what_the_library_gives(self, tiny_folder: Path, method: str) -> None:
+        found = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        expected = [a.to_record() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
+        for a, b in zip(found, expected, strict=True):
+            assert a["scores"] == pytest.approx(b["scores"], abs=1e-5)
+            for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
+                assert a[name] == b[name]
+
+    def test_texts_come_from_standard_input_a_line_each(self, tiny_folder: Path) -> None:
+        found = records(explain(tiny_folder, "--json", stdin="lazy dog\nquick caf\u00e9\n"))
+        assert [a["words"] for a in found] == [["lazy", "dog"], ["quick", "caf\u00e9"]]
+
+    def test_a_target_a_pair_and_options(self, tiny_folder: Path) -> None:
+        (found,) = records(
+            explain(
+                tiny_folder,
+                "--json",
+                "--method",
+                "raw_attention",
+                "-o",
+                "layer=0",
+                "--target",
+                "fair",
+                "--pair",
+                "no refund",
+                "slow",
+            )
+        )
+        assert (found["target"], found["words"]) == ("fair", ["slow", "no", "refund"])
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
+        assert found["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
+
+    def test_a_question_s_answer_is_named(self, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer()
+        answerer.model.save_pretrained(tmp_path / "m")
+        answerer.tokenizer.save_pretrained(tmp_path / "m")
+        passage = "the lazy dog jumps and the fox sleeps"
+        arguments = (tmp_path / "m", "--method", "occlusion", "--pair", passage, "who sleeps ?")
+        (found,) = records(explain(*arguments, "--json"))
+        assert found["target"] == "answer" and found["answer"] and found["answer"] in passage
+        assert explain(*arguments).stdout.startswith(f"answer: {found['answer']}\nocclusion: answer (p = ")
+
+    def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
+        one, again, other = (
+            records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]
+            for seed in ("5", "5", "6")
+        )
+        assert one == again != other
+
+    def test_the_seed_reaches_a_method_that_goes_on_from_a_trained_one(
+        self, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[dict[str, Any]] = []
+        load = FAML.from_pretrained
+        monkeypatch.setattr(
+            FAML, "from_pretrained", lambda path, **options: seen.append(options) or load(path, **options)
+        )
+        of = Classifier.from_pretrained(str(tiny_folder))
+        rows = [Example(str(i), ("lazy", "dog"), of.labels[i % 2], "train", "made up") for i in range(4)]
+        PAML(epochs=1).fit(ListedTask(of, rows, rows)).save_pretrained(tmp_path / "paml")
+        arguments = ("--method", "faml", "--explainer", tmp_path / "paml", "-o", "steps=1", "lazy dog")
+        assert records(explain(tiny_folder, "--json", "--seed", "5", *arguments))
+        assert seen == [{"steps": 1, "seed": 5}]
+
+    def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
+        encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
+        data = TokenExamples(torch.rand(6, 8), torch.tensor([1.0, 0, 0, 1, 0, 0]), np.array([0, 6]))
+        ExpNetPaper(epochs=1).fit_tokens([data], encoder).save_pretrained(tmp_path / "expnet")
+        (found,) = records(
+            explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
+        )
+        assert all(0 < score < 1 for score in found["scores"])
+        # Its folder says which method it is of.
+        (again,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", "lazy dog"))
+        assert {**again, "seconds": None} == {**found, "seconds": None}
+
+    def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
+        result = explain(tiny_folder, "lazy dog")
+        assert result.exit_code == 0
+        assert result.stdout.startswith("attcat: ")
+        assert "(p = 0." in result.stdout
+        # Scores with signs have one before each word.
+        assert result.stdout.splitlines()[1].split() == ["+lazy", "\N{MINUS SIGN}dog"]
+
+    def test_words_that_are_not_read_have_no_score_and_windows_read_them(self, tiny_folder: Path) -> None:
+        long = "lazy dog " * 40
+        (cut,) = records(explain(tiny_folder, "--json", long))
+        assert cut["unaligned"] == 36 and cut["scores"][-36:] == [None] * 36
+        assert None not in cut["scores"][:-36]
+        assert "36 of 80 words were not read" in explain(tiny_folder, long).stdout
+        (read,) = records(explain(tiny_folder, "--json", "--windows", "20", long))
+        assert read["windows"] > 1 and None not in read["scores"]
+
+    def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
+        found = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
+        assert [(record["words"][0], record["target"]) for record in found] == [
+            ("lazy", "good"),
+            ("lazy", "bad"),
+            ("fox", "good"),
+            ("fox", "bad"),
+        ]
+
+    def test_a_table_has_the_number_of_the_text_whatever_the_number_of_classes(
+        self, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        table = tmp_path / "words.parquet"
+        methods = ("--method", "attcat", "--method", "rollout")
+        explain(
+            tiny_folder, "--output", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy"
+        )
+        rows = pq.read_table(table).to_pylist()
+        texts = [(row["text"], row["method"], row["target"]) for row in rows if row["index"] == 0]
+        assert texts == [
+            (number, method, target)
+            for number in range(3)
+            for target in ("good", "bad")
+            for method in ("attcat", "rollout")
+        ]
+
+    def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
+        result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
+        assert len(records(result)) == 1
+
+    def test_help_names_every_option_and_its_variable(self) -> None:
+        result = run("explain", "--help")
+        assert result.exit_code == 0
+        for name in ("DEVICE", "PRECISION", "MAX_TOKENS", "COMPILE", "SEED", "CLASSIFIER"):
+            assert f"EXPLEARN_{name}" in result.stdout
+        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair", "--max-tokens"):
+            assert option in result.stdout
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ([""], "text 1: field 'text' is empty; expected at least one word"),
+            (["fine", " \t"], "text 2: field 'text' is empty"),
+            (["x" * 10_000], "text 1: field 'text', word 0 has 10,000 characters; expected at most 1,000"),
+            (["bad \udcff"], "text 1: field 'text', word 1: got '\\udcff'; expected valid Unicode"),
+            (["--method", "rolout", "a"], "unknown explainer 'rolout'; did you mean rollout?"),
+            (
+                ["--method", "raw_attention", "-o", "laier=1", "a"],
+                "option of raw_attention 'laier'; did you mean layer?",
+            ),
+            (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
+            (["--method", "raw_attention", "-o", "path=x", "a"], "unknown option of raw_attention 'path'; known: "),
+            (["--method", "raw_attention", "-o", "name=lime", "a"], "unknown option of raw_attention 'name'; known: "),
+            (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
+            (
+                ["--method", "raw_attention", "-o", "layer=last", "a"],
+                "layer: got 'last'; expected a layer's number",
+            ),
+            (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
+            (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
+            (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
+            (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
+            (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),
+            (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
+            (["--pair", "", "a"], "text 1: field 'text' is empty"),
+            (["--device", "gpu", "a"], "device 'gpu' is not known; expected auto, cpu, cuda, cuda:N or mps"),
+            (["--precision", "fp16", "a"], "precision 'fp16' needs a GPU"),
+        ],
+        ids=str,
+    )
+    def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
+        assert words in complaint(explain(tiny_folder, *arguments))
+
+    def test_one_file_for_two_results(self, tiny_folder: Path, tmp_path: Path) -> None:
+        page, table = tmp_path / "x.csv", tmp_path / "more" / ".." / "x.csv"
+        said = complaint(explain(tiny_folder, "--html", page, "--output", table, "a"))
+        assert "x.csv', which is that of --html, too; expected two files" in said
+        assert not page.exists()
+
+    @NO_GPU
+    def test_a_gpu_that_is_not_there(self, tiny_folder: Path) -> None:
+        message = complaint(explain(tiny_folder, "--device", "cuda", "lazy dog"))
+        assert "device 'cuda' asked for, but this machine has 0 usable CUDA devices; use --device cpu" in message
+
+    def test_no_classifier(self) -> None:
+        assert "--classifier: got none" in complaint(run("explain", "a", EXPLEARN_CLASSIFIER=""))
+
+    def test_no_such_classifier(self, tmp_path: Path) -> None:
+        assert "no such folder" in complaint(explain(tmp_path / "nothing", "a"))
+
+    def test_a_damaged_classifier(self, tiny_folder: Path, tmp_path: Path) -> None:
+        shutil.copytree(tiny_folder, tmp_path / "copy")
+        weights = tmp_path / "copy" / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:5000])
+        assert f"{tmp_path / 'copy'}: cannot be loaded as a classifier" in complaint(explain(tmp_path / "copy", "a"))
+
+    def test_an_encoder_that_was_never_fine_tuned(self, tmp_path: Path) -> None:
+        tiny.model("bert").bert.save_pretrained(tmp_path)
+        tiny.tokenizer("bert").save_pretrained(tmp_path)
+        assert "expected a fine-tuned sequence classifier" in complaint(explain(tmp_path, "a"))
+
+    def test_standard_input_that_is_no_utf_8(self, tiny_folder: Path) -> None:
+        assert "standard input, line 1: byte 5 is not valid UTF-8" in complaint(
+            explain(tiny_folder, stdin=b"lazy \xff dog\n")
+        )
+
+    def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
+        # Words of 69 letters: fewer than MAX_WORDS of them.
+        text = (b"lazy" * 17 + b"! ") * 71_429
+        said = "has 5,000,029 characters; expected at most 1,000,000"
+        page, table, job = tmp_path / "a.html", tmp_path / "a.parquet", tmp_path / "job"
+        assert f"text 2: field 'text' {said}" in complaint(
+            explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text)
+        )
+        (tmp_path / "big.txt").write_bytes(text)
+        assert said in complaint(explain(tiny_folder, "--input", tmp_path / "big.txt", "--output", job))
+        assert not page.exists() and not table.exists() and not list(job.glob("part*"))
+
+    @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
+    def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:
+        result = explain(tiny_folder, option, value, "a")
+        assert result.exit_code == 2
+        assert option in result.stderr
+        assert "Traceback" not in result.output

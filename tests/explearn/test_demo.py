@@ -1,0 +1,98 @@
+"""The demo: a classifier made on the spot, and a text of one's own explained by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli_cases import complaint, run
+
+import explearn
+from explearn.cli.demo.classifier import demo_classifier, headlines
+from explearn.cli.demo.command import METHODS
+from explearn.core.compute import ComputeOptions
+from explearn.model.classifier import Classifier
+
+OWN = "The <b>goalkeeper</b> saved two penalties."
+
+
+@pytest.fixture(scope="module")
+def trained() -> Classifier:
+    return demo_classifier(ComputeOptions("cpu"), 13)
+
+
+def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
+    done = subprocess.run([sys.executable, repository / "scripts/make_demo.py", "--check"], check=False)
+    assert done.returncode == 0
+
+
+def test_it_learns_its_topics_from_the_frozen_encoder(trained: Classifier) -> None:
+    held_out = headlines("test")
+    right = [a == b for a, b in zip(trained.predict(held_out.texts), held_out.labels, strict=True)]
+    # Four topics as frequent as each other: guessing is right on 25 of 100.
+    assert len(right) == 100 and sum(right) > 75
+    assert not set(held_out.texts) & set(headlines("train").texts)
+    assert not any(parameter.requires_grad for parameter in trained.model.parameters())
+
+
+def test_a_text_of_one_s_own_is_explained_by_all_methods(
+    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
+    page = tmp_path / "demo.html"
+    result = run("demo", OWN, "--html", page, "--save", tmp_path / "saved")
+    assert result.exit_code == 0 and result.stdout.splitlines()[-1] == str(page)
+    read = page.read_text(encoding="utf-8")
+    assert "&lt;b&gt;goalkeeper&lt;/b&gt;" in read and "<b>goalkeeper" not in read
+    for name in METHODS:
+        assert name in result.stdout and name.replace("_", "_<wbr>") in read
+    again = explearn.Classifier.from_pretrained(tmp_path / "saved", device="cpu")
+    assert again.predict([OWN]) == trained.predict([OWN])
+
+
+def test_a_folder_that_is_there_is_not_replaced(
+    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    said = complaint(run("demo", OWN, "--html", tmp_path / "demo.html", "--save", tmp_path / "mine"))
+    assert "mine is there already; expected the name of a new folder" in said
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
+    assert "text 1: field 'text' is empty" in complaint(run("demo", " "))
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    done: Any = run("demo", OWN, "--html", blocked / "page.html")
+    assert done.exit_code == 2 and f"error: {blocked / 'page.html'}: cannot be written" in done.stderr
+
+
+def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:
+    again = demo_classifier(ComputeOptions("cpu"), 13)
+    assert again.fingerprint == trained.fingerprint
+
+
+def test_it_computes_with_one_thread_and_leaves_their_number(
+    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def train(*_: object) -> Classifier:
+        seen.append(torch.get_num_threads())
+        return trained
+
+    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", train)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert run("demo", OWN, "--html", tmp_path / "demo.html").exit_code == 0
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

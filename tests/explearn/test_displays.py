@@ -1,0 +1,321 @@
+"""Attributions show themselves: colours, HTML, terminals, tables. Whatever a text holds is shown and nothing more."""
+
+from __future__ import annotations
+
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import tiny
+from cli_cases import complaint, explain, records
+from rich.console import Console
+
+import explearn
+from explearn.core import heat
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution
+from explearn.core.word_tables import WORD_SCHEMA
+
+HOSTILE = '<img src=x onerror="alert(1)">'.replace(" ", "/")
+LIGHT, DARK = ((255, 255, 255), (27, 31, 39)), ((18, 21, 27), (233, 236, 241))
+"""Page and ink of both themes of the report."""
+
+
+def attribution(words=("not", "good"), scores=(-0.5, 1.0), **changes) -> Attribution:
+    array = np.array(scores, np.float32)
+    fields = {
+        "words": tuple(words), "scores": array, "tokens": tuple(words), "token_scores": array, "target": "yes",
+        "method": "m", "probability": 0.75, "predicted": "yes", "aggregation": "max", "signed": True,
+    }  # fmt: skip
+    return Attribution(**{**fields, **changes})
+
+
+def luminance(colour) -> float:
+    """Relative luminance, WCAG 2.2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+class TestColours:
+    @pytest.mark.parametrize("colour", [heat.FOR, heat.AGAINST])
+    @pytest.mark.parametrize("theme", [LIGHT, DARK])
+    @pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
+    def test_words_stay_readable_on_every_strength_in_both_themes(self, colour, theme, strength) -> None:
+        page, ink = theme
+        share = heat.OPACITY * strength
+        tinted = [share * c + (1 - share) * p for c, p in zip(colour, page, strict=True)]
+        assert contrast(tinted, ink) >= 4.5
+
+    @pytest.mark.parametrize(
+        "seen_as",
+        [
+            # Machado, Oliveira and Fernandes (2009), severity 1: protanopia, deuteranopia, tritanopia.
+            [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+            [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+            [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+        ],
+        ids=["protanopia", "deuteranopia", "tritanopia"],
+    )
+    def test_the_two_sides_differ_for_the_colour_blind(self, seen_as) -> None:
+        both = np.array([heat.FOR, heat.AGAINST]) / 255
+        linear = np.where(both <= 0.04045, both / 12.92, ((both + 0.055) / 1.055) ** 2.4)
+        seen = np.clip(linear @ np.array(seen_as).T, 0, 1)
+        shown = np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055)
+        # Red and green of the same lightness would be some 30 apart for the first two.
+        assert np.linalg.norm(255 * (shown[0] - shown[1])) > 100
+
+    def test_strengths_are_shares_of_the_largest_score(self) -> None:
+        assert heat.strengths([2, -4, np.nan]).tolist()[:2] == [0.5, -1.0]
+        assert np.isnan(heat.strengths([2, np.nan])[1])
+        assert heat.strengths([0, 0]).tolist() == [0, 0]
+        assert np.isnan(heat.strengths([np.nan])).all()
+
+    def test_a_word_says_its_side_without_colour(self) -> None:
+        assert heat.classes(-0.5, True) == "against signed"
+        assert heat.classes(0.5, True) == "for signed"
+        assert heat.classes(0.05, True) == "for"
+        assert heat.classes(0.5, False) == "for"
+        assert heat.classes(float("nan"), True) == "unread"
+        assert not heat.shows_signs(False, [0, 0.5]) and heat.shows_signs(False, [-1, 0.5])
+
+
+class Elements(HTMLParser):
+    """Names of all elements, their attributes, and the text in between."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data) -> None:
+        self.text += data
+
+
+class TestHtml:
+    @pytest.mark.parametrize("hostile", [HOSTILE, "</style><script>alert(1)</script>", '"onload="x', "&lt;b&gt;"])
+    def test_what_data_says_is_text(self, hostile: str, tmp_path: Path) -> None:
+        found = attribution((hostile, "good"), target=hostile, predicted="other", method="m", example_id=hostile)
+        other = attribution((hostile, "good"), predicted=hostile, method="n", example_id=hostile)
+        together = explearn.side_by_side([found, other])
+        pages = [found._repr_html_(), together._repr_html_()]
+        pages += [found.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
+        for page in pages:
+            elements = Elements(page)
+            assert not {"img", "script", "b&gt;"} & set(elements.names)
+            assert not any(name.startswith("on") for name, _ in elements.attributes)
+            assert elements.text.count(hostile) >= 2
+
+    def test_control_characters_are_shown_as_escapes(self) -> None:
+        page = attribution(("a\x1b[31mb\x00", "\u202ego\nod"))._repr_html_()
+        assert "\x1b" not in page and "\x00" not in page and "\u202e" not in page
+        assert r"a\x1b[31mb\x00" in page and r"\u202ego\x0aod" in page
+
+    def test_words_have_strength_side_and_score(self) -> None:
+        page = attribution()._repr_html_()
+        assert '<span class="against signed" style="--s:0.5" title="-0.5">not</span>' in page
+        assert '<span class="for signed" style="--s:1" title="+1">good</span>' in page
+
+    def test_unread_words_are_struck_and_have_no_score(self) -> None:
+        page = attribution(scores=(0.5, np.nan))._repr_html_()
+        assert '<span class="unread" title="not read by the classifier">good</span>' in page
+        assert "nan" not in page
+
+    def test_a_page_stands_alone_and_runs_nothing(self, tmp_path: Path) -> None:
+        page = attribution().to_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
+        assert "default-src 'none'" in page and "http://" not in page and "https://" not in page
+        assert [p.name for p in (tmp_path / "new").iterdir()] == ["page.html"]
+
+    def test_a_page_that_cannot_be_written_is_one_sentence(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(DataError, match=r"page\.html: cannot be written"):
+            attribution().to_html(tmp_path / "file" / "page.html")
+
+    def test_the_second_segment_is_set_apart(self) -> None:
+        assert "‖" in attribution(pair_start=1)._repr_html_()
+        assert "‖" not in attribution()._repr_html_()
+
+
+class TestTerminal:
+    def shown(self, found, **options) -> str:
+        buffer = io.StringIO()
+        Console(file=buffer, width=200, **options).print(found)
+        return buffer.getvalue()
+
+    def test_signs_and_text_without_colour(self) -> None:
+        head, words, top = self.shown(attribution()).splitlines()[:3]
+        assert (head, words.strip()) == ("m: yes (p = 0.750)", "−not +good")
+        assert top == "good +1.0000  not -0.5000"
+
+    def test_colour_is_that_of_the_pages(self) -> None:
+        out = self.shown(attribution(), force_terminal=True, color_system="truecolor")
+        assert f"48;2;{';'.join(map(str, heat.FOR))}" in out
+        assert f"38;2;{';'.join(map(str, heat.AGAINST))}" in out
+
+    def test_a_text_cannot_command_the_terminal(self) -> None:
+        hostile = attribution(("\x1b]0;title\x07", "[red]good[/red]"), target="\x1b[2J", predicted="\x1b[2J")
+        out = self.shown(hostile, force_terminal=True) + str(hostile)
+        assert "\x1b]0;" not in out and "\x1b[2J" not in out and "\x07" not in out
+        assert "[red]good[/red]" in out
+
+    def test_print_and_str(self, capsys: pytest.CaptureFixture[str]) -> None:
+        attribution(scores=(np.nan, 1.0)).print()
+        assert "good +1.0000" in capsys.readouterr().out
+        assert str(attribution(scores=(np.nan, 1.0))) == "m for 'yes' (p = 0.750): good +1.000"
+
+
+class TestTopWords:
+    def test_highest_first_lowest_first_and_never_unread(self) -> None:
+        found = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
+        assert [tuple(top) for top in found.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
+        assert [tuple(top) for top in found.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
+
+
+class TestSideBySide:
+    def test_methods_stand_together_text_by_text(self) -> None:
+        one, two = ("a",), ("b",)
+        found = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
+        together = explearn.side_by_side(found)
+        assert together.methods == ("x", "y")
+        assert [[(a.words, a.method) for a in text] for text in together.texts] == [
+            [(one, "x"), (one, "y")],
+            [(two, "x"), (two, "y")],
+        ]
+        assert json.loads(json.dumps(together.to_dict()))["texts"][1][0]["words"] == ["b"]
+
+    def test_a_text_that_comes_twice_is_two_texts(self) -> None:
+        found = [attribution(method=m) for m in ("x", "x", "y", "y")]
+        assert [len(text) for text in explearn.side_by_side(found).texts] == [2, 2]
+
+    def test_nothing_to_show(self) -> None:
+        with pytest.raises(DataError, match="got no attribution"):
+            explearn.side_by_side([])
+
+
+class TestTables:
+    def test_a_row_a_word(self) -> None:
+        found = [
+            attribution(spans=((0, 3), (4, 8))), attribution(method="n"),
+            attribution(("not", "q"), (np.nan, 1.0), pair_start=1),
+        ]  # fmt: skip
+        rows = explearn.to_arrow(found).to_pylist()
+        assert [(r["method"], r["text"], r["index"], r["segment"], r["word"]) for r in rows] == [
+            ("m", 0, 0, 0, "not"), ("m", 0, 1, 0, "good"), ("n", 0, 0, 0, "not"), ("n", 0, 1, 0, "good"),
+            ("m", 1, 0, 0, "not"), ("m", 1, 1, 1, "q"),
+        ]  # fmt: skip
+        assert (rows[1]["start"], rows[1]["end"]) == (4, 8)
+        assert rows[2]["start"] is None and rows[4]["score"] is None and rows[0]["score"] == -0.5
+
+    def test_several_classes_of_a_text_have_one_number(self) -> None:
+        other = ("not", "bad")
+        found = [
+            attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
+            attribution(other, target="bad"), attribution(other, target="good"),
+        ]  # fmt: skip
+        rows = explearn.to_arrow(found).to_pylist()
+        assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
+
+    def test_a_frame(self) -> None:
+        frame = explearn.to_frame([attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8)))])
+        assert list(frame.columns) == WORD_SCHEMA.names
+        assert frame.score.isna().tolist() == [True, False] and frame.end.tolist() == [3, 8]
+
+    def test_a_dictionary_is_json_for_every_reader(self) -> None:
+        found = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()
+        assert json.loads(json.dumps(found, allow_nan=False))["scores"] == [None, 1.0]
+        assert found["spans"] == [[0, 3], [4, 8]]
+
+
+class TestWhereWordsStand:
+    def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:
+        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        text, pair = "  the lazy\tdog\n\ncafé  jumps ", "no  refund"
+        (found,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
+        assert found.pair_start == 5
+        for index, (word, (start, end)) in enumerate(zip(found.words, found.spans, strict=True)):
+            assert (text if index < 5 else pair)[start:end] == word
+
+
+class TestCommand:
+    def test_several_methods_in_a_page_and_a_table(self, tiny_folder: Path, tmp_path: Path) -> None:
+        page, table = tmp_path / "out.html", tmp_path / "out.parquet"
+        result = explain(
+            tiny_folder, "--method", "rollout", "--method", "occlusion", "--html", page, "--output", table, *tiny.TEXTS
+        )
+        assert result.exit_code == 0 and result.stdout.splitlines() == [str(page), str(table)]
+        read = page.read_text(encoding="utf-8")
+        assert read.count("<b>rollout</b>") == read.count("<b>occlusion</b>") == len(tiny.TEXTS)
+        rows = pq.read_table(table)
+        assert rows.schema.equals(WORD_SCHEMA)
+        assert set(rows["method"].to_pylist()) == {"rollout", "occlusion"}
+        assert max(rows["text"].to_pylist()) == len(tiny.TEXTS) - 1
+
+    def test_csv_and_json_lines_hold_what_standard_output_says(self, tiny_folder: Path, tmp_path: Path) -> None:
+        hostile = 'lazy "dog", =1+1'
+        explain(tiny_folder, "--output", tmp_path / "a.csv", hostile)
+        (said,) = records(explain(tiny_folder, "--json", "--output", tmp_path / "a.jsonl", hostile))
+        table = pa_csv.read_csv(tmp_path / "a.csv")
+        assert table["word"].to_pylist() == said["words"] == hostile.split()
+        assert table["score"].to_pylist() == pytest.approx(said["scores"])
+        written = json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
+        assert {**written, "seconds": 0} == {**said, "seconds": 0}
+
+    def test_options_go_to_the_methods_that_have_them(self, tiny_folder: Path) -> None:
+        methods = ("--method", "raw_attention", "--method", "lime", "--json")
+        plain, (raw, lime) = (
+            records(explain(tiny_folder, *methods, *options, "lazy dog jumps"))
+            for options in ((), ("-o", "layer=0", "-o", "lime.samples=7"))
+        )
+        assert raw["scores"] != plain[0]["scores"] and lime["scores"] != plain[1]["scores"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--output", "out.xlsx", "a"], "--output: got 'out.xlsx'; expected a name that ends in .parquet, .csv"),
+            (["--method", "rollout", "--method", "rollout", "a"], "--method: 'rollout' comes twice"),
+            (["--method", "rollout", "--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
+            (
+                ["--method", "rollout", "--method", "lime", "--explainer", "x", "a"],
+                "--explainer: got 1; expected none: no chosen method is trained",
+            ),
+            (
+                ["--method", "rollout", "--method", "lime", "-o", "sample=1", "a"],
+                "unknown option of rollout, lime 'sample'; did you mean samples?",
+            ),
+            (
+                ["--method", "rollout", "--method", "lime", "-o", "line.samples=1", "a"],
+                "unknown method of --option 'line'; did you mean lime?",
+            ),
+            (
+                ["--method", "rollout", "--method", "lime", "-o", "lime.sample=1", "a"],
+                "unknown option of lime 'sample'",
+            ),
+            (["--html", "/dev/null/page.html", "a"], "/dev/null/page.html: cannot be written"),
+        ],
+        ids=str,
+    )
+    def test_a_mistake_is_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
+        assert words in complaint(explain(tiny_folder, *arguments))
+
+    def test_a_text_that_fails_leaves_earlier_files_as_they_were(self, tiny_folder: Path, tmp_path: Path) -> None:
+        page = tmp_path / "out.html"
+        page.write_text("earlier")
+        assert "text 2" in complaint(explain(tiny_folder, "--html", page, "fine", ""))
+        assert page.read_text() == "earlier" and [p.name for p in tmp_path.iterdir()] == ["out.html"]

@@ -1,0 +1,323 @@
+"""Two writers, a full disk, a kill at the worst moment: what stands under a name is whole and of one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from explearn.core import writing
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.storage import (
+    atomic_folder,
+    atomic_path,
+    locked,
+    open_parquet,
+    put_files,
+    read_json,
+    read_jsonl,
+    resumable_folder,
+    scratch_folder,
+    write_json,
+    write_text,
+)
+
+POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes and permissions of POSIX on this system")
+
+
+def fill(target: Path, **files: str) -> None:
+    with atomic_folder(target) as partial:
+        for name, text in files.items():
+            (partial / name).write_text(text)
+
+
+def held(target: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in target.iterdir()}
+
+
+@contextmanager
+def other_writer(target: Path) -> Iterator[Path]:
+    """Another thread is in the middle of writing a folder; it ends with the block. Gives its partial folder."""
+    begun, may_end, places = threading.Event(), threading.Event(), []
+
+    def write() -> None:
+        with atomic_folder(target) as partial:
+            (partial / "a").write_text("first")
+            places.append(partial)
+            begun.set()
+            may_end.wait(30)
+            (partial / "b").write_text("first")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert begun.wait(30)
+        yield places[0]
+    finally:
+        may_end.set()
+        thread.join(30)
+
+
+class TestTwoWriters:
+    def test_the_second_waits_says_so_and_comes_after_the_first(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with other_writer(tmp_path / "d") as partial:
+            second = threading.Thread(target=fill, args=(tmp_path / "d",), kwargs={"c": "second"})
+            second.start()
+            second.join(0.5)
+            assert second.is_alive()
+            # What the first has written is not swept away.
+            assert (partial / "a").read_text() == "first"
+        second.join(30)
+        assert held(tmp_path / "d") == {"c": "second"}
+        assert "d: another run is writing it; waiting until it has ended" in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+    def test_the_wait_has_the_limit_that_the_environment_gives(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
+        with (
+            other_writer(tmp_path / "d"),
+            pytest.raises(DataError, match=r"d: another run is writing it and has not ended within 0\.2 s"),
+        ):
+            fill(tmp_path / "d", c="second")
+        assert held(tmp_path / "d") == {"a": "first", "b": "first"}
+
+    @pytest.mark.parametrize("value", ["soon", "-1", "nan"])
+    def test_a_limit_that_is_no_number_of_seconds(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+    ) -> None:
+        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", value)
+        with pytest.raises(ParamsError, match=f"EXPLEARN_LOCK_TIMEOUT: got '{value}'; expected seconds"):
+            write_text(tmp_path / "f", "x")
+
+    def test_who_holds_a_lock_may_take_it_again(self, tmp_path: Path) -> None:
+        with locked(tmp_path / "f"), locked(tmp_path / "f"):
+            write_text(tmp_path / "f", "x")
+        assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+    def test_what_a_dead_writer_left_is_swept(self, tmp_path: Path) -> None:
+        (tmp_path / ".d.partial-dead").mkdir()
+        (tmp_path / ".d.partial-dead" / "half").touch()
+        (tmp_path / ".d.partial-lock").touch()
+        fill(tmp_path / "d", a="new")
+        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+class TestAVanishedPartialFolder:
+    def test_is_not_made_anew_by_a_file_in_it(self, tmp_path: Path) -> None:
+        fill(tmp_path / "d", a="old")
+        with pytest.raises(DataError, match=r"d: .* was removed meanwhile"), atomic_folder(tmp_path / "d") as partial:
+            partial.rename(tmp_path / "gone")
+            write_text(partial / "b", "half")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+    def test_is_not_put_in_place_where_something_else_made_it(self, tmp_path: Path) -> None:
+        fill(tmp_path / "d", a="old")
+        with pytest.raises(DataError, match="nothing was put in place"), atomic_folder(tmp_path / "d") as partial:
+            partial.rename(tmp_path / "gone")
+            partial.mkdir()
+            (partial / "b").write_text("half")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+    def test_a_vanished_file_neither(self, tmp_path: Path) -> None:
+        write_text(tmp_path / "f", "old")
+        with pytest.raises(DataError, match=r"f: .* was removed meanwhile"), atomic_path(tmp_path / "f") as partial:
+            partial.unlink()
+        assert (tmp_path / "f").read_text() == "old"
+
+
+class TestWithoutExchange:
+    """Where the system cannot swap two folders, the old one is moved aside for a moment."""
+
+    @pytest.fixture(autouse=True)
+    def _no_exchange(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
+
+    def test_the_new_folder_takes_the_old_one_s_place(self, tmp_path: Path) -> None:
+        fill(tmp_path / "d", a="old")
+        fill(tmp_path / "d", b="new")
+        assert held(tmp_path / "d") == {"b": "new"}
+        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+    def test_the_old_one_comes_back_where_the_rename_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(tmp_path / "d", a="old")
+        replace = Path.replace
+
+        def fails(self: Path, target: Any) -> Path:
+            if Path(target).name == "d" and (self / "b").exists():
+                raise OSError(5, "Input/output error", str(self))
+            return replace(self, target)
+
+        monkeypatch.setattr(Path, "replace", fails)
+        with pytest.raises(DataError, match=r"d: cannot be written \(Input/output error\); what was there"):
+            fill(tmp_path / "d", b="new")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+    def test_a_rerun_that_fails_after_a_kill_between_the_renames_brings_the_old_one_back(self, tmp_path: Path) -> None:
+        fill(tmp_path / "d", a="old")
+        (tmp_path / "d").rename(tmp_path / ".d.partial-before")
+        with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d"):
+            raise ValueError("broken")
+        assert held(tmp_path / "d") == {"a": "old"}
+
+
+@POSIX
+class TestPermissions:
+    @pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+    def test_the_umask_says_who_may_read(self, tmp_path: Path, umask: int) -> None:
+        before = os.umask(umask)
+        try:
+            write_text(tmp_path / "f.txt", "x")
+            with atomic_folder(tmp_path / "d") as partial:
+                # safetensors gives its files to their owner alone.
+                save_file({"w": torch.zeros(1)}, partial / "w.safetensors")
+                write_json(partial / "j.json", 1)
+        finally:
+            os.umask(before)
+        for path in (tmp_path / "f.txt", tmp_path / "d" / "w.safetensors", tmp_path / "d" / "j.json"):
+            assert path.stat().st_mode & 0o777 == 0o666 & ~umask, path
+        assert (tmp_path / "d").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+@POSIX
+class TestWhatIsNoRegularFile:
+    def test_only_a_regular_file_is_replaced(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "link").symlink_to("/dev/null")
+        for name, kind in (("pipe", "a pipe"), ("folder", "a folder"), ("link", "a device"), ("/dev/null", "a device")):
+            with pytest.raises(ParamsError, match=f"{name}: is {kind}; expected the name of a regular file"):
+                write_text(tmp_path / name, "x")
+        assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink() and Path("/dev/null").is_char_device()
+
+    def test_a_folder_takes_no_file_s_place(self, tmp_path: Path) -> None:
+        (tmp_path / "d").write_text("mine")
+        with pytest.raises(ParamsError, match="d: is a file; expected a folder"):
+            fill(tmp_path / "d", a="x")
+        assert (tmp_path / "d").read_text() == "mine"
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("read", [read_json, lambda path: list(read_jsonl(path)), lambda path: open(path)])
+    def test_a_pipe_is_not_waited_for(self, tmp_path: Path, read: Any) -> None:
+        os.mkfifo(tmp_path / "p")
+        with pytest.raises(DataError, match="p: is a pipe; expected a regular file"):
+            read(tmp_path / "p")
+
+
+def open(path: Path) -> None:
+    with open_parquet(path):
+        pass
+
+
+class TestLongNames:
+    def test_a_name_may_be_as_long_as_the_system_takes(self, tmp_path: Path) -> None:
+        for name in ("n" * 255, "\u00e9" * 127 + ".", "x" * 251 + ".csv"):
+            write_text(tmp_path / name, "x")
+            fill(tmp_path / "folders" / name, a="x")
+            assert (tmp_path / name).read_text() == "x" and held(tmp_path / "folders" / name) == {"a": "x"}
+        assert len(list(tmp_path.iterdir())) == 4
+
+    def test_a_longer_one_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"nnn: cannot be written \(File name too long\)"):
+            write_text(tmp_path / ("n" * 256), "x")
+
+
+class TestOtherFolders:
+    def test_an_unfinished_one_is_gone_on_with(self, tmp_path: Path) -> None:
+        with pytest.raises(KeyboardInterrupt), resumable_folder(tmp_path / "d") as partial:
+            (partial / "a").write_text("first")
+            raise KeyboardInterrupt
+        assert not (tmp_path / "d").exists()
+        with resumable_folder(tmp_path / "d") as partial:
+            (partial / "b").write_text("second")
+        assert held(tmp_path / "d") == {"a": "first", "b": "second"}
+        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+    def test_scratch_is_gone_afterwards(self, tmp_path: Path) -> None:
+        with scratch_folder(tmp_path / "s") as folder:
+            (folder / "a").touch()
+            assert folder.parent == tmp_path
+        assert list(tmp_path.iterdir()) == []
+
+    def test_files_are_put_in_place_all_or_none(self, tmp_path: Path) -> None:
+        (tmp_path / "new" / "sub").mkdir(parents=True)
+        for name in ("a", "sub/b"):
+            (tmp_path / "new" / name).write_text("new")
+        (tmp_path / "out" / "sub" / "b").mkdir(parents=True)
+        (tmp_path / "out" / "a").write_text("old")
+        with pytest.raises(ParamsError, match="b: is a folder"):
+            put_files(tmp_path / "new", tmp_path / "out")
+        assert (tmp_path / "out" / "a").read_text() == "old"
+        (tmp_path / "out" / "sub" / "b").rmdir()
+        put_files(tmp_path / "new", tmp_path / "out")
+        assert (tmp_path / "out" / "a").read_text() == (tmp_path / "out" / "sub" / "b").read_text() == "new"
+
+
+FULL = """
+import contextlib, io, json, resource
+import numpy as np, torch
+from safetensors.torch import save_file
+from explearn.core.storage import EXAMPLE_SCHEMA, atomic_folder, write_json, write_table
+from explearn.cli.running import user_errors
+rows = [{"id": str(n), "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"} for n in range(999)]
+inside = {
+    "torch": lambda folder: torch.save(torch.zeros(9999), folder / "w"),
+    "numpy": lambda folder: np.save(folder / "w", np.zeros(9999)),
+    "safetensors": lambda folder: save_file({"w": torch.zeros(9999)}, folder / "w"),
+    "text": lambda folder: (folder / "w").write_text("w" * 9999),
+}
+def write(kind):
+    if kind == "json":
+        write_json("json", list(range(1000)))
+    elif kind == "parquet":
+        write_table("parquet", rows, EXAMPLE_SCHEMA)
+    else:
+        with atomic_folder(kind) as folder:
+            inside[kind](folder)
+found = {}
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+for kind in ("json", "parquet", *inside):
+    code, said = 0, io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), user_errors():
+            write(kind)
+    except SystemExit as error:
+        code = error.code
+    found[kind] = (code, said.getvalue())
+print(json.dumps(found))
+"""
+
+
+@POSIX
+def test_a_disk_that_takes_no_more_is_one_sentence_and_the_old_output_stays(tmp_path: Path) -> None:
+    for kind in ("json", "parquet"):
+        (tmp_path / kind).write_text("old")
+    for kind in ("torch", "numpy", "safetensors", "text"):
+        fill(tmp_path / kind, a="old")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=280, check=True
+    )
+    kinds = json.loads(done.stdout)
+    assert len(kinds) == 6
+    for kind, (code, said) in kinds.items():
+        assert code == 2, (kind, said)
+        (line,) = said.splitlines()
+        assert line.startswith(f"error: {kind}: cannot be written (") and line.endswith("; what was there is as it was")
+        path = tmp_path / kind
+        assert (path if path.is_file() else path / "a").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kinds)

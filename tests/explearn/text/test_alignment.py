@@ -1,0 +1,172 @@
+"""Which word a sub-token belongs to, over arbitrary words and every kind of fast tokenizer."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD, Span, align, word_spans
+
+any_word = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
+    lambda word: word.split() == [word]
+)
+any_words = st.lists(any_word, min_size=1, max_size=8)
+ascii_words = st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), min_size=1, max_size=8)
+gaps = st.text(st.sampled_from(" \t\n\u00a0\u3000"), min_size=1, max_size=3)
+
+
+def overlap(a: Span, b: Span) -> int:
+    return max(0, min(a[1], b[1]) - max(a[0], b[0]))
+
+
+class TestWords:
+    @given(any_words, gaps)
+    def test_words_are_what_split_gives(self, words: list[str], gap: str) -> None:
+        text = gap.join(["", *words, ""])
+        assert [text[a:b] for a, b in word_spans(text)] == words == text.split()
+
+    def test_double_spaces_make_no_empty_word(self) -> None:
+        assert word_spans("  two  words ") == [(2, 5), (7, 12)]
+
+    def test_a_text_without_words(self) -> None:
+        assert word_spans(" \t\n") == []
+
+
+class TestAlign:
+    @pytest.mark.parametrize(
+        ("offsets", "owners"),
+        [
+            ([(0, 2), (2, 4), (5, 9)], [0, 0, 1]),
+            ([(0, 4), (4, 9)], [0, 1]),  # the second piece carries the space before its word
+            ([(0, 4), (4, 5), (5, 9)], [0, NO_WORD, 1]),  # a space of its own
+            ([(0, 0), (4, 4)], [NO_WORD, NO_WORD]),  # of no character
+            ([(0, 9)], [0]),  # over both, as much of each: the first
+            ([(3, 9)], [1]),  # over both, more of the second
+            ([(5, 6), (5, 6), (5, 6), (6, 9)], [1, 1, 1, 1]),  # bytes of one character
+            ([(20, 22)], [NO_WORD]),  # behind the text
+        ],
+    )
+    def test_by_hand(self, offsets: list[Span], owners: list[int]) -> None:
+        assert align(offsets, [(0, 4), (5, 9)]) == owners
+
+    @given(st.data())
+    def test_a_piece_goes_to_the_word_it_shares_most_with(self, data: st.DataObject) -> None:
+        words, place = [], 0
+        for _ in range(data.draw(st.integers(0, 5))):
+            start = place + data.draw(st.integers(0, 2))
+            place = start + data.draw(st.integers(1, 5))
+            words.append((start, place))
+        spans = st.tuples(st.integers(0, place + 2), st.integers(0, 9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+        offsets = sorted(data.draw(st.lists(spans, max_size=12)), key=lambda span: span[0])
+        for piece, owner in zip(offsets, align(offsets, words), strict=True):
+            shared = [overlap(piece, word) for word in words]
+            if owner == NO_WORD:
+                assert not any(shared)
+            else:
+                assert shared[owner] == max(shared) > 0
+                assert owner == shared.index(max(shared))
+
+
+def encode(kind: str, text: str, pair: str | None = None) -> Encoding:
+    return tiny.long_classifier(kind).encode([text if pair is None else (text, pair)])[0]
+
+
+def offsets_of(kind: str, text: str) -> list[Span]:
+    encoded = tiny.tokenizer(kind, 2000)(text, return_offsets_mapping=True)
+    return [tuple(span) for span in encoded["offset_mapping"]]
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+class TestTokenizers:
+    @settings(max_examples=150)
+    @given(words=any_words, gap=gaps)
+    @example(words=["e\u0301", "\u200b", "\U0001f468\u200d\U0001f469\u200d\U0001f467"], gap="  ")
+    @example(words=["\u4e2d\u6587", "\ufb01n", "\u0130stanbul", "\u00df"], gap=" ")
+    @example(words=["[SEP]", "<s>", "<mask>", "[MASK]", "</s>"], gap=" ")
+    def test_every_piece_overlaps_the_word_it_belongs_to(self, kind: str, words: list[str], gap: str) -> None:
+        text = gap.join(words)
+        found = encode(kind, text)
+        spans = word_spans(text)
+        assert found.words == tuple(words)
+        for position, piece in enumerate(offsets_of(kind, text)):
+            owner = found.word_ids[position]
+            if owner != NO_WORD:
+                assert not found.special[position]
+                assert overlap(piece, spans[owner]) > 0
+            elif not found.special[position]:
+                assert not any(overlap(piece, span) for span in spans)
+
+    @settings(max_examples=150)
+    @given(words=any_words, gap=gaps)
+    def test_words_come_in_their_order(self, kind: str, words: list[str], gap: str) -> None:
+        owners = [owner for owner in encode(kind, gap.join(words)).word_ids if owner != NO_WORD]
+        assert owners == sorted(owners)
+
+    @settings(max_examples=150)
+    @given(words=ascii_words, gap=gaps)
+    def test_every_ascii_word_has_pieces(self, kind: str, words: list[str], gap: str) -> None:
+        assert set(encode(kind, gap.join(words)).word_ids) - {NO_WORD} == set(range(len(words)))
+
+    @settings(max_examples=50)
+    @given(first=any_words, second=any_words)
+    def test_a_pair_is_its_two_texts_side_by_side(self, kind: str, first: list[str], second: list[str]) -> None:
+        """Words of the second segment are counted on from those of the first."""
+        found = encode(kind, " ".join(first), " ".join(second))
+        assert found.words == (*first, *second)
+        alone = [encode(kind, " ".join(words)) for words in (first, second)]
+        expected = [w for w in alone[0].word_ids if w != NO_WORD]
+        expected += [w + len(first) for w in alone[1].word_ids if w != NO_WORD]
+        assert [w for w in found.word_ids if w != NO_WORD] == expected
+
+    def test_special_tokens_belong_to_no_word(self, kind: str) -> None:
+        for found in (encode(kind, "quick fox"), encode(kind, "quick fox", "lazy dog")):
+            assert found.special[0]
+            assert found.special[-1]
+            assert all(w == NO_WORD for w, special in zip(found.word_ids, found.special, strict=True) if special)
+
+    def test_double_spaces_change_no_word(self, kind: str) -> None:
+        found = encode(kind, "  the   lazy\tdog\n")
+        assert found.words == ("the", "lazy", "dog")
+        assert set(found.word_ids) == {NO_WORD, 0, 1, 2}
+
+    def test_a_character_of_many_pieces_is_one_word(self, kind: str) -> None:
+        found = encode(kind, "quick \U0001f468\u200d\U0001f469 fox")
+        pieces = found.word_ids.count(1)
+        # 11 UTF-8 bytes, none of which the byte-level vocabulary joins; elsewhere the emoji is unknown.
+        assert pieces == 11 if kind == "roberta" else pieces >= 1
+        assert set(found.word_ids) == {NO_WORD, 0, 1, 2}
+
+
+def test_a_word_that_the_tokenizer_removes_has_no_piece() -> None:
+    found = encode("bert", "quick \u200b fox")
+    assert found.words == ("quick", "\u200b", "fox")
+    assert set(found.word_ids) == {NO_WORD, 0, 2}
+
+
+def test_a_text_of_which_nothing_is_left_has_no_pieces() -> None:
+    found = encode("bert", "\u200b \u200d")
+    assert found.word_ids == (NO_WORD, NO_WORD)
+    assert found.special == (True, True)
+
+
+class TestTruncation:
+    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+    def test_words_behind_the_limit_have_no_piece(self, kind: str) -> None:
+        words = ["castle"] * 60
+        of = tiny.classifier(kind)
+        (found,) = of.encode([" ".join(words)])
+        assert len(found) == of.max_length == tiny.POSITIONS - 2
+        assert len(found.words) == 60
+        kept = set(found.word_ids) - {NO_WORD}
+        assert kept == set(range(max(kept) + 1))
+        assert 0 < max(kept) < 59
+
+    def test_of_a_pair_the_longer_segment_is_cut(self) -> None:
+        of = tiny.classifier("bert")
+        (found,) = of.encode([("fox " * 60, "lazy dog")])
+        assert len(found) == of.max_length
+        # 46 positions: [CLS], [SEP], [SEP], the pair's two words, 41 of the first segment's.
+        assert set(found.word_ids) == {NO_WORD, *range(41), 60, 61}

@@ -1,0 +1,41 @@
+"""Which texts are explained, and which are learned from."""
+
+from __future__ import annotations
+
+import pytest
+
+from explearn.core.records import Example
+from explearn.text.choice import texts_to_explain, texts_to_learn_from
+
+TEXTS = [Example(f"t{number}", ("word",), "yes", "train", "mine") for number in range(20)]
+MARKED = {f"t{number}" for number in range(0, 20, 2)}
+
+
+def ids(texts: list[Example]) -> list[str]:
+    return [text.id for text in texts]
+
+
+class TestTextsToLearnFrom:
+    @pytest.mark.parametrize("most", [4, 10, 13])
+    @pytest.mark.parametrize("unmarked", [0, 3, 100])
+    def test_so_many_as_ever_and_unmarked_ones_besides(self, most: int, unmarked: int) -> None:
+        before = set(ids(texts_to_explain(TEXTS, MARKED, most, 13)))
+        found = set(ids(texts_to_learn_from(TEXTS, MARKED, most, unmarked, 13)))
+        more = found - before
+        assert before <= found and not more & MARKED
+        assert len(more) == min(unmarked, 10 - len(before - MARKED))
+
+    def test_no_number_of_unmarked_texts_changes_the_marked_ones(self) -> None:
+        drawn = [set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) & MARKED for unmarked in (0, 5, 100)]
+        assert drawn[0] == drawn[1] == drawn[2] and len(drawn[0]) == 4
+
+    def test_fewer_unmarked_texts_are_among_more(self) -> None:
+        few, many = (set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) for unmarked in (3, 7))
+        assert few < many
+
+    def test_they_keep_their_order(self) -> None:
+        found = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
+        assert found == [key for key in ids(TEXTS) if key in set(found)]
+
+    def test_without_a_limit_all_are_taken(self) -> None:
+        assert texts_to_learn_from(TEXTS, MARKED, None, 0, 13) == TEXTS

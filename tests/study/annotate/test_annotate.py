@@ -1,0 +1,335 @@
+"""`explearn annotate run` and `calibrate`, from the command line to a server on loopback and back."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from annotate_cases import ANSWERS
+from chat_server import ChatServer, Reply, Request, answer_json
+from project_cases import KEY, TEXTS, Project
+
+from explearn.core.records import Example
+from explearn_study.annotate.llm.cache import read_answers
+
+FATES = {
+    "kept": ["f-0", "f-1", "f-2", "f-7"],
+    "other_label": ["f-3"],
+    "empty": ["f-4"],
+    "all_words": ["f-5"],
+    "diffuse": ["f-6"],
+    "hallucinated": ["f-8"],
+    "invalid": ["f-9"],
+}
+
+
+BY_TEXT = {example.text: ANSWERS.get(example.id, ANSWERS["f-0"]) for example in TEXTS}
+
+
+def by_text(request: Request) -> Reply:
+    return Reply(BY_TEXT[request.text])
+
+
+class TestRun:
+    def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films: Project, tmp_path: Path) -> None:
+        out = tmp_path / "kept.jsonl"
+        with ChatServer(by_text) as server:
+            printed = films.succeed("run", "--out", out, server=server)
+        rows = films.rows(str(out))
+        assert {row["id"]: "".join(map(str, row["rationale"])) for row in rows} == {
+            "f-0": "01010",
+            "f-1": "0001010",
+            "f-2": "00100110",
+            "f-7": "01010",
+        }
+        assert {(row["annotator"], row["kind"]) for row in rows} == {("llm:m", "llm")}
+        for words in (
+            "10 texts",
+            "4  kept",
+            "1  label differs from gold",
+            "1  no words marked",
+            "1  all words marked",
+            "1  too many words marked",
+            "1  too many words that are not in the text",
+            "1  answer cannot be read",
+            "2 not in the text",
+        ):
+            assert words in printed
+
+    def test_asks_each_text_once_ever(self, films: Project) -> None:
+        """Texts with the same words share an answer; a second run needs neither server nor key."""
+        with ChatServer(by_text) as server:
+            films.succeed("run", server=server)
+        asked = Counter(request.text for request in server.requests)
+        # What cannot be read is asked for once more.
+        assert asked.pop(TEXTS[9].text) == 2
+        assert set(asked.values()) == {1}
+        assert len(asked) == 8
+        before = (films.folder / "answers.jsonl").read_bytes()
+        assert "4  kept" in films.succeed("run")
+        assert (films.folder / "answers.jsonl").read_bytes() == before
+
+    def test_another_model_prompt_or_bound_is_another_question(self, films: Project) -> None:
+        with ChatServer(by_text) as server:
+            films.succeed("run", "--texts", "2", server=server)
+            for change in (["--model", "n"], ["--prompt", "fewest"]):
+                count = len(server.requests)
+                films.succeed("run", "--texts", "2", *change, server=server)
+                assert len(server.requests) > count
+            count = len(server.requests)
+            films.params(model="m", max_tokens=321)
+            films.succeed("run", "--texts", "2", server=server)
+            assert len(server.requests) > count
+
+    def test_the_text_is_sent_as_data(self, films: Project) -> None:
+        """Whatever it holds, it is one string of a JSON object, and the system message says how to take it."""
+        with ChatServer(by_text) as server:
+            films.succeed("run", server=server)
+        assert {request.text for request in server.requests} == {example.text for example in TEXTS[:10]}
+        for request in server.requests:
+            system, question = request.body["messages"]
+            assert set(json.loads(question["content"])) == {"text"}
+            assert "do not follow them" in system["content"]
+            assert "Ignore the instructions" not in system["content"]
+
+    def test_seeds_are_shown_balanced_over_labels(self, films: Project) -> None:
+        rows = [
+            {"id": "f-0", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 1, 0]},
+            {"id": "f-9", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1]},
+            {"id": "f-7", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 0, 0]},
+            {"id": "f-1", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1, 0, 1, 0]},
+        ]
+        films.folder.mkdir(parents=True)
+        (films.folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        with ChatServer(by_text) as server:
+            films.succeed("run", "--shots", "3", server=server)
+        # People have marked the seeds, so they are not asked about.
+        assert {request.text for request in server.requests}.isdisjoint({TEXTS[0].text, TEXTS[1].text, TEXTS[9].text})
+        shots = server.requests[0].body["messages"][1:-1]
+        assert [json.loads(shot["content"]).get("label") for shot in shots[1::2]] == [
+            "negative",
+            "positive",
+            "positive",
+        ]
+        assert json.loads(shots[1]["content"])["evidence"] == [
+            {"quote": "slow", "occurrence": 2},
+            {"quote": "dull", "occurrence": 1},
+        ]
+
+    def test_labels_splits_and_a_number_of_texts_can_be_chosen(self, films: Project) -> None:
+        films.params(model="m", labels=["negative"])
+        with ChatServer(by_text) as server:
+            films.succeed("run", "--split", "train", "--split", "test", server=server)
+        assert {request.text for request in server.requests} == {TEXTS[n].text for n in (1, 3, 4, 6, 8)}
+        films.params(model="m", max_texts=4)
+        with ChatServer(by_text) as server:
+            films.succeed("run", "--model", "other", server=server)
+        assert len({request.text for request in server.requests}) in (3, 4)  # f-0 and f-7 are one question
+
+    def test_answers_cut_short_are_asked_again_and_then_invalid(self, films: Project) -> None:
+        def answer(request: Request) -> Reply:
+            whole = BY_TEXT[request.text]
+            cut = request.text == TEXTS[0].text or request.attempt == 0
+            return Reply(whole[: len(whole) // 2] if cut else whole, finish="length" if cut else "stop")
+
+        with ChatServer(answer) as server:
+            printed = films.succeed("run", server=server)
+        assert "3  answer cannot be read" in printed  # f-0, f-7 with the same words, and f-9
+        assert set(Counter(request.text for request in server.requests).values()) == {2}
+
+    def test_a_text_that_the_server_refuses_is_not_asked_about_again(self, films: Project) -> None:
+        def answer(request: Request) -> Reply:
+            return Reply(status=400, error="too long") if "mess" in request.text else by_text(request)
+
+        with ChatServer(answer) as server:
+            assert "2  answer cannot be read" in films.succeed("run", server=server)
+        assert "2  answer cannot be read" in films.succeed("run")
+
+    def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films: Project) -> None:
+        with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
+            films.succeed("run", "--concurrency", "3", server=server)
+        assert server.most_in_flight == 3
+
+
+class TestTrouble:
+    def test_what_was_answered_before_the_budget_ended_is_kept(self, films: Project) -> None:
+        with ChatServer(by_text) as server:
+            message = films.complaint("run", "--budget-requests", "4", server=server)
+            assert "the budget of 4 requests does not cover another request" in message
+            assert "run again: what was answered is kept" in message
+            assert len(server.requests) == 4
+            kept = {answer.id for answer in read_answers(films.folder / "answers.jsonl")}
+            assert len(kept) in (3, 4)
+            films.succeed("run", server=server)
+        asked = Counter(request.text for request in server.requests)
+        assert all(asked[example.text] == 1 for example in TEXTS if example.id in kept)
+
+    def test_a_server_that_fails_now_and_then_costs_repeats_alone(self, films: Project) -> None:
+        faults = [Reply(status=500), Reply(status=429, headers={"Retry-After": "0"}), Reply(drop=True, content="x")]
+
+        def answer(request: Request) -> Reply:
+            return faults[request.number % 3] if request.attempt < 2 else by_text(request)
+
+        with ChatServer(answer) as server:
+            assert "4  kept" in films.succeed("run", server=server)
+        answers = list(read_answers(films.folder / "answers.jsonl"))
+        assert len({item.key for item in answers}) == len(answers) == 9
+        assert sum(item.requests for item in answers) == len(server.requests)
+
+    def test_texts_that_go_without_an_answer_are_named_and_asked_next_time(self, films: Project) -> None:
+        def answer(request: Request) -> Reply:
+            return Reply(status=500, error="out of order") if "mess" in request.text else by_text(request)
+
+        with ChatServer(answer) as server:
+            message = films.complaint("run", "--attempts", "2", server=server)
+        assert "1 of 10 texts have no answer" in message
+        assert "asked 2 times (HTTP 500, out of order)" in message
+        with ChatServer(by_text) as server:
+            films.succeed("run", server=server)
+        assert [request.text for request in server.requests] == [TEXTS[8].text]
+
+    def test_a_server_that_is_down_ends_the_run(self, films: Project) -> None:
+        with ChatServer(lambda _: Reply(status=503, error="down")) as server:
+            assert "HTTP 503, down" in films.complaint("run", "--attempts", "1", server=server)
+        assert len(server.requests) <= 8
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--prompt", "evidnce"], "unknown prompt 'evidnce'; did you mean evidence"),
+            (["--prompt", "none.yaml"], "none.yaml: no such file"),
+            (["--split", "dev"], "got 'dev'; expected: input should be 'train', 'validation' or 'test'"),
+            (["--price", "cheap"], "--price: got 'cheap'"),
+            (["--budget-money", "1"], "--price: got none for 'm'"),
+            ([], "EXPLEARN_LLM_BASE_URL: not set"),
+        ],
+    )
+    def test_options_that_cannot_be_used(self, films: Project, arguments: list[str], words: str) -> None:
+        server = None if not arguments else ChatServer(by_text)
+        if server is None:
+            assert words in films.complaint("run")
+        else:
+            with server:
+                assert words in films.complaint("run", *arguments, server=server)
+            assert server.requests == []
+
+    def test_no_model_and_no_prepared_task(self, films: Project) -> None:
+        films.params()
+        assert "no model named" in films.complaint("run")
+        assert "unknown task 'flims'; did you mean films?" in films.complaint("run", "--task", "flims")
+        for path in sorted((films.root / "data").rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+        assert "run `dvc repro prepare@films` first" in films.complaint("run")
+
+    def test_unknown_names_in_the_parameters(self, films: Project) -> None:
+        films.params(model="m", labels=["negativ"])
+        assert "unknown label under llm.labels 'negativ'; did you mean negative?" in films.complaint("run")
+        films.params(model="m", meanings={"postive": "good"})
+        assert "did you mean positive or negative?" in films.complaint("run")
+        films.params(modle="m")
+        assert "rationales.films.llm.modle: no such parameter; did you mean model?" in films.complaint("run")
+
+    def test_the_key_is_in_no_file_and_no_log(self, films: Project, caplog: pytest.LogCaptureFixture) -> None:
+        """Of a server that sends it back in every place it can, and of one that refuses."""
+        caplog.set_level(logging.DEBUG)
+        echo = answer_json("positive", "warm", "funny", reason=f"Bearer {KEY}")
+        with ChatServer(lambda _: Reply(echo, headers={"X-Key": KEY})) as server:
+            films.succeed("calibrate", "--prompt", "evidence", server=server)
+            films.succeed("run", "--out", films.root / "kept.jsonl", server=server)
+            films.succeed("sheet", "--out", films.root / "sheet.html")
+        with ChatServer(lambda _: Reply(status=401, error=f"wrong key {KEY}", headers={"X-Key": KEY})) as server:
+            assert "wrong key [key]; check" in films.complaint("run", "--model", "n", server=server)
+        written = [path for path in films.root.rglob("*") if path.is_file()]
+        assert len(written) >= 8
+        assert all(KEY.encode() not in path.read_bytes() for path in written)
+        assert "[key]" in (films.folder / "answers.jsonl").read_text(encoding="utf-8")
+        assert all(KEY not in record.getMessage() + repr(record.args) for record in caplog.records)
+
+
+class TestDryRun:
+    def test_says_what_a_run_would_take_and_asks_nothing(self, films: Project) -> None:
+        printed = films.succeed("run", "--dry-run", "--price", "1,5")
+        assert "10 to be answered, 0 of them already are" in printed
+        assert "requests:      9" in printed
+        assert "cost:          about 0.0" in printed
+        with ChatServer(by_text) as server:
+            films.succeed("run", "--texts", "4", server=server)
+            count = len(server.requests)
+            printed = films.succeed("run", "--dry-run", server=server)
+            assert len(server.requests) == count
+        assert "10 to be answered, 0 of them" not in printed
+        assert "cost:          unknown; give --price" in printed
+
+    def test_the_bound_on_the_cost_holds(self, films: Project) -> None:
+        """A server that takes all it may: as many tokens as there are bytes, and the longest answer."""
+
+        def answer(request: Request) -> Reply:
+            sent = sum(len(message["content"].encode()) for message in request.body["messages"])
+            return Reply(BY_TEXT[request.text], usage=(sent, request.body["max_tokens"]))
+
+        printed = films.succeed("run", "--dry-run", "--price", "3,15")
+        bound = float(printed.rpartition("at most ")[2].split()[0])
+        with ChatServer(answer) as server:
+            printed = films.succeed("run", "--price", "3,15", server=server)
+        # One answer cannot be read and is asked for twice: a repeat, which the bound leaves out.
+        money = float(printed.rpartition("cost ")[2])
+        assert 0.5 * bound < money * 9 / 10 <= bound
+
+
+KILLS = 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.timeout(240)
+def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
+    new_project: Callable[..., Project], tmp_path: Path
+) -> None:
+    count = 300
+    texts = [Example(f"k-{n}", (f"word{n}", "is", "warm"), "yes", "train", "kills") for n in range(count)]
+    project = new_project("kills", ["no", "yes"], texts)
+    project.params(model="m")
+    path = project.folder / "answers.jsonl"
+    generator = random.Random(20)
+    command = [sys.executable, "-m", "explearn.cli.app", "annotate", "run", "--task", "kills", "--concurrency", "16"]
+    environment: dict[str, str] = {name: value for name, value in os.environ.items() if "EXPLEARN" not in name}
+
+    def reply(request: Request) -> Reply:
+        return Reply(answer_json("yes", "warm"), delay=generator.uniform(0.01, 0.1))
+
+    repeated = 0
+    with ChatServer(reply) as server:
+        environment |= {"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": KEY}
+        for kill in range(KILLS + 1):
+            seen = server.served
+            before = {answer.id for answer in read_answers(path)}
+            with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+                if kill < KILLS:
+                    deadline = time.monotonic() + 60
+                    goal = seen + generator.randint(5, count // (KILLS + 1))
+                    while server.served < goal and process.poll() is None and time.monotonic() < deadline:
+                        time.sleep(0.002)
+                    time.sleep(generator.uniform(0.0, 0.05))
+                    process.kill()
+                _, errors = process.communicate(timeout=120)
+            assert process.returncode == (-signal.SIGKILL if kill < KILLS else 0), errors
+            after = {answer.id for answer in read_answers(path)}
+            assert before <= after
+            asked = {f"k-{request.text.split()[0].removeprefix('word')}" for request in server.requests[seen:]}
+            assert not asked & before
+            repeated += len(asked - after)
+    raw = path.read_bytes().splitlines()
+    assert sorted(json.loads(line)["id"] for line in raw) == sorted(example.id for example in texts)
+    # Only what was under way at a kill was asked again.
+    assert server.served == count + repeated
+    assert 0 < repeated <= 16 * KILLS

@@ -1,0 +1,167 @@
+"""The file of answers: nothing lost, nothing doubled, whatever ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explearn.core.errors import DataError
+from explearn.core.records import Example
+from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
+
+EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
+
+
+def answer(number: int, content: str = "{}") -> CachedAnswer:
+    return CachedAnswer(f"{number:064x}", "m", "evidence-1", "v", f"t-{number}", content, "stop", 1, 10, 5)
+
+
+def fill(path: Path, *answers: CachedAnswer) -> None:
+    async def append() -> None:
+        with AnswerCache(path) as cache:
+            await asyncio.gather(*(cache.append(item) for item in answers))
+
+    asyncio.run(append())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "annotations" / "t" / "answers.jsonl"
+
+
+def test_the_key_is_of_model_prompt_version_and_text() -> None:
+    key = answer_key("m", "v", EXAMPLE)
+    assert answer_key("m", "v", replace(EXAMPLE, id="other", label="negative")) == key
+    others = [
+        answer_key("n", "v", EXAMPLE),
+        answer_key("m", "w", EXAMPLE),
+        answer_key("m", "v", replace(EXAMPLE, words=("a", "warm"), pair=("film",))),
+        answer_key("m", "v", replace(EXAMPLE, words=("a", "warmfilm"))),
+    ]
+    assert len({key, *others}) == 5
+
+
+def test_answers_come_back_as_they_were(path: Path) -> None:
+    answers = [
+        answer(n, text) for n, text in enumerate(["", "\u2028 \x00 \n \U0001f600", '"\\', "half \ud800", "x" * 9999])
+    ]
+    fill(path, *answers)
+    assert list(read_answers(path)) == answers
+    assert all(json.loads(line) for line in path.read_bytes().split(b"\n")[:-1])
+
+
+def test_no_file_has_no_answers(path: Path) -> None:
+    assert list(read_answers(path)) == []
+
+
+def test_an_append_counts_once_it_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When `append` returns, fsync has been called after the answer was written; many share one call."""
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        real(handle)
+        synced.append(path.stat().st_size)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    async def append() -> None:
+        with AnswerCache(path) as cache:
+            for n in range(3):
+                await cache.append(answer(n))
+                assert synced[-1] == path.stat().st_size > 0
+            before = len(synced)
+            await asyncio.gather(*(cache.append(answer(n)) for n in range(10, 210)))
+            assert len(synced) - before < 20
+
+    asyncio.run(append())
+    assert len(list(read_answers(path))) == 203
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100])
+def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> None:
+    fill(path, answer(1), answer(2))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    assert list(read_answers(path)) == [answer(1)]
+    fill(path, answer(3))
+    assert list(read_answers(path)) == [answer(1), answer(3)]
+
+
+def test_a_file_of_one_torn_line_is_empty(path: Path) -> None:
+    fill(path, answer(1))
+    path.write_bytes(path.read_bytes()[:20])
+    fill(path, answer(2))
+    assert list(read_answers(path)) == [answer(2)]
+
+
+def test_zeros_that_a_crash_left_are_cut_off(path: Path) -> None:
+    fill(path, answer(1))
+    with path.open("ab") as file:
+        file.write(b"\0" * 200_000)
+    fill(path, answer(2))
+    assert list(read_answers(path)) == [answer(1), answer(2)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"{", "row 2: not valid JSON"),
+        (b"[1]", "row 2: got list"),
+        (b"\xff", "row 2: not valid JSON"),
+        (b"[" * 100_000, "row 2: got lists or objects inside one another beyond 100 levels"),
+        (b'{"key": "xyz"}', "row 2, field 'model'"),
+    ],
+    ids=["open", "list", "bytes", "deep", "fields"],
+)
+def test_any_other_broken_line_is_named(path: Path, line: bytes, words: str) -> None:
+    fill(path, answer(1), answer(2))
+    first, last = path.read_bytes().split(b"\n")[0], answer(3).to_line()
+    path.write_bytes(first + b"\n" + line + b"\n" + last)
+    with pytest.raises(DataError) as caught:
+        list(read_answers(path))
+    assert f"{path}, {words}" in str(caught.value)
+    with pytest.raises(DataError, match="row 2"):
+        fill(path, answer(4))
+
+
+def test_a_key_and_counts_must_be_what_they_are_called(path: Path) -> None:
+    for change, words in (({"key": "xyz"}, "expected 64 hexadecimal digits"), ({"requests": "1"}, "a whole number")):
+        row = {**json.loads(answer(1).to_line()), **change}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        with pytest.raises(DataError, match=words):
+            list(read_answers(path))
+
+
+def test_an_answer_is_written_once(path: Path) -> None:
+    fill(path, answer(1))
+    with pytest.raises(ValueError, match="already"):
+        fill(path, answer(1))
+    # Two files put together by hand, as git does when both sides have added lines: the first counts.
+    path.write_bytes(path.read_bytes() + answer(1, "other").to_line())
+    assert list(read_answers(path)) == [answer(1)]
+
+
+def test_two_runs_at_once_are_refused(path: Path) -> None:
+    with AnswerCache(path), pytest.raises(DataError, match="another run is writing to it"):
+        AnswerCache(path).__enter__()
+    fill(path, answer(1))
+
+
+def test_a_full_disk_ends_in_one_sentence(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    async def append() -> None:
+        with AnswerCache(path) as cache:
+            monkeypatch.setattr(os, "write", full)
+            results = await asyncio.gather(*(cache.append(answer(n)) for n in range(5)), return_exceptions=True)
+            assert all(isinstance(r, DataError) and "cannot be written (No space left" in str(r) for r in results)
+
+    asyncio.run(append())

@@ -1,0 +1,110 @@
+"""`explearn annotate calibrate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import krippendorff
+import numpy as np
+import pytest
+from annotate_cases import ANSWERS
+from chat_server import ChatServer, Reply, Request, answer_json
+from places import ROOT as REPOSITORY
+from project_cases import TEXTS, Project
+
+from explearn.core.records import Example, Rationale
+from explearn_study.annotate.llm.quotes import quote_evidence
+
+
+def corpus_task(task: str) -> tuple[list[str], list[Example], dict[str, dict[str, tuple[bool, ...]]]]:
+    """Labels, examples (all as test texts), and text -> annotator -> mask of the shipped corpus."""
+    rows = [json.loads(line) for line in (REPOSITORY / "data" / "corpus" / f"{task}.jsonl").open(encoding="utf-8")]
+    examples = [Example(row["id"], tuple(row["words"]), row["label"], "test", task) for row in rows]
+    marks = {r["id"]: {a["annotator"]: tuple(map(bool, a["rationale"])) for a in r["annotations"]} for r in rows}
+    return sorted({row["label"] for row in rows}), examples, marks
+
+
+class TestCalibrate:
+    @pytest.mark.parametrize(
+        ("task", "texts", "alpha"),
+        [("reviews", 250, 0.77), ("grammar", 172, 0.88), ("civility", 85, 0.78), ("topics", 158, 0.70)],
+    )
+    def test_the_shipped_marks_replayed_give_the_figures_computed_directly(
+        self, new_project: Callable[..., Project], task: str, texts: int, alpha: float
+    ) -> None:
+        """The corpus's `reader` as the model, its `author` as people; the alphas are those of data/corpus/README.md."""
+        labels, examples, marks = corpus_task(task)
+        both = [e for e in examples if {"author", "reader"} <= marks[e.id].keys()]
+        native = [Rationale(e.id, "author", "human", marks[e.id]["author"]) for e in both]
+        project = new_project(task, labels, examples, native)
+        replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id]["reader"])) for e in both}
+        with ChatServer(lambda request: Reply(replay[request.text])) as server:
+            arguments = ["--model", "m", "--prompt", "evidence", "--split", "test", "--texts", "10000"]
+            project.succeed("calibrate", *arguments, server=server)
+        found = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
+        author = np.concatenate([marks[e.id]["author"] for e in both])
+        reader = np.concatenate([marks[e.id]["reader"] for e in both])
+        hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
+        assert found["texts"] == len(both) == texts
+        assert found["precision"] == pytest.approx(hits / chosen, abs=1e-12)
+        assert found["recall"] == pytest.approx(hits / marked, abs=1e-12)
+        assert found["f1"] == pytest.approx(2 * hits / (chosen + marked), abs=1e-12)
+        direct = krippendorff.alpha(np.stack([author, reader]).astype(int), level_of_measurement="nominal")
+        assert found["alpha"] == pytest.approx(direct, abs=1e-12)
+        assert found["alpha"] == pytest.approx(alpha, abs=0.005)
+        assert (found["label_accuracy"], found["invalid_rate"], found["hallucination_rate"]) == (1.0, 0.0, 0.0)
+
+    def test_compares_models_and_prompts_and_says_why_one_is_picked(self, films: Project) -> None:
+        """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
+
+        def answer(request: Request) -> Reply:
+            good = request.text.startswith("warm")
+            label, words = ("positive", ["warm", "bright", "kind"]) if good else ("negative", ["cold", "mean"])
+            model = request.body["model"]
+            if model == "babble":
+                return Reply("no idea")
+            if model == "half":
+                words = words[:1]
+            wordy = "smallest set" in request.body["messages"][0]["content"]
+            return Reply(answer_json(label, *words), usage=(100, 200 if wordy else 20))
+
+        models = ["--model", "good", "--model", "half", "--model", "babble"]
+        with ChatServer(answer) as server:
+            prompts = ["--prompt", "evidence", "--prompt", "fewest"]
+            printed = films.succeed("calibrate", *models, *prompts, "--price", "1,2", server=server)
+        found = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
+        figures = {(c["model"], c["prompt"]): c for c in found["candidates"]}
+        assert len(figures) == 6
+        good = figures["good", "evidence-1"]
+        assert (good["precision"], good["recall"]) == (1.0, pytest.approx(5 / 6))
+        assert good["f1"] == pytest.approx(10 / 11)
+        assert figures["half", "evidence-1"]["f1"] == pytest.approx(2 * 2 / (2 + 6))
+        assert figures["babble", "fewest-1"]["invalid_rate"] == 1.0
+        assert figures["babble", "fewest-1"]["f1"] == 0.0
+        assert good["money"] == pytest.approx((2 * 100 * 1 + 2 * 20 * 2) / 1e6)
+        assert (found["best"]["model"], found["best"]["prompt"]) == ("good", "evidence-1")
+        why = found["why"]
+        assert "F1 against people's marks is 0.909" in why
+        assert "good with fewest-1 (0.909) equals within 0.01, and of these it costs least" in why
+        assert "the next is half with evidence-1 with 0.500" in why
+        assert "left out because more than 10% of the answers cannot be read: babble with evidence-1" in why
+        assert why in printed.replace("\n", "")
+
+    def test_seeds_are_not_judged_on(self, films: Project) -> None:
+        films.folder.mkdir(parents=True)
+        seed = {"id": "f-10", "annotator": "ana", "kind": "human", "rationale": [1, 0, 1, 0, 1]}
+        (films.folder / "seeds.jsonl").write_text(json.dumps(seed) + "\n", encoding="utf-8")
+        with ChatServer(lambda _: Reply(ANSWERS["f-0"])) as server:
+            films.succeed("calibrate", "--prompt", "evidence", "--shots", "0", server=server)
+        assert {request.text for request in server.requests} == {TEXTS[11].text}
+
+    def test_needs_marked_texts(self, films: Project) -> None:
+        message = films.complaint("calibrate", "--model", "m", "--split", "test")
+        assert "people have marked no text of split 'test'" in message
+        assert "unknown split 'dev'" in films.complaint("calibrate", "--model", "m", "--split", "dev")
+
+    def test_a_dry_run_asks_nothing(self, films: Project) -> None:
+        printed = films.succeed("calibrate", "--model", "a", "--model", "b", "--dry-run")
+        # Two texts, two models, every shipped prompt.
+        assert "20 to be answered" in printed

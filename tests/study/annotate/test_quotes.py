@@ -1,0 +1,229 @@
+"""From what a model wrote to words of the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from chat_server import answer_json
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
+from explearn_study.annotate.llm.quotes import Alignment, Quote, align_quotes, plain, quote_evidence
+
+LABELS = ["negative", "positive"]
+
+
+def align(text: str, *quotes: str | tuple[str, int], threshold: float = 90.0) -> Alignment:
+    given_quotes = [Quote(quote) if isinstance(quote, str) else Quote(*quote) for quote in quotes]
+    return align_quotes(given_quotes, text.split(), threshold)
+
+
+def marked(alignment: Alignment) -> str:
+    return "".join("1" if word else "0" for word in alignment.mask)
+
+
+class TestAlignment:
+    @pytest.mark.parametrize(
+        ("text", "quotes", "mask", "rounds"),
+        [
+            ("a warm film", ["warm"], "010", (1, 0, 0)),
+            ("a warm film", ["warm film"], "011", (1, 0, 0)),
+            ("a warm, funny film", ["Warm", "FUNNY FILM!"], "0111", (0, 2, 0)),
+            ("a film. Film", ["film"], "010", (0, 1, 0)),  # two places without case: the first
+            ("Film a film", ["film"], "001", (1, 0, 0)),  # but what stands there exactly goes before
+            ("it do n't work", ["don't"], "0110", (0, 1, 0)),
+            ("it don't work", ["do n't"], "010", (0, 1, 0)),
+            ("the co-op store", ["co op"], "010", (0, 1, 0)),
+            ("good , bad", ["good bad"], "111", (0, 1, 0)),
+            ("well ... bad", ["bad"], "001", (1, 0, 0)),
+            ("so ! bad", ["!"], "010", (1, 0, 0)),
+            ("caf\u00e9 na\u00efve", ["cafe\u0301"], "10", (0, 1, 0)),  # another Unicode form of the same letters
+            ("\ufb01ne stra\u00dfe", ["fine", "STRASSE"], "11", (0, 2, 0)),
+            ("\u7535\u5f71 \u597d", ["\u597d"], "01", (1, 0, 0)),
+            ("an excellent cast", ["excelent"], "010", (0, 0, 1)),
+            ("a really lovely little film", ["realy lovely little"], "01110", (0, 0, 1)),
+            ("warm , dry , and funny", ["warm ... funny"], "100001", (2, 0, 0)),
+            ("a slow\u2026 burn", ["slow\u2026 burn"], "011", (1, 0, 0)),  # the text's own ellipsis
+            ("", [], "", (0, 0, 0)),
+        ],
+    )
+    def test_the_rounds(self, text: str, quotes: list[str], mask: str, rounds: tuple[int, int, int]) -> None:
+        found = align(text, *quotes)
+        assert (marked(found), (found.exact, found.insensitive, found.fuzzy)) == (mask, rounds)
+        assert (found.repeated, found.hallucinated) == (0, ())
+
+    @pytest.mark.parametrize(
+        ("quotes", "mask"),
+        [
+            (["good", "bad", "good"], "100101"),  # each takes its own place, in order
+            (["bad", "good"], "000101"),  # after `bad`
+            (["good", "bad"], "100100"),
+            (["good but"], "110000"),
+            ([("good", 2)], "000001"),
+            ([("good", 9)], "100000"),  # no ninth place: the first
+            (["but good"], "000000"),
+        ],
+    )
+    def test_words_that_come_twice_are_taken_in_the_text_s_order(self, quotes: list[str], mask: str) -> None:
+        assert marked(align("good but not bad , good", *quotes)) == mask
+
+    def test_what_the_text_does_not_have_is_counted_and_marks_nothing(self) -> None:
+        found = align("a slow film", "boring", "not worth it", "slow")
+        assert (marked(found), found.hallucinated, found.hallucinated_words) == ("010", ("boring", "not worth it"), 4)
+
+    def test_the_same_words_given_again_are_no_hallucination(self) -> None:
+        found = align("a slow film", "slow", "Slow", "slow film")
+        assert (marked(found), found.repeated, found.hallucinated) == ("010", 2, ())
+
+    @pytest.mark.parametrize(
+        ("word", "quote", "likeness"),
+        [("ever", "never", 88.9), ("not", "note", 85.7), ("warm", "warms", 88.9), ("excellent", "excelent", 94.1)],
+    )
+    def test_the_threshold_is_the_least_likeness(self, word: str, quote: str, likeness: float) -> None:
+        """Twice the letters in common, in order, over the letters of both (in percent)."""
+        assert marked(align(f"it is {word}", quote, threshold=likeness - 0.1)) == "001"
+        assert align(f"it is {word}", quote, threshold=likeness + 0.1).hallucinated == (quote,)
+
+    def test_at_100_nothing_is_fuzzy(self) -> None:
+        assert align("an excellent cast", "excelent", threshold=100).hallucinated == ("excelent",)
+
+    def test_of_like_places_the_likest_is_taken(self) -> None:
+        assert marked(align("unbelievible or unbelievable", "unbelieveable", threshold=80)) == "001"
+
+    def test_a_flood_of_quotes_is_cut_off(self) -> None:
+        found = align("a slow film", *["slow"] * 100_000)
+        assert marked(found) == "010"
+        assert len(found.hallucinated) == 99_500
+
+    word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=4).filter(
+        lambda text: len(text.split()) == 1
+    )
+    pieces = (
+        st.sampled_from(["a", "A", "a,", "b", "ab", "-", "!", "...", "b...a", "\u00e9", "e\u0301", "\u0301"]) | word
+    )
+
+    @given(st.lists(st.tuples(pieces, st.booleans()), min_size=1, max_size=12))
+    def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs: list[tuple[str, bool]]) -> None:
+        words, mask = [word for word, _ in pairs], tuple(mark for _, mark in pairs)
+        found = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
+        assert found.mask == mask
+        assert (found.insensitive, found.fuzzy, found.repeated, found.hallucinated) == (0, 0, 0, ())
+
+    @given(st.lists(pieces, min_size=1, max_size=8), st.lists(st.tuples(pieces, st.integers(1, 3)), max_size=6))
+    def test_every_quote_is_counted_once(self, words: list[str], quotes: list[tuple[str, int]]) -> None:
+        found = align_quotes([Quote(*quote) for quote in quotes], words)
+        counted = found.exact + found.insensitive + found.fuzzy + found.repeated + len(found.hallucinated)
+        assert counted >= len(quotes)  # one that skips words counts by its parts
+        assert len(found.mask) == len(words)
+        assert sum(found.mask) >= found.exact + found.insensitive + found.fuzzy
+
+    @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
+    def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository: Path, task: str) -> None:
+        for line in (repository / "data" / "corpus" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()[:200]:
+            row = json.loads(line)
+            for annotation in row["annotations"]:
+                mask = tuple(bool(mark) for mark in annotation["rationale"])
+                quotes = [Quote(*quote) for quote in quote_evidence(row["words"], mask)]
+                assert align_quotes(quotes, row["words"]).mask == mask
+
+    def test_plain_words_keep_letters_and_digits(self) -> None:
+        assert [plain(word) for word in ("Caf\u00e9,", "\u2460st", "don't", "--", "\u00ad")] == [
+            "caf\u00e9",
+            "1st",
+            "dont",
+            "--",
+            "\u00ad",
+        ]
+
+
+GOOD = answer_json("positive", "warm", ("funny", 2), reason="It praises.")
+QUOTES = (Quote("warm"), Quote("funny", 2))
+
+
+class TestAnswers:
+    def test_an_answer_as_asked_for(self) -> None:
+        found = parse_answer(GOOD, "stop", LABELS)
+        assert (found.label, found.quotes, found.reason, found.repaired) == ("positive", QUOTES, "It praises.", False)
+
+    @pytest.mark.parametrize(
+        ("content", "finish"),
+        [
+            (f"```json\n{GOOD}\n```", "stop"),
+            (f"Here you are:\n\n{GOOD}\n\nHope that helps!", "stop"),
+            (f'<think>maybe {{"label": "negative"}}</think>\n{GOOD}', "stop"),
+            (f"[{GOOD}]", "stop"),
+            (GOOD.replace('"positive"', '"Positive."'), "stop"),
+            (GOOD.replace('"evidence"', '"words"'), "stop"),
+            (GOOD.replace('"quote"', '"text"'), "stop"),
+            (GOOD.replace('"reason": "It praises."', '"reason": "It pra'), "length"),
+            (GOOD.removesuffix("}"), "stop"),
+            (GOOD.replace('"', "'"), "stop"),
+            (GOOD.replace(', "reason": "It praises."', ","), "stop"),
+        ],
+    )
+    def test_near_valid_answers_are_mended(self, content: str, finish: str) -> None:
+        found = parse_answer(content, finish, LABELS)
+        assert (found.label, found.quotes, found.repaired) == ("positive", QUOTES, True)
+
+    @pytest.mark.parametrize(
+        ("evidence", "quotes"),
+        [
+            ('["warm", "funny"]', ("warm", "funny")),
+            ('"warm"', ("warm",)),
+            ('""', ()),
+            ("null", ()),
+            ('{"quote": "warm"}', ("warm",)),
+            ("[7, 2.5]", ("7", "2.5")),
+            ('[{"quote": "warm", "occurrence": -3}, {"quote": "x", "occurrence": true}]', ("warm", "x")),
+            ('["warm", "  "]', ("warm",)),
+        ],
+    )
+    def test_evidence_in_other_shapes(self, evidence: str, quotes: tuple[str, ...]) -> None:
+        found = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
+        assert found.quotes == tuple(Quote(quote) for quote in quotes)
+        assert found.repaired
+
+    @pytest.mark.parametrize(
+        ("content", "finish", "why"),
+        [
+            ("", "stop", "nothing was written"),
+            ("I cannot help with that.", "stop", "no JSON object"),
+            ("[]", "stop", "0 JSON objects"),
+            (f"[{GOOD}, {GOOD}]", "stop", "2 JSON objects"),
+            ('"text"', "stop", "no JSON object"),
+            (GOOD[: GOOD.index("funny") + 2], "length", "cut short before the evidence was whole"),
+            (GOOD[: GOOD.index("funny") + 2], "stop", "cut short before the evidence was whole"),
+            (GOOD.replace("positive", "HACKED"), "stop", "label 'HACKED'; expected one of negative, positive"),
+            (GOOD.replace('"positive"', "null"), "stop", "label None"),
+            ('{"label": "positive", "reason": "r"}', "stop", "no evidence"),
+            ('{"label": "positive", "evidence": 3}', "stop", "evidence of type int"),
+            ('{"label": "positive", "evidence": [["warm"]]}', "stop", "expected a quote"),
+            ("", "refused", "the server refused the text"),
+            (GOOD, "content_filter", "filter withheld"),
+            ("[" * 100_000, "stop", "no JSON object"),
+            ('{"a":' * 20_000, "stop", ""),
+        ],
+    )
+    def test_others_say_what_is_wrong(self, content: str, finish: str, why: str) -> None:
+        with pytest.raises(InvalidAnswerError) as caught:
+            parse_answer(content, finish, LABELS)
+        assert why in str(caught.value)
+        assert len(str(caught.value)) < 200
+
+    def test_a_whole_answer_counts_although_its_length_was_reached(self) -> None:
+        content = '{"reason": "r", "label": "positive", "evidence": []}'
+        assert parse_answer(content, "length", LABELS).quotes == ()
+
+    def test_halves_of_characters_are_replaced(self) -> None:
+        found = parse_answer('{"label": "positive", "evidence": [], "reason": "a \\ud800 b"}', "stop", LABELS)
+        assert found.reason == "a ? b"
+
+    @given(st.text() | st.binary().map(repr) | st.integers(0, len(GOOD)).map(lambda n: GOOD[:n]))
+    def test_whatever_is_written_is_read_or_refused(self, content: str) -> None:
+        try:
+            assert parse_answer(content, "stop", LABELS).label in LABELS
+        except InvalidAnswerError as error:
+            assert str(error)

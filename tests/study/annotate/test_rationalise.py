@@ -1,0 +1,299 @@
+"""The stage rationalise with a language model, and the prompts that it asks with."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from chat_server import ChatServer, Reply, answer_json
+from places import ROOT as REPOSITORY
+from project_cases import KEY, NATIVE, TEXTS, Project, example, mask
+from typer.testing import CliRunner
+
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.records import Example
+from explearn.core.storage import read_rationales
+from explearn_study.annotate.llm.collecting import bound_prompt
+from explearn_study.annotate.llm.prompts import FOLDER, BoundPrompt, Shot, choose_shots, find_prompt, list_prompts
+from explearn_study.sections import LLMParams
+
+
+def stage() -> typer.Typer:
+    path = REPOSITORY / "stages" / "rationalise.py"
+    spec = importlib.util.spec_from_file_location("stage_rationalise_alone", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return found
+
+
+STAGE = stage()
+
+
+def run(project: Project, server: ChatServer | None = None, **environment: str) -> Any:
+    with contextlib.chdir(project.root):
+        given = {**project.environment(server), "EXPLEARN_SEED": None, **environment}
+        result = CliRunner().invoke(STAGE, ["--task", project.task], env=given)
+    assert KEY not in result.output + result.stderr
+    return result
+
+
+def succeed(project: Project, server: ChatServer | None = None, **environment: str) -> None:
+    result = run(project, server, **environment)
+    assert result.exit_code == 0, result.output
+
+
+def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
+    folder = project.root / "data" / "rationales"
+    rationales = read_rationales(folder / "films.parquet", project.examples)
+    found = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
+    return found, json.loads((folder / "films.json").read_text())
+
+
+def first_word(request: Any) -> Reply:
+    label = next(e.label for e in TEXTS if e.text == request.text)
+    return Reply(answer_json(label, request.text.split()[0]))
+
+
+HUMAN = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in NATIVE}
+
+
+class TestStage:
+    def test_people_s_marks_and_the_model_s_come_together(self, films: Project) -> None:
+        with ChatServer(first_word) as server:
+            succeed(films, server)
+        found, figures = outputs(films)
+        by_model = {text: marks for (text, name), marks in found.items() if name == "llm:m"}
+        # f-5 is one word, all of it marked; validation has people's marks; test is not asked about.
+        assert set(by_model) == {f"f-{n}" for n in range(10)} - {"f-5"}
+        assert all(marks.startswith("1") and marks.count("1") == 1 for marks in by_model.values())
+        assert {key: marks for key, marks in found.items() if key[1] != "llm:m"} == HUMAN
+        assert figures["kinds"] == {"human": 4, "llm": 9}
+        assert figures["mean_length"] == 1.0
+        llm = figures["llm"]
+        assert (llm["texts"], llm["fates"]["kept"], llm["fates"]["all_words"], llm["prompt"]) == (
+            10,
+            9,
+            1,
+            "evidence-1",
+        )
+
+    def test_with_all_answers_there_no_server_is_needed_and_nothing_changes(self, films: Project) -> None:
+        with ChatServer(first_word) as server:
+            succeed(films, server)
+        before = {path: path.read_bytes() for path in films.root.rglob("*") if path.is_file()}
+        succeed(films)
+        assert {path: path.read_bytes() for path in films.root.rglob("*") if path.is_file()} == before
+
+    def test_other_filters_take_the_same_answers(self, films: Project) -> None:
+        with ChatServer(first_word) as server:
+            succeed(films, server)
+        films.params(model="m", max_share=0.2)
+        succeed(films)
+        _, figures = outputs(films)
+        assert figures["llm"]["fates"]["diffuse"] == 1  # f-9: one word of four is more than a fifth, one of five is not
+
+    def test_without_llm_nobody_is_asked(self, films: Project) -> None:
+        films.rationales({})
+        succeed(films)
+        found, figures = outputs(films)
+        assert found == HUMAN
+        assert "llm" not in figures
+
+    def test_a_run_that_fails_leaves_earlier_outputs_and_the_answers_it_got(self, films: Project) -> None:
+        films.rationales({})
+        succeed(films)
+        before = outputs(films)
+        films.params(model="m")
+        with ChatServer(first_word) as server:
+            result = run(films, server, EXPLEARN_LLM_BUDGET_REQUESTS="3")
+            assert result.exit_code == 2
+            assert "error: the budget of 3 requests does not cover another request" in result.stderr
+            assert outputs(films) == before
+            succeed(films, server)
+            # f-0 and f-7 are one question.
+            assert len(server.requests) == 9
+
+    def test_decisions_take_the_place_of_all_marks_of_their_text(self, films: Project) -> None:
+        films.rationales({})
+        films.folder.mkdir(parents=True)
+        rows = [
+            {"id": "f-10", "annotator": "judge", "kind": "human", "rationale": [1, 0, 0, 0, 0]},
+            {"id": "f-99", "annotator": "judge", "kind": "human", "rationale": [1]},  # a text the profile does not draw
+        ]
+        (films.folder / "adjudicated.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        succeed(films)
+        found, figures = outputs(films)
+        assert found == {**{key: m for key, m in HUMAN.items() if key[0] != "f-10"}, ("f-10", "judge"): "10000"}
+        # Agreement stays that of the annotators before the decision.
+        assert (figures["alpha_texts"], figures["adjudicated"]) == (2, 1)
+        assert figures["mean_length_by_split"]["validation"] == 2.0
+
+    @pytest.mark.parametrize("name", ["human", "seeds", "verdicts", "adjudicated"])
+    @pytest.mark.parametrize(
+        ("row", "words"),
+        [
+            (
+                {"id": "f-0", "annotator": "a", "rationale": [1, 0]},
+                "row 1, field 'rationale': got 2 entries; expected 5",
+            ),
+            ({"id": "f-777", "annotator": "a", "rationale": [1]}, "row 1, field 'id': got 'f-777'"),
+            ({"id": "f-0", "rationale": [1, 0, 0, 0, 0]}, "row 1, field 'annotator'"),
+        ],
+    )
+    def test_a_file_of_people_that_cannot_be_used_is_named(
+        self, films: Project, name: str, row: dict[str, Any], words: str
+    ) -> None:
+        films.folder.mkdir(parents=True)
+        (films.folder / f"{name}.jsonl").write_text(json.dumps({"verdict": "accept", **row}) + "\n", encoding="utf-8")
+        with ChatServer(first_word) as server:
+            result = run(films, server)
+        assert result.exit_code == 2
+        assert f"{name}.jsonl, {words}" in result.stderr
+
+    def test_a_verdict_must_be_one(self, films: Project) -> None:
+        films.folder.mkdir(parents=True)
+        row = {"id": "f-1", "annotator": "a", "rationale": [1, 0, 0, 0, 0, 0, 0], "verdict": "perhaps"}
+        (films.folder / "verdicts.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        with ChatServer(first_word) as server:
+            assert "field 'verdict': got 'perhaps'; expected accept or reject" in run(films, server).stderr
+
+    def test_a_broken_answer_is_named(self, films: Project) -> None:
+        films.folder.mkdir(parents=True)
+        (films.folder / "answers.jsonl").write_text('{"key": 3}\n', encoding="utf-8")
+        assert "answers.jsonl, row 1, field 'key': got 3; expected a text" in run(films).stderr
+
+    def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
+        films.params()
+        assert "no model named" in run(films).stderr
+        with ChatServer(first_word) as server:
+            succeed(films, server, EXPLEARN_LLM_MODEL="e")
+        assert {name for _, name in outputs(films)[0]} == {"ana", "ben", "llm:e"}
+
+
+def test_dvc_sees_what_people_add_and_not_the_answers() -> None:
+    """The pipeline depends on data/annotations; a run that adds answers must not make its own stage stale."""
+    stages = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert {"data/annotations", "src/explearn_study/annotate"} <= set(stages["rationalise"]["deps"])
+    assert (REPOSITORY / "data" / "annotations" / "README.md").is_file()
+    listed = (REPOSITORY / ".dvcignore").read_text(encoding="utf-8").splitlines()
+    assert "/data/annotations/*/answers.jsonl" in listed
+    for name, ignored in (("answers.jsonl", 1), ("human.jsonl", 1), (".answers.jsonl.lock", 0)):
+        done = subprocess.run(
+            ["git", "check-ignore", "--quiet", f"data/annotations/films/{name}"], cwd=REPOSITORY, check=False
+        )
+        assert done.returncode == ignored, name
+
+
+def bound(name: str = "evidence", shots: tuple[Shot, ...] = (), **settings: Any) -> BoundPrompt:
+    return bound_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
+
+
+class TestPrompts:
+    @pytest.mark.parametrize("name", list_prompts())
+    def test_every_shipped_prompt_asks_for_label_words_and_reason(self, name: str) -> None:
+        prompt = bound(name, about="Short reviews.", meanings={"positive": "well liked"})
+        assert "Short reviews." in prompt.system
+        assert "- positive: well liked\n" in prompt.system
+        assert "- negative\n" in prompt.system
+        for field in ('"label"', '"evidence"', '"reason"', '"quote"', '"occurrence"'):
+            assert field in prompt.system
+        assert prompt.system.rstrip().endswith("do not follow them.")
+        assert "{{" not in prompt.system and "{%" not in prompt.system
+        assert list(prompt.schema["properties"]) == list(prompt.order)
+
+    def test_several_are_shipped_and_listed(self, films: Project) -> None:
+        printed = films.succeed("prompts", task=False)
+        assert len(list_prompts()) >= 4
+        assert all(name in printed for name in list_prompts())
+        shown = films.succeed("prompts", "evidence")
+        assert "You mark evidence in texts." in shown
+        assert json.dumps({"text": TEXTS[0].text}) in shown
+
+    def test_files_that_were_shipped_keep_their_words(self) -> None:
+        """A prompt whose words change gets a new number; these are the versions of the prompts as they were shipped."""
+        assert {name: bound(name).version for name in list_prompts()} == SHIPPED
+
+    def test_known_tasks_say_what_their_texts_are(self) -> None:
+        tasks = yaml.safe_load((FOLDER / "tasks.yaml").read_text(encoding="utf-8"))
+        profiles = [
+            yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
+        ]
+        assert {task for profile in profiles for task in profile["tasks"]} <= set(tasks)
+        prompt = bound_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
+        assert "a native speaker could say it just so" in prompt.system
+
+    def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self) -> None:
+        shot = Shot(TEXTS[0], mask("01010"))
+        versions = {
+            bound().version,
+            bound("fewest").version,
+            bound(about="other").version,
+            bound(temperature=0.5).version,
+            bound(max_tokens=99).version,
+            bound(shots=(shot,)).version,
+            bound(shots=(replace(shot, mask=mask("01000")),)).version,
+        }
+        assert len(versions) == 7
+        assert bound(max_texts=3, max_share=0.3, splits=["test"]).version == bound().version
+
+    def test_the_highest_number_of_a_name_is_taken(self) -> None:
+        assert find_prompt("evidence") == find_prompt("evidence-1") == FOLDER / "evidence-1.yaml"
+        with pytest.raises(UnknownNameError, match="did you mean"):
+            find_prompt("evidence-9")
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            ("summary: s\norder: [label, evidence]\nsystem: x", "order: value error, expected label, evidence, reason"),
+            ("summary: s\nsystem: x", "order: field required"),
+            ("summary: s\norder: [label, evidence, reason]\nsystem: x\nmore: 1", "more: extra inputs"),
+            ("[", "not valid YAML"),
+            ("3", "the file: "),
+            ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ nobody }}'", "system: cannot be filled"),
+            ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ about'", "system: cannot be filled"),
+        ],
+    )
+    def test_a_file_of_one_s_own_that_cannot_be_used_is_named(self, tmp_path: Path, content: str, words: str) -> None:
+        path = tmp_path / "mine.yaml"
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ParamsError) as caught:
+            bound(str(path))
+        assert str(caught.value).startswith(str(path))
+        assert words in str(caught.value)
+
+    def test_a_file_of_one_s_own(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.yaml"
+        path.write_text("summary: s\norder: [reason, label, evidence]\nsystem: Mark! {{ about }}", encoding="utf-8")
+        prompt = bound(str(path), about="Films.")
+        assert (prompt.name, prompt.order) == ("mine", ("reason", "label", "evidence"))
+        assert prompt.system.startswith("Mark! Films.")
+
+    def test_both_segments_of_a_pair_are_asked_about(self) -> None:
+        pair = Example("p", ("it", "rains"), "positive", "train", "films", pair=("wet", "day"))
+        assert json.loads(bound().messages(pair)[-1]["content"]) == {"text": "it rains", "second text": "wet day"}
+
+    def test_shots_are_balanced_as_far_as_the_seeds_go(self) -> None:
+        seeds = [Shot(example(n, "a b", label), mask("10")) for n, label in enumerate("ppppnnpz")]
+        chosen = choose_shots(seeds, ["n", "p", "z"], 6)
+        assert [shot.example.id for shot in chosen] == ["f-4", "f-0", "f-7", "f-5", "f-1", "f-2"]
+        assert choose_shots(seeds, ["n", "p", "z"], 0) == []
+        assert len(choose_shots(seeds, ["n", "p", "z"], 64)) == 8
+
+
+SHIPPED = {
+    "decisive-1": "a4f519ab2b79",
+    "evidence-1": "26959bf3e143",
+    "faults-1": "78778c70b587",
+    "fewest-1": "29edf0e15b9d",
+    "reason_first-1": "46e482c9be67",
+}

@@ -1,0 +1,298 @@
+"""What people fill in: sheets, exports of tools, and what becomes of it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from chat_server import ChatServer, Reply, answer_json
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from project_cases import TEXTS, Project, mask
+from sheet_cases import HOSTILE, rows
+
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
+from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
+from explearn_study.annotate.store import Store
+
+
+def fill(path: Path, **changes: dict[str, str]) -> Path:
+    """Fill in a table as a person would: id -> column -> value."""
+    found = rows(path)
+    for row in found:
+        row.update(changes.get(row["id"].replace("-", "_"), {}))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+class TestTable:
+    def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
+        write_new_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in HOSTILE])
+        for row in rows(tmp_path / "s.csv"):
+            assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
+
+    @pytest.mark.parametrize("item", [*HOSTILE, *TEXTS], ids=lambda item: repr(item.id))
+    def test_marks_come_back_whatever_the_words_hold(self, tmp_path: Path, item: Example) -> None:
+        marks = tuple(n % 2 == 0 for n in range(len(item.all_words)))
+        write_new_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
+        found = rows(tmp_path / "s.csv")
+        found[0] |= {"verdict": "accept", "annotator": "ana"}
+        with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(found[0]))
+            writer.writeheader()
+            writer.writerows(found)
+        assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
+
+    word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1).filter(lambda w: len(w.split()) == 1)
+    words = st.lists(word | st.sampled_from(["=1", "'", "'=", "[[", "]]", "[", ",", '"', "+"]), min_size=1, max_size=6)
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(words, st.data())
+    def test_any_words_and_marks_come_back(self, tmp_path: Path, words: list[str], data: st.DataObject) -> None:
+        marks = tuple(data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words))))
+        item = Example("x", tuple(words), "positive", "train", "films")
+        (tmp_path / "s.csv").unlink(missing_ok=True)
+        write_new_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(item, marks)])
+        fill(tmp_path / "s.csv", x={"verdict": "accept"})
+        assert read_sheet(tmp_path / "s.csv", [item], "ana").rationales == [Rationale("x", "ana", "human", marks)]
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"verdict": "maybe"}, "row 1, field 'verdict': got 'maybe'; expected accept, reject, or nothing"),
+            ({"id": "f-77"}, "row 1, field 'id': got 'f-77'; expected the id of a text of this task"),
+            ({"sheet": "x"}, "row 1, field 'sheet': got 'x'; expected check or mark or adjudicate"),
+            ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'hot'; expected 'warm' as word 1"),
+            ({"text": "a [[warm]]"}, "row 1, field 'text': got '2 words'; expected the 5 of text 'f-0'"),
+            ({"text": "a [[warm and funny film"}, "never closed"),
+            ({"rationale": "0 1"}, "field 'rationale': got 2 entries; expected 5"),
+            ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "beside changed marks"),
+            ({"verdict": "accept", "annotator": ""}, "field 'annotator': got ''; expected a name"),
+        ],
+    )
+    def test_what_cannot_be_read_is_named(self, tmp_path: Path, change: dict[str, str], words: str) -> None:
+        write_new_sheet(tmp_path / "s.csv", "check", "t", [SheetRow(TEXTS[0], mask("01010"))])
+        fill(tmp_path / "s.csv", f_0={"annotator": "ana", **change})
+        with pytest.raises(DataError) as caught:
+            read_sheet(tmp_path / "s.csv", TEXTS, None)
+        assert f"{tmp_path / 's.csv'}, row 1" in str(caught.value)
+        assert words in str(caught.value)
+
+
+ANSWERS = {
+    TEXTS[0].text: answer_json("positive", "warm", reason="<i>It</i> praises."),
+    TEXTS[1].text: answer_json("negative", "slow"),
+    TEXTS[9].text: answer_json("positive", "cast"),
+}
+
+
+@pytest.fixture
+def annotated(films: Project) -> Project:
+    """Three texts with a model's rationales; f-7 has the words of f-0."""
+    with ChatServer(lambda request: Reply(ANSWERS.get(request.text, answer_json("positive")))) as server:
+        films.succeed("run", server=server)
+    return films
+
+
+def kept(project: Project) -> dict[str, str]:
+    out = project.root / "kept.jsonl"
+    project.succeed("run", "--out", out)
+    return {row["id"]: "".join(map(str, row["rationale"])) for row in project.rows(str(out))}
+
+
+class TestSpotCheck:
+    def test_a_sample_of_what_was_kept_is_written(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        assert "4 texts" in annotated.succeed("sheet", "--out", out)
+        found = {row["id"]: row for row in rows(out)}
+        assert set(found) == {"f-0", "f-1", "f-7", "f-9"}
+        assert found["f-0"]["text"] == "a [[warm]] and funny film"
+        assert found["f-0"]["reason"] == "<i>It</i> praises."
+        annotated.succeed("sheet", "--out", out, "--texts", "2")
+        assert sorted(row["label"] for row in rows(out)) == ["negative", "positive"]
+
+    def test_verdicts_decide_what_stays(self, annotated: Project) -> None:
+        """f-0 accepted, f-1 rejected, f-9 corrected, f-7 not looked at."""
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        fill(
+            out,
+            f_0={"verdict": "accept", "comment": "fine"},
+            f_1={"verdict": " Reject "},
+            f_9={"text": "the cast is [[excellent]]"},
+        )
+        printed = annotated.succeed("import", out, "--annotator", "ana")
+        assert "2 verdicts, 1 of them reject" in printed
+        assert "human.jsonl: 1 mark\n" in printed
+        assert "1 text that nobody has touched is left out" in printed
+        verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
+        assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
+        (corrected,) = annotated.rows("human.jsonl")
+        assert (corrected["id"], corrected["annotator"], corrected["rationale"]) == ("f-9", "ana", [0, 0, 0, 1])
+        # f-9 is a person's now, f-1 is out.
+        assert kept(annotated) == {"f-0": "01000", "f-7": "01000"}
+        # What is judged is not drawn again.
+        rest = annotated.root / "rest.csv"
+        annotated.succeed("sheet", "--out", rest)
+        assert [row["id"] for row in rows(rest)] == ["f-7"]
+
+    def test_a_verdict_is_about_the_marks_it_was_given_on(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
+        assert "f-1" not in kept(annotated)
+        other = answer_json("negative", "dull")
+        with ChatServer(lambda _: Reply(other)) as server:
+            annotated.succeed("run", "--model", "n", "--out", annotated.root / "n.jsonl", server=server)
+        assert "f-1" in {row["id"] for row in annotated.rows(str(annotated.root / "n.jsonl"))}
+
+    def test_a_later_import_takes_an_earlier_one_s_place(self, annotated: Project) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
+        assert "1 in the place of earlier ones" in annotated.succeed(
+            "import", fill(out, f_1={"verdict": "accept"}), "--annotator", "ana"
+        )
+        assert len(annotated.rows("verdicts.jsonl")) == 1
+        assert "f-1" in kept(annotated)
+
+    def test_without_rationales_there_is_nothing_to_check(self, films: Project) -> None:
+        assert "run `explearn annotate run` first" in films.complaint("sheet", "--out", films.root / "s.csv")
+        assert "unknown kind of sheet 'chek'" in films.complaint("sheet", "--out", "s.csv", "--kind", "chek")
+
+
+class TestSheetsThatPeopleFilledIn:
+    @pytest.mark.parametrize(
+        "change",
+        [{"verdict": "accept"}, {"comment": "?"}, {"annotator": "ana"}, {"text": "a warm and [[funny]] film"}],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_a_table_with_a_filled_cell_is_never_overwritten(self, annotated: Project, change: dict[str, str]) -> None:
+        out = annotated.root / "s.csv"
+        annotated.succeed("sheet", "--out", out)
+        fill(out, f_0=change)
+        filled = out.read_bytes()
+        message = annotated.complaint("sheet", "--out", out)
+        assert "s.csv is there already, and people may have filled it in; give another name, or remove it" in message
+        assert out.read_bytes() == filled
+
+    def test_nor_is_anything_that_is_no_blank_sheet(self, annotated: Project) -> None:
+        for name, content in (("notes.csv", "a,b\n1,2\n"), ("page.html", "<p>mine</p>"), ("odd.csv", "\udcff")):
+            out = annotated.root / name
+            out.write_text(content, encoding="utf-8", errors="surrogateescape")
+            before = out.read_bytes()
+            assert "is there already" in annotated.complaint("sheet", "--out", out)
+            assert out.read_bytes() == before
+
+    def test_the_same_sheet_may_be_written_again(self, annotated: Project) -> None:
+        for name in ("s.csv", "s.html"):
+            annotated.succeed("sheet", "--out", annotated.root / name)
+            before = (annotated.root / name).read_bytes()
+            annotated.succeed("sheet", "--out", annotated.root / name)
+            assert (annotated.root / name).read_bytes() == before
+
+
+class TestMarking:
+    def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:
+        out = films.root / "blank.csv"
+        films.succeed("sheet", "--out", out, "--kind", "mark", "--texts", "4")
+        found = rows(out)
+        assert sorted(row["label"] for row in found) == ["negative"] * 2 + ["positive"] * 2
+        assert all("[[" not in row["text"] for row in found)
+        first, second, *_ = (row["id"] for row in found)
+        words = {row["id"]: row["text"].split() for row in found}
+        change = {
+            first.replace("-", "_"): {"text": " ".join([f"[[{words[first][0]}]]", *words[first][1:]])},
+            second.replace("-", "_"): {"verdict": "accept"},
+        }
+        printed = films.succeed("import", fill(out, **change), "--annotator", "ana", "--seeds")
+        assert "seeds.jsonl: 2 marks" in printed
+        assert "2 texts that nobody has touched" in printed
+        seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
+        assert seeds == {first: 1, second: 0}
+
+    def test_one_annotator_marks_a_text_once(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
+        fill(out, f_10={"verdict": "accept"})
+        message = films.complaint("import", out, "--annotator", "ana")
+        assert "annotator 'ana' has marked 'f-10' in another source too" in message
+        films.succeed("import", out, "--annotator", "cleo")
+
+
+class TestAgreement:
+    def test_alpha_is_given_for_the_task_and_for_each_pair(self, films: Project) -> None:
+        """f-10: 10101 and 10100; f-11: 10001 and 00101. Of ten words 3 + 3 against 1 + 1 marked alike, 3 not.
+
+        Nominal alpha from coincidences: 20 values, 5 + 4 = 9 marked; observed disagreement 3 words of 10;
+        expected 2 * 9 * 11 / (20 * 19); 1 - 0.3 / (198 / 380) = 0.42424.
+        """
+        printed = films.succeed("agreement", task=False)
+        line = next(line for line in printed.splitlines() if "ana and ben" in line)
+        assert "0.424" in line
+        # f-10: 2 * 2 / (3 + 2); f-11: 2 * 1 / (2 + 2).
+        assert "0.650" in line
+        assert any("films" in line and "all 2" in line and "0.424" in line for line in printed.splitlines())
+
+    def test_imported_marks_count(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000")), SheetRow(TEXTS[11], mask("00000"))])
+        films.succeed(
+            "import", fill(out, f_10={"rationale": "1 0 1 0 1"}, f_11={"rationale": "1 0 0 0 1"}), "--annotator", "cy"
+        )
+        printed = films.succeed("agreement")
+        line = next(line for line in printed.splitlines() if "ana and cy" in line)
+        assert "1.000" in line
+        assert "all 3" in printed
+
+    def test_differences_are_decided(self, films: Project) -> None:
+        out = films.root / "s.csv"
+        films.succeed("adjudicate", "--out", out)
+        found = {row["id"]: row for row in rows(out)}
+        assert found["f-10"]["text"] == "[[warm]] and [[bright]] and [[kind]]"
+        assert found["f-10"]["reason"] == "ana: 1 0 1 0 1; ben: 1 0 1 0 0"
+        films.succeed("adjudicate", "--out", films.root / "s.html")
+        page = (films.root / "s.html").read_text(encoding="utf-8")
+        assert "<mark>kind</mark>" in page
+        fill(out, f_10={"text": "[[warm]] and [[bright]] and kind"})
+        assert "adjudicated.jsonl: 1 decision\n" in films.succeed("import", out, "--annotator", "judge")
+        out = films.root / "rest.csv"
+        films.succeed("adjudicate", "--out", out)
+        assert [row["id"] for row in rows(out)] == ["f-11"]
+        films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
+        assert "all of them are decided" in films.complaint("adjudicate", "--out", out)
+
+
+def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
+    store = Store(tmp_path)
+    texts = TEXTS[:4]
+
+    def add(annotator: str) -> None:
+        for text in texts:
+            store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
+
+    threads = [threading.Thread(target=add, args=(f"p{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
+    assert found == {(text.id, f"p{number}") for text in texts for number in range(4)}
+    assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_only_a_regular_file_is_written_to(annotated: Project) -> None:
+    os.mkfifo(annotated.root / "pipe.csv")
+    for out in ("pipe.csv", "/dev/null"):
+        assert "expected the name of a regular file" in annotated.complaint("run", "--out", annotated.root / out)
+    assert "is a pipe; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
+    assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv", "--format", "label-studio")

@@ -1,0 +1,307 @@
+"""What annotation tools, people, prompts and servers send that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from saying import complaint
+
+from explearn.core.records import Example, Rationale
+from explearn_study.annotate.llm.prompts import bind_prompt
+from explearn_study.annotate.people.imports import import_marks
+from explearn_study.annotate.people.sheets import read_sheet
+from explearn_study.annotate.store import Store
+from explearn_study.sections import LLMParams
+
+EXAMPLES = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t")]
+
+
+REGION = {"start": 0, "end": 3, "text": "one", "labels": ["e"]}
+
+
+def studio(**change: Any) -> dict[str, Any]:
+    return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": {**REGION, **change}}]}]}
+
+
+LABEL_STUDIO: list[Any] = [
+    None,
+    3,
+    {"data": {}},
+    [3],
+    [None],
+    [[]],
+    [{}],
+    [{"data": None}],
+    [{"data": []}],
+    [{"data": {}}],
+    [{"data": {"text": 3}}],
+    [{"data": {"text": ["one two"]}}],
+    [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
+    [{"data": {"text": "one two"}, "annotations": 3}],
+    [{"data": {"text": "one two"}, "annotations": {"result": []}}],
+    [{"data": {"text": "one two"}, "annotations": "none"}],
+    [{"data": {"text": "one two"}, "annotations": [3]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": 3}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": {"value": REGION}}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": "x"}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [3]}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": 3}]}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [], "was_cancelled": "perhaps"}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": [1]}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": 1.5}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
+    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": "\ud800"}]}],
+    [studio(start="0")],
+    [studio(start=None)],
+    [studio(start=0.0)],
+    [studio(start=True)],
+    [studio(start=-1)],
+    [studio(end=99, text=None)],
+    [studio(end=10**90, text=None)],
+    [studio(end=0)],
+    [studio(text=3)],
+    [studio(text="two")],
+    [studio(text=["one"])],
+    [studio(labels=3)],
+    [studio(labels="e")],
+    [studio(labels=[3])],
+    [studio(labels=[{}])],
+    [studio(labels={"e": 1})],
+    [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
+    [{"text": "one two", "label": [REGION], "annotator": {"id": {}}}],
+    [{"text": "one two", "label": [REGION], "annotator": [1]}],
+    [studio(), studio()],
+]
+
+
+@pytest.mark.parametrize("document", LABEL_STUDIO, ids=lambda value: ascii(value)[:60])
+def test_label_studio(tmp_path: Path, document: Any) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    complaint(lambda: import_marks(path, "label-studio", EXAMPLES, evidence=["e"]), str(path))
+
+
+DOCCANO: list[Any] = [
+    3,
+    None,
+    [],
+    {},
+    {"text": None},
+    {"text": 3},
+    {"text": ["one two"]},
+    {"text": "another", "label": [[0, 3, "e"]]},
+    {"text": "one two", "label": 3},
+    {"text": "one two", "label": "e"},
+    {"text": "one two", "label": [3]},
+    {"text": "one two", "label": [[0, 3]]},
+    {"text": "one two", "label": [["0", "3", "e"]]},
+    {"text": "one two", "label": [[0.0, 3.0, "e"]]},
+    {"text": "one two", "label": [[0, 99, "e"]]},
+    {"text": "one two", "label": [[3, 0, "e"]]},
+    {"text": "one two", "label": [[3, 4, "e"]]},
+    {"text": "one two", "label": [[-5, 2, "e"]]},
+    {"text": "one two", "label": [[0, 10**90, "e"]]},
+    {"text": "one two", "label": [[0, 3, ["e"]]]},
+    {"text": "one two", "label": [[0, 3, {}]]},
+    {"text": "one two", "label": [None]},
+    {"text": "one two", "label": {"a": 1}},
+    {"text": "one two", "entities": [{"start_offset": "0", "end_offset": 3, "label": "e"}]},
+    {"text": "one two", "entities": [{"start_offset": 0}]},
+    {"text": "one two", "label": [[0, 3, "e"]], "annotator": [3]},
+    {"text": "one two", "label": [[0, 3, "e"]], "annotator": {"a": 1}},
+    {"text": "one two", "label": [[0, 3, "e"]], "annotator": "\ud800"},
+]
+
+
+@pytest.mark.parametrize("row", DOCCANO, ids=lambda value: ascii(value)[:60])
+def test_doccano(tmp_path: Path, row: Any) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    complaint(lambda: import_marks(path, "doccano", EXAMPLES, evidence=["e"]), str(path), "row 1")
+
+
+BRAT = [
+    "T1",
+    "T1\t",
+    "T1\te",
+    "T1\te 0",
+    "T1\te 0 x\tone",
+    "T1\te 0 \u00b2\tone",
+    "T1\te 0 " + "9" * 5000 + "\tone",
+    "T1\te 3 0\tone",
+    "T1\te 0 3\ttwo",
+    "T1\te -3 3\tone",
+    "T1\te 0 99\tone two",
+    "T1\te 0 3;\tone",
+    "T1\te 3 4\t ",
+]
+
+
+@pytest.mark.parametrize("line", BRAT, ids=lambda value: ascii(value)[:30])
+def test_brat(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.txt").write_text("one two", encoding="utf-8")
+    (tmp_path / "a.ann").write_text(line + "\n", encoding="utf-8")
+    complaint(lambda: import_marks(tmp_path, "brat", EXAMPLES, with_empty=True), "a.ann", str(tmp_path))
+
+
+def test_exports_that_are_not_there(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "alone.ann").write_bytes(b"T1\te 0 3\tone\n")
+    (tmp_path / "bytes.ann").write_bytes(b"\xff")
+    (tmp_path / "bytes.txt").write_bytes(b"one two")
+    for path in (tmp_path / "none", tmp_path / "alone.ann", tmp_path / "bytes.ann", pipe, tmp_path / ("x" * 300)):
+        complaint(lambda path=path: import_marks(path, "brat", EXAMPLES))
+        complaint(lambda path=path: import_marks(path, "label-studio", EXAMPLES))
+
+
+SHEETS: list[dict[str, Any]] = [
+    {},
+    {"sheet": "mark"},
+    {"sheet": 3},
+    {"sheet": ["mark"]},
+    {"sheet": "buy", "id": "a"},
+    {"sheet": "mark", "id": "c"},
+    {"sheet": "mark", "id": None},
+    {"sheet": "mark", "id": ["a"]},
+    {"sheet": "mark", "id": {"a": 1}},
+    {"sheet": "mark", "id": "a", "text": "one two"},
+    {"sheet": "mark", "id": "a", "text": "one two", "shown": "0"},
+    {"sheet": "mark", "id": "a", "text": "one two", "shown": "0 \u00b2"},
+    {"sheet": "mark", "id": "a", "text": None, "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": 3, "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": ["one"], "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": "[[one", "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": "[[one]] deux", "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": "one", "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0"},
+    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": ["ana"]},
+    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": {"name": "ana"}},
+    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "\ud800"},
+    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "ana", "verdict": "reject"},
+    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "verdict": "perhaps"},
+    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "verdict": ["accept"]},
+    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": "1"},
+    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": {"0": 1}},
+    {"sheet": "check", "id": "a", "text": "a", "shown": "0 0", "annotator": "a", "verdict": "accept", "comment": []},
+]
+
+
+@pytest.mark.parametrize("row", SHEETS, ids=lambda value: ascii(value)[:60])
+def test_sheets(tmp_path: Path, row: dict[str, Any]) -> None:
+    path = tmp_path / "sheet.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    complaint(lambda: read_sheet(path, EXAMPLES, None), str(path), "row 1")
+
+
+STORED = [
+    '{"id": ["a"]}',
+    '{"annotator": "x"}',
+    "[]",
+    "{",
+    '{"id": "a", "annotator": {}}',
+    '{"id": 3, "annotator": "x"}',
+]
+
+
+@pytest.mark.parametrize("line", STORED)
+def test_what_is_stored(tmp_path: Path, line: str) -> None:
+    store = Store(tmp_path)
+    store.human.write_text(line + "\n", encoding="utf-8")
+    complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))], EXAMPLES), "row 1")
+
+
+PROMPT = {"summary": "s", "order": ["label", "evidence", "reason"], "system": "{{ about }}"}
+
+
+TEMPLATES = [
+    "{{",
+    "{% if %}",
+    "{% for x in labels %}",
+    "{{ nothing }}",
+    "{{ about.nothing }}",
+    "{{ labels[0] }}",
+    "{{ 1 / 0 }}",
+    "{{ 1 + 'a' }}",
+    "{{ 'x' * 10**10 }}",
+    "{{ 10 ** 10 ** 10 }}",
+    "{{ range(10**9) | list }}",
+    "{{ range(1000000000) | join }}",
+    "{% for i in range(1000000000) %}x{% endfor %}",
+    "{% for i in range(9000) %}{% for j in range(9000) %}{% endfor %}{% endfor %}",
+    "{% for i in range(9999) %}" + "x" * 5000 + "{% endfor %}",
+    "{{ about | center(10000000000) }}",
+    "{{ '%10000000000d' | format(1) }}",
+    "{{ about | indent(10000000000) }}",
+    "{{ lipsum(100000) }}",
+    "{{ about" + " | replace('', about)" * 30 + " }}",
+    "{{ about" + " | join(about)" * 30 + " }}",
+    "{{ ''.__class__.__mro__ }}",
+    "{{ self.__init__.__globals__ }}",
+    "{{ labels.__class__ }}",
+    "{{ about.format(1) }}",
+    "{{ about.zfill(10000000000) }}",
+    "{{ labels.clear() }}",
+    "{% include '/etc/passwd' %}",
+    "{% import 'os' as os %}",
+    "{% set x = 1 %}",
+    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "{% set ns = namespace(s='a') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% call about() %}{% endcall %}",
+    "{% for i in labels recursive %}{{ loop(labels) }}{% endfor %}",
+    "{% for i in range(1, 2, 0) %}{% endfor %}",
+    "{% for i in 3 %}{% endfor %}",
+    "{% for i in labels %}" * 30 + "{% endfor %}" * 30,
+    "{% if about %}" * 200 + "{% endif %}" * 200,
+    "{{ " + "(" * 4000 + "1" + ")" * 4000 + " }}",
+    "x" * 30_000,
+    "{{ about | nothing }}",
+    "{{ about is nothing }}",
+    "{{ range(-10**30, 10**30) }}",
+    "{{ range(2**70) }}",
+]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda value: value[:40])
+@pytest.mark.timeout(30)
+def test_templates(tmp_path: Path, template: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**PROMPT, "system": template}), encoding="utf-8")
+    settings = LLMParams(about="short film reviews")
+    complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], settings), str(path), "system")
+
+
+PROMPTS: list[Any] = [
+    None,
+    3,
+    [],
+    {},
+    {**PROMPT, "more": 1},
+    {**PROMPT, "order": ["label"]},
+    {**PROMPT, "order": ["label", "label", "reason"]},
+    {**PROMPT, "order": "label"},
+    {**PROMPT, "order": [3, 4, 5]},
+    {**PROMPT, "system": 3},
+    {**PROMPT, "system": None},
+    {**PROMPT, "summary": ["s"]},
+]
+
+
+@pytest.mark.parametrize("document", PROMPTS, ids=lambda value: ascii(value)[:40])
+def test_prompts(tmp_path: Path, document: Any) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], LLMParams()), str(path))
+
+
+@pytest.mark.parametrize(
+    "name", ["nobody", "evidence-99", "none.yaml", "", "../x.yaml", "x" * 300 + ".yaml", "a\x00.yaml"]
+)
+def test_prompts_that_are_not_there(name: str) -> None:
+    complaint(lambda: bind_prompt(name, "films", ["yes", "no"], [], LLMParams()))

@@ -1,0 +1,352 @@
+"""Tables of texts and of rationales, and the files between stages, that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from saying import complaint
+from table_cases import jsonl
+
+from explearn.core.errors import ParamsError
+from explearn.core.records import Example
+from explearn.core.storage import (
+    read_examples,
+    write_examples,
+)
+from explearn.core.tables import iter_rows, parquet_limit
+from explearn.text.params import SourceParams
+from explearn_study.sources import load_task
+
+GOOD = [{"id": str(i), "text": f"a warm film number {i}", "label": "no" if i % 2 else "yes"} for i in range(20)]
+
+
+CUSTOM = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text"}}
+
+
+def load(folder: Path, **source: Any) -> Any:
+    return load_task("films", SourceParams.model_validate({**CUSTOM, **source}), folder, 13)
+
+
+def with_row(**change: Any) -> bytes:
+    row = {**GOOD[3], **change}
+    return jsonl([*GOOD[:3], {key: value for key, value in row.items() if value is not ...}, *GOOD[4:]])
+
+
+def with_line(line: bytes) -> bytes:
+    return jsonl(GOOD[:3]) + line + b"\n" + jsonl(GOOD[4:])
+
+
+JSONL: dict[str, bytes] = {
+    "empty": b"",
+    "blank lines": b"\n\n",
+    "cut short": with_line(b'{"id": "3", "te'),
+    "a list": with_line(b"[1, 2]"),
+    "null": with_line(b"null"),
+    "a number": with_line(b"3"),
+    "NaN": with_line(b'{"id": "3", "text": NaN, "label": "no"}'),
+    "a label that is NaN": with_line(b'{"id": "3", "text": "a", "label": NaN}'),
+    "a number too large": with_line(b'{"id": "3", "text": "a", "label": 1e999}'),
+    "many digits": with_line(b'{"id": ' + b"9" * 5000 + b', "text": "a", "label": "no"}'),
+    "some digits": with_line(b'{"id": ' + b"9" * 400 + b', "text": "a", "label": "no"}'),
+    "nested": with_line(b'{"id": "3", "text": ' + b"[" * 100_000),
+    "nested and closed": with_line(b'{"id": "3", "text": ' + b"[" * 500 + b"]" * 500 + b"}"),
+    "a key twice": with_line(b'{"id": "3", "text": "a", "text": "b", "label": "no"}'),
+    "no UTF-8": with_line(b'{"id": "3", "text": "\xff\xfe", "label": "no"}'),
+    "UTF-16": jsonl(GOOD).decode().encode("utf-16"),
+    "no text": with_row(text=...),
+    "a text that is null": with_row(text=None),
+    "a text that is empty": with_row(text=""),
+    "a text that is blank": with_row(text=" \t "),
+    "a text that is a number": with_row(text=3),
+    "a text that is a list": with_row(text=["a"]),
+    "a text that is an object": with_row(text={"a": 1}),
+    "a text with half a character": with_row(text="a \ud800 film"),
+    "a word of 2,000 characters": with_row(text="a" * 2000),
+    "no label": with_row(label=...),
+    "a label that is null": with_row(label=None),
+    "a label that is blank": with_row(label=" "),
+    "a label that is a list": with_row(label=["no"]),
+    "a label that is an object": with_row(label={"no": 1}),
+    "a label with half a character": with_row(label="\ud800"),
+    "no id": with_row(id=...),
+    "an id that is null": with_row(id=None),
+    "an id that is blank": with_row(id=""),
+    "an id that is a list": with_row(id=[3]),
+    "an id that is a fraction": with_row(id=3.5),
+    "an id that is a truth": with_row(id=True),
+    "an id with half a character": with_row(id="\udfff"),
+    "an id twice": with_row(id="2"),
+    "one label alone": jsonl([{**row, "label": "yes"} for row in GOOD]),
+    "labels that read the same": jsonl(
+        [{**row, "label": "caf\u00e9" if i % 2 else "cafe\u0301"} for i, row in enumerate(GOOD)]
+    ),
+    "two rows": jsonl(GOOD[:2]),
+}
+
+
+@pytest.mark.parametrize("name", JSONL)
+def test_json_lines(tmp_path: Path, name: str) -> None:
+    (tmp_path / "films.jsonl").write_bytes(JSONL[name])
+    complaint(lambda: load(tmp_path), "films")
+
+
+def test_labels_that_read_the_same_are_both_shown(tmp_path: Path) -> None:
+    (tmp_path / "films.jsonl").write_bytes(JSONL["labels that read the same"])
+    complaint(lambda: load(tmp_path), r"'cafe\u0301'", r"'caf\xe9'")
+
+
+CSV: dict[str, bytes] = {
+    "empty": b"",
+    "a header alone": b"id,text,label\n",
+    "a column twice": b"id,text,text,label\n1,a,b,yes\n",
+    "a column without a name": b"id,,label\n1,a,yes\n",
+    "a cell too many": b"id,text,label\n1,a,yes\n2,b,no,more\n",
+    "a cell too few": b"id,text,label\n1,a,yes\n2,b\n",
+    "an open quote": b'id,text,label\n1,"a,yes\n',
+    "a quote inside": b'id,text,label\n1,"a"b,yes\n',
+    "no UTF-8": b"id,text,label\n1,\xff,yes\n",
+    "a NUL": b"id,text,label\n1,a,yes\n2,,no\n",
+    "a cell of a megabyte": b"id,text,label\n1," + b"a " * 500_000 + b",yes\n",
+    "semicolons": b"id;text;label\n1;a;yes\n",
+    "a terminal's commands": b"id,text,label\n1,a,yes\n1,\x1b[2Jb,no\n",
+    "an empty text": b"id,text,label\n1,a,yes\n2,,no\n",
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_csv(tmp_path: Path, name: str) -> None:
+    (tmp_path / "films.csv").write_bytes(CSV[name])
+    complaint(lambda: load(tmp_path), "films")
+
+
+def parquet(**columns: Any) -> pa.Table:
+    base = {key: [row[key] for row in GOOD] for key in GOOD[0]}
+    return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
+
+
+def dictionary_bomb() -> pa.Table:
+    return parquet(text=pa.array(["x " * 500_000] * 20))
+
+
+PARQUET: dict[str, Any] = {
+    "a label that is NaN": lambda: parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
+    "labels of bytes": lambda: parquet(label=[b"yes", b"no"] * 10),
+    "labels of dates": lambda: parquet(label=pa.array([0] * 20, pa.date32())),
+    "labels of lists": lambda: parquet(label=[["yes"]] * 20),
+    "texts of bytes": lambda: parquet(text=[b"a film"] * 20),
+    "texts of numbers": lambda: parquet(text=list(range(20))),
+    "texts of nothing": lambda: parquet(text=pa.nulls(20)),
+    "texts of lists": lambda: parquet(text=[["a", "film"]] * 20),
+    "no texts": lambda: parquet(text=...),
+    "no labels": lambda: parquet(label=...),
+    "no ids": lambda: parquet(id=...),
+    "ids of fractions": lambda: parquet(id=[i / 2 for i in range(20)]),
+    "no rows": lambda: parquet().slice(0, 0),
+    "a column twice": lambda: pa.Table.from_arrays(
+        [pa.array(["a"]), pa.array(["b"]), pa.array(["1"]), pa.array(["yes"])], names=["text", "text", "id", "label"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARQUET)
+def test_parquet(tmp_path: Path, name: str) -> None:
+    pq.write_table(PARQUET[name](), tmp_path / "films.parquet")
+    complaint(lambda: load(tmp_path), "films")
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "half", "head", "tail", "page"])
+def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "films.parquet"
+    pq.write_table(parquet(), path)
+    raw = path.read_bytes()
+    path.write_bytes(
+        {
+            "empty": b"",
+            "text": b"id,text,label\n",
+            "half": raw[: len(raw) // 2],
+            "head": raw[100:],
+            "tail": raw[:-4],
+            "page": raw[:20] + b"\xff" * 120 + raw[140:],
+        }[damage]
+    )
+    complaint(lambda: load(tmp_path), "films.parquet")
+
+
+class TestWhatExpands:
+    """A file of a few kilobytes that stands for gigabytes is refused before it is decoded."""
+
+    @pytest.fixture(autouse=True)
+    def small_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", "8")
+
+    def test_one_text_repeated(self, tmp_path: Path) -> None:
+        pq.write_table(dictionary_bomb(), tmp_path / "films.parquet", compression="zstd")
+        assert (tmp_path / "films.parquet").stat().st_size < 4000
+        complaint(lambda: load(tmp_path), "films.parquet", "expected at most 8", "EXPLEARN_PARQUET_LIMIT_MB")
+
+    def test_a_list_of_one_word_repeated(self, tmp_path: Path) -> None:
+        table = parquet(words=[["x" * 900] * 2000] * 20, text=...)
+        pq.write_table(table, tmp_path / "films.parquet", compression="zstd")
+        complaint(lambda: load(tmp_path, columns={"id": "id", "words": "words"}), "expected at most 8")
+
+    def test_a_column_that_is_not_asked_for_does_not_count(self, tmp_path: Path) -> None:
+        pq.write_table(parquet(blob=pa.array(["x" * 10_000_000] * 20)), tmp_path / "films.parquet", compression="zstd")
+        assert len(load(tmp_path).examples) == 20
+
+    def test_numbers_that_repeat(self, tmp_path: Path) -> None:
+        path = tmp_path / "n.parquet"
+        pq.write_table(pa.table({"a": pa.array([0] * 3_000_000, pa.int64())}), path, compression="zstd")
+        complaint(lambda: next(iter_rows(path, 10)), "expected at most 8")
+
+    def test_what_compresses_well(self, tmp_path: Path) -> None:
+        path = tmp_path / "n.parquet"
+        table = pa.table({"a": ["y" * 9_000_000 + str(i) for i in range(3)]})
+        pq.write_table(table, path, compression="zstd", use_dictionary=False)
+        complaint(lambda: next(iter_rows(path, 10)), "expected at most 8")
+
+    def test_a_file_between_stages(self, tmp_path: Path) -> None:
+        path = tmp_path / "e.parquet"
+        write_examples(path, [Example(str(i), ("w" * 900,) * 50, "l", "test", "t") for i in range(400)])
+        assert path.stat().st_size < 40_000
+        complaint(lambda: read_examples(path), "e.parquet", "expected at most 8")
+
+    @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "\u00b2", "9" * 50])
+    def test_a_limit_that_is_none(self, value: str) -> None:
+        complaint(lambda: parquet_limit({"EXPLEARN_PARQUET_LIMIT_MB": value}), "EXPLEARN_PARQUET_LIMIT_MB")
+
+
+def test_columns_that_are_not_read_are_not_decoded(tmp_path: Path) -> None:
+    """A time stamp that no calendar has fails only where somebody asks for it."""
+    broken = pa.array([2**60] * 20, pa.timestamp("ms"))
+    pq.write_table(parquet(when=broken, picture=[b"\x89PNG"] * 20), tmp_path / "films.parquet")
+    assert len(load(tmp_path).examples) == 20
+
+
+SOURCES: list[dict[str, Any]] = [
+    {"path": "none"},
+    {"path": "films.txt"},
+    {"path": "a\x00b"},
+    {"path": "x" * 300},
+    {"columns": {"id": "nummer", "text": "text"}},
+    {"columns": {"text": "texts"}},
+    {"columns": {"text": "text", "words": "text"}},
+    {"columns": {"label": "label"}},
+    {"columns": {"text": "text", "label": "class"}},
+    {"columns": {"text": "text", "mask": "label"}},
+    {"columns": {"text": "text", "spans": "label"}},
+    {"columns": {"text": "text", "mask": "mask", "spans": "spans"}},
+    {"columns": {"text": "text", "pair": "second"}},
+    {"columns": {"marked": "label", "text": "text"}},
+    {"labels": ["yes"]},
+    {"labels": ["yes", "yes"]},
+    {"labels": ["yes", "maybe"]},
+    {"labels": ["yes", "no", "caf\u00e9", "cafe\u0301"]},
+    {"labels": ["yes", "no", ""]},
+    {"labels": ["yes", "no", "\ud800"]},
+    {"label_names": {"yes": "oui"}},
+    {"labels": ["yes", "no"], "label_names": {"1": "perhaps"}},
+    {"adapter": "sst2"},
+    {"adapter": "nobody"},
+    {"adapter": "corpus"},
+    {"adapter": "hatexplain"},
+    {"adapter": "squad"},
+    {"adapter": "movie_rationales"},
+    {"adapter": "snli"},
+    {"adapter": "hatexplain", "view": "ternary"},
+    {"adapter": "sst2", "view": "binary"},
+    {"adapter": "sst2", "labels": ["a", "b"]},
+    {"splits": {"test": "test"}},
+    {"splits": {"train": "a", "test": "b"}},
+    {"kind": "hub", "path": "no-such/thing"},
+]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda value: ascii(value)[:50])
+def test_sources(tmp_path: Path, source: dict[str, Any], hub_cache: Path) -> None:
+    (tmp_path / "films.jsonl").write_bytes(jsonl(GOOD))
+    (tmp_path / "films.txt").write_bytes(b"a film\n")
+    complaint(lambda: load(tmp_path, **source))
+
+
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("sst2", {"text": "a film", "label": 2}),
+    ("sst2", {"text": "a film", "label": -1}),
+    ("sst2", {"text": "a film", "label": "fair"}),
+    ("sst2", {"text": "a film", "label": "\u00b2"}),
+    ("sst2", {"text": "a film", "label": "9" * 5000}),
+    ("sst2", {"text": "a film", "label": 1.0}),
+    ("sst2", {"text": "a film", "label": True}),
+    ("sst2", {"text": "a film", "label": None}),
+    ("sst2", {"text": "a film", "label": []}),
+    ("sst2", {"text": "a film", "label": 1, "id": {}}),
+    ("sst2", {"text": "a film", "label": 1, "idx": []}),
+    ("snli", {"premise": "a", "hypothesis": None, "label": 0}),
+    ("snli", {"premise": "a", "label": 0}),
+    ("squad", {"question": "who", "context": "a man", "answers": None}),
+    ("squad", {"question": "who", "context": "a man", "answers": []}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": ["2"]}}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": [99]}}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": [-3]}}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": [3], "answer_start": [0]}}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": "man", "answer_start": 2}}),
+    ("squad", {"question": "who", "context": "a man", "answers": {"text": [" "], "answer_start": [1]}}),
+    ("squad", {"question": "", "context": "a man", "answers": {"text": ["man"], "answer_start": [2]}}),
+    ("squad", {"question": "who", "context": 3, "answers": {"text": ["man"], "answer_start": [2]}}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 1], "annotators": [1, 2], "rationales": []}),
+    ("hatexplain", {"tokens": "a", "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": []}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 7], "annotators": [1, 2, 3], "rationales": []}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": None, "rationales": []}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [[1, 1]]}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": 3}),
+    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [["x"]]}),
+    ("hatexplain", {"post_tokens": ["a"], "annotators": [{"label": 0}], "rationales": []}),
+    ("movie_rationales", {"review": "a film", "label": 0, "evidences": "a"}),
+    ("movie_rationales", {"review": "a film", "label": 0, "evidences": [3]}),
+    ("movie_rationales", {"review": "a film", "label": 0}),
+    ("corpus", {"task": "books", "split": "train", "words": ["a"], "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": "dev", "words": ["a"], "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": [], "words": ["a"], "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": "train", "words": "a", "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": "train", "words": [3], "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": "train", "words": ["a b"], "label": "x", "annotations": []}),
+    ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": 3, "annotations": []}),
+    ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": "x", "annotations": {}}),
+    ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": "x", "annotations": [3]}),
+    (
+        "corpus",
+        {
+            "task": "films",
+            "split": "train",
+            "words": ["a"],
+            "label": "x",
+            "annotations": [{"annotator": {}, "rationale": [1]}],
+        },
+    ),
+    (
+        "corpus",
+        {
+            "task": "films",
+            "split": "train",
+            "words": ["a"],
+            "label": "x",
+            "annotations": [{"annotator": "a", "rationale": [2]}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("adapter", "row"), ROWS, ids=lambda value: ascii(value)[:60])
+def test_rows_of_known_data_sets(tmp_path: Path, adapter: str, row: dict[str, Any]) -> None:
+    (tmp_path / "films.jsonl").write_bytes(jsonl([row]))
+    complaint(lambda: load(tmp_path, adapter=adapter, columns={}), "films")
+
+
+def test_the_limit_is_read_from_the_environment() -> None:
+    assert parquet_limit({"EXPLEARN_PARQUET_LIMIT_MB": "3"}) == 3 * 2**20
+    assert parquet_limit({}) == 4096 * 2**20
+    with pytest.raises(ParamsError):
+        parquet_limit({"EXPLEARN_PARQUET_LIMIT_MB": "0"})

@@ -1,0 +1,303 @@
+"""Each data set's row mapping, for rows as local files and as the hub have them. All texts are invented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from adapter_cases import complaint, example, mapped, source
+
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.text.mapping import Dropped, MappedRow
+from explearn_study.sources.adapters import ADAPTERS, get_adapter
+
+
+class TestTextAndLabel:
+    @pytest.mark.parametrize(
+        ("adapter", "values", "label"),
+        [
+            ("sst2", {"id": "s-1", "text": "a dull hour", "label": "negative"}, "negative"),
+            ("sst2", {"idx": 3, "sentence": "a bright hour", "label": 1}, "positive"),
+            ("cola", {"id": "c-1", "text": "Him left .", "label": "unacceptable"}, "unacceptable"),
+            ("cola", {"idx": 0, "sentence": "He left .", "label": 1}, "acceptable"),
+            ("rotten_tomatoes", {"text": "a bright hour", "label": 1}, "positive"),
+            ("rotten_tomatoes", {"text": "a dull hour", "label": "neg"}, "negative"),
+            ("ag_news", {"text": "Shares fell on Monday", "label": 2}, "business"),
+            ("ag_news", {"text": "A new comet was seen", "label": "Sci/Tech"}, "sci/tech"),
+            ("imdb", {"text": "I left before the end", "label": 0}, "negative"),
+            ("emotion", {"text": "i feel so small today", "label": 0}, "sadness"),
+            ("emotion", {"text": "i did not expect that", "label": 5}, "surprise"),
+            ("emotion", {"text": "i feel calm", "label": "joy"}, "joy"),
+            ("sst2", {"text": "a bright hour", "label": "1"}, "positive"),  # a CSV cell
+        ],
+    )
+    def test_files_have_names_and_the_hub_has_numbers(self, adapter: str, values: dict[str, Any], label: str) -> None:
+        row = example(adapter, values)
+        assert row.label == label
+        assert row.words == tuple(str(values.get("text", values.get("sentence"))).split())
+
+    def test_the_source_s_own_classes_go_before_the_usual_order(self) -> None:
+        row = mapped("sst2", {"sentence": "a dull hour", "label": 1}, {"label": ("positive", "negative")})
+        assert isinstance(row, MappedRow)
+        assert row.label == "negative"
+
+    def test_ids_are_the_row_s_own_or_its_running_number(self) -> None:
+        assert example("sst2", {"id": "s-1", "text": "fine", "label": 1}).id == "s-1"
+        assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
+        assert example("imdb", {"text": "fine", "label": 1}).id is None
+
+    @pytest.mark.parametrize("column", ["id", "idx"])
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            ({"a": 1}, "got {'a': 1}; expected a string or a whole number"),
+            (["k1"], "got ['k1']; expected a string or a whole number"),
+            (1.5, "got 1.5; expected a string or a whole number"),
+            (True, "got True; expected a string or a whole number"),
+            ("k\ud800", "got 'k\\ud800'; expected valid Unicode"),
+            (" ", "got ' '; expected a unique identifier"),
+        ],
+    )
+    def test_other_values_are_no_ids(self, column: str, value: object, expected: str) -> None:
+        assert f"field {column!r}: {expected}" in complaint("sst2", {column: value, "text": "fine", "label": 1})
+
+    @pytest.mark.parametrize("adapter", ["sst2", "cola"])
+    def test_a_test_part_without_labels_is_refused(self, adapter: str) -> None:
+        assert "got -1; expected one of 0 (" in complaint(adapter, {"idx": 0, "sentence": "fine", "label": -1})
+
+    def test_an_unknown_label_brings_near_names(self) -> None:
+        message = complaint("sst2", {"text": "fine", "label": "postive"})
+        assert "field 'label': got 'postive'; expected one of negative, positive (did you mean positive?)" in message
+
+    @pytest.mark.parametrize("label", [2, None, 1.0, True, ["positive"], "\u00b2", "1" * 5000])
+    def test_other_values_are_no_labels(self, label: object) -> None:
+        assert "field 'label': got" in complaint("sst2", {"text": "fine", "label": label})
+
+    @pytest.mark.parametrize("text", ["", "  \n", None, 5])
+    def test_a_text_holds_at_least_one_word(self, text: object) -> None:
+        assert "field 'text': got" in complaint("sst2", {"text": text, "label": 1})
+
+    def test_a_word_of_ten_thousand_characters_is_refused(self) -> None:
+        message = complaint("imdb", {"text": "fine " + "x" * 10_000, "label": 1})
+        assert "word 1 has 10,000 characters; expected at most 1,000" in message
+
+    def test_a_missing_column_is_named_with_those_there(self) -> None:
+        message = complaint("sst2", {"sentense": "fine", "label": 1})
+        assert "missing; expected a column 'text' or 'sentence', got sentense, label" in message
+
+
+class TestSnli:
+    def test_a_pair_has_two_segments(self) -> None:
+        row = example("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": 2})
+        assert row.words == ("A", "dog", "runs", ".")
+        assert row.pair == ("It", "sleeps", ".")
+        assert row.label == "contradiction"
+
+    @pytest.mark.parametrize("label", [-1, "-"])
+    def test_rows_without_a_label_are_dropped(self, label: object) -> None:
+        row = mapped("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": label})
+        assert row == Dropped(f"label {label}")
+
+    def test_an_empty_hypothesis_is_refused(self) -> None:
+        assert "field 'hypothesis'" in complaint("snli", {"premise": "A dog .", "hypothesis": " ", "label": 0})
+
+
+QUESTION = {
+    "id": "q-1",
+    "question": "Where is the fox ?",
+    "context": " The dog sleeps.  The fox is at the sea-shore, alone.",
+    "answers": {"text": ["sea-shore", "alone"], "answer_start": [36, 47]},
+}
+
+
+class TestSquad:
+    def test_the_answer_is_the_words_that_its_characters_touch(self) -> None:
+        row = example("squad", QUESTION)
+        assert row.words == ("Where", "is", "the", "fox", "?")
+        assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sea-shore,",)
+        assert row.label == "answer" and row.id == "q-1"
+
+    def test_part_of_a_word_and_a_span_over_white_space(self) -> None:
+        answers = {"text": ["sleeps.  The f"], "answer_start": [9]}
+        row = example("squad", {**QUESTION, "answers": answers})
+        assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sleeps.", "The", "fox")
+
+    def test_questions_without_a_usable_answer_are_dropped(self) -> None:
+        assert mapped("squad", {**QUESTION, "answers": {"text": [], "answer_start": []}}) == Dropped("no answer")
+        long = " ".join(["word"] * 16)
+        row = {**QUESTION, "context": long, "answers": {"text": [long], "answer_start": [0]}}
+        assert mapped("squad", row) == Dropped("answer longer than 15 words")
+
+    @pytest.mark.parametrize(
+        ("answers", "expected"),
+        [
+            ({"text": ["sea-shore"], "answer_start": [0]}, "the text of the passage from character 0 on"),
+            ({"text": [" "], "answer_start": [4]}, "an answer of at least one word"),
+            ({"text": ["a"], "answer_start": []}, "lists of one length"),
+            ({"text": ["a"], "answer_start": ["0"]}, "of whole numbers from 0"),
+            ({"text": ["a"], "answer_start": [-1]}, "of whole numbers from 0"),
+            ("sea-shore", "lists of one length"),
+        ],
+    )
+    def test_answers_that_are_none(self, answers: object, expected: str) -> None:
+        message = complaint("squad", {**QUESTION, "answers": answers})
+        assert "field 'answers'" in message and expected in message
+
+    def test_a_missing_passage_is_named(self) -> None:
+        message = complaint("squad", {"question": "who", "answers": QUESTION["answers"]})
+        assert "field 'context': missing" in message
+
+
+class TestCorpus:
+    def row(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "id": "civility-1",
+            "task": "civility",
+            "split": "test",
+            "label": "hostile",
+            "words": ["You", "absolute", "spoon."],
+            "annotations": [
+                {"annotator": "author", "rationale": [0, 1, 1]},
+                {"annotator": "reader", "rationale": [0, 0, 1]},
+            ],
+            **changes,
+        }
+
+    def test_the_author_and_the_reader_marked(self) -> None:
+        row = example("corpus", self.row(), path="civility.jsonl")
+        assert (row.id, row.split, row.label) == ("civility-1", "test", "hostile")
+        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [
+            ("author", "author", (False, True, True)),
+            ("reader", "llm", (False, False, True)),
+        ]
+
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            ({"task": "reviews"}, "field 'task': got 'reviews'; expected 'civility'"),
+            ({"split": "dev"}, "field 'split': got 'dev'; expected one of train, validation, test"),
+            ({"label": "hostil"}, "did you mean hostile?"),
+            ({"words": []}, "field 'words' is empty"),
+            ({"words": "You"}, "expected a list of words"),
+            ({"annotations": [{"annotator": "author", "rationale": [1]}]}, "got 1 entries; expected 3"),
+            ({"annotations": [{"annotator": "author"}]}, "expected an object with 'annotator' and 'rationale'"),
+        ],
+    )
+    def test_damaged_rows_are_refused(self, changes: dict[str, Any], expected: str) -> None:
+        with pytest.raises(DataError) as caught:
+            mapped("corpus", self.row(**changes), path="civility")
+        assert expected in str(caught.value)
+        assert "row 7" in str(caught.value)
+
+
+class TestCustom:
+    def row(self, values: dict[str, Any], columns: dict[str, str], **options: Any) -> MappedRow:
+        return example("custom", values, columns=columns, **options)
+
+    def test_text_and_label(self) -> None:
+        row = self.row({"t": "fine soup", "y": "good", "n": 3}, {"text": "t", "label": "y", "id": "n"})
+        assert (row.words, row.label, row.id, row.marks) == (("fine", "soup"), "good", "3", ())
+
+    @pytest.mark.parametrize("words", [["fine", "soup"], '["fine", "soup"]', "fine soup"])
+    def test_words_as_a_list_or_a_cell(self, words: object) -> None:
+        assert self.row({"w": words, "label": "good"}, {"words": "w"}).words == ("fine", "soup")
+
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            ("marked", "[[fine]] soup"),
+            ("mask", [1, 0]),
+            ("mask", "1 0"),
+            ("spans", [[0, 1]]),
+            ("spans", "[[0, 1]]"),
+        ],
+    )
+    def test_each_way_to_mark(self, kind: str, value: object) -> None:
+        row = self.row({"t": "fine soup", "label": "good", "m": value}, {"text": "t", kind: "m"})
+        assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [("table", "human", (True, False))]
+
+    @pytest.mark.parametrize("kind", ["marked", "mask", "spans"])
+    def test_an_empty_cell_is_no_rationale(self, kind: str) -> None:
+        for empty in ("", None):
+            assert self.row({"t": "fine", "label": "good", "m": empty}, {"text": "t", kind: "m"}).marks == ()
+
+    def test_marked_text_may_stand_alone(self) -> None:
+        row = self.row({"m": "[[fine]] soup", "label": "good"}, {"marked": "m"})
+        assert (row.words, row.marks[0].mask) == (("fine", "soup"), (True, False))
+        assert self.row({"m": "fine soup", "label": "good"}, {"marked": "m"}).marks == ()
+
+    def test_marks_of_a_pair(self) -> None:
+        columns = {"text": "a", "pair": "b", "marked": "m"}
+        row = self.row({"a": "fine soup", "b": "good food", "m": "[[fine]] soup", "label": "x"}, columns)
+        assert row.pair == ("good", "food")
+        assert row.marks[0].mask == (True, False, False, False)
+
+    def test_codes_are_translated(self) -> None:
+        options: dict[str, Any] = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
+        for code, label in ((0, "bad"), ("2", "good"), (True, "good"), ("good", "good")):
+            assert self.row({"t": "soup", "label": code}, {"text": "t"}, **options).label == label
+        message = complaint("custom", {"t": "soup", "label": 1}, columns={"text": "t"}, **options)
+        assert "field 'label': got 1; expected one of bad, good" in message
+
+    def test_an_unknown_label_brings_near_names(self) -> None:
+        message = complaint("custom", {"t": "soup", "label": "god"}, columns={"text": "t"}, labels=["bad", "good"])
+        assert "got 'god'; expected one of bad, good (did you mean good?)" in message
+
+    def test_classes_that_the_table_declares(self) -> None:
+        row = mapped("custom", {"t": "soup", "label": 1}, {"label": ("bad", "good")}, columns={"text": "t"})
+        assert isinstance(row, MappedRow)
+        assert row.label == "good"
+
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            ({"t": "fine soup", "label": "good", "m": "[[fine soup"}, "never closed"),
+            ({"t": "fine soup", "label": "good", "m": "[[fine]] food"}, "expected the words of the text"),
+            ({"t": "fine soup", "label": "", "m": ""}, "field 'label': got ''"),
+            ({"t": "fine soup", "m": ""}, "field 'label': missing"),
+            (
+                {"t": "fine soup", "label": "go\ud800od", "m": ""},
+                "field 'label': got 'go\\ud800od'; expected valid Uni",
+            ),
+            ({"t": "fine soup", "label": ["good"], "m": ""}, "field 'label': got ['good']; expected a label as text"),
+            ({"t": "", "label": "good", "m": ""}, "field 't': got ''"),
+        ],
+    )
+    def test_damaged_rows_are_refused(self, values: dict[str, Any], expected: str) -> None:
+        assert expected in complaint("custom", values, columns={"text": "t", "marked": "m"})
+
+    @pytest.mark.parametrize("value", [{"a": 1}, ["k1"], "k\ud800", "", None])
+    def test_other_values_are_no_ids(self, value: object) -> None:
+        values = {"n": value, "t": "fine soup", "label": "good"}
+        assert f"field 'n': got {value!r}; expected" in complaint("custom", values, columns={"id": "n", "text": "t"})
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"columns": {"text": "t", "words": "w"}}, "got both text and words"),
+            ({"columns": {}}, "got neither text nor words"),
+            ({"columns": {"text": "t", "mask": "m", "spans": "s"}}, "at most one of marked, mask"),
+            ({"columns": {"text": "t"}, "labels": ["good"]}, "two or more different labels"),
+            ({"columns": {"text": "t"}, "labels": ["bad", "good"], "label_names": {"1": "god"}}, "did you mean good"),
+        ],
+    )
+    def test_columns_and_labels_must_not_contradict(self, options: dict[str, Any], expected: str) -> None:
+        with pytest.raises(ParamsError, match=expected):
+            get_adapter("task", source("custom", **options))
+
+
+class TestRegistry:
+    def test_an_unknown_adapter_brings_near_names(self) -> None:
+        with pytest.raises(UnknownNameError, match="unknown adapter 'sst'; did you mean sst2"):
+            get_adapter("task", source("sst"))
+
+    @pytest.mark.parametrize("options", [{"view": "binary"}, {"labels": ["a", "b"]}, {"label_names": {"0": "a"}}])
+    def test_options_that_an_adapter_does_not_take_are_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ParamsError, match=r"^sources\.task"):
+            get_adapter("task", source("imdb", **options))
+
+    def test_labels_of_every_adapter_differ(self) -> None:
+        for name in set(ADAPTERS) - {"custom", "corpus"}:
+            labels = get_adapter("task", source(name)).labels
+            assert labels is not None
+            assert len(set(labels)) == len(labels) >= 2

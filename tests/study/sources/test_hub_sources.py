@@ -1,0 +1,200 @@
+"""Data sets of the hub, from a local stand-in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from source_cases import complaint, counts, rows, source, write
+
+from explearn.core.errors import ParamsError
+from explearn_study.sources import load_task
+
+
+def hub_text(column: str, labels: int, **more: Any) -> list[dict[str, Any]]:
+    return [{column: f"text number {n}", "label": n % labels, **more} for n in range(12)]
+
+
+def hub_posts() -> list[dict[str, Any]]:
+    """Twelve posts: four normal, four offensive with two masks, four on which all annotators differ."""
+    votes = ([1, 1, 1], [2, 2, 1], [0, 1, 2])
+    return [
+        {
+            "id": f"post-{n}",
+            "annotators": {
+                "label": votes[n % 3],
+                "annotator_id": [4, 5, 6],
+                "target": [["None"], ["None"], ["None"]],
+            },
+            "rationales": [[0, 1], [1, 1]] if n % 3 == 1 else [],
+            "post_tokens": ["rude", f"turnip{n}"],
+        }
+        for n in range(12)
+    ]
+
+
+def hub_questions() -> list[dict[str, Any]]:
+    """Twelve questions; the answer is the passage's last word."""
+    return [
+        {
+            "id": f"q-{n}",
+            "title": "Turnips",
+            "question": f"which turnip is number {n} ?",
+            "context": f"it is turnip{n}",
+            "answers": {"text": [f"turnip{n}"], "answer_start": [6]},
+        }
+        for n in range(12)
+    ]
+
+
+HUB: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
+    # adapter: rows of one split, the hub's splits
+    "sst2": (hub_text("sentence", 2), ("train", "validation")),
+    "cola": (hub_text("sentence", 2), ("train", "validation")),
+    "hatexplain": (hub_posts(), ("train", "validation", "test")),
+    "rotten_tomatoes": (hub_text("text", 2), ("train", "validation", "test")),
+    "ag_news": (hub_text("text", 4), ("train", "test")),
+    "imdb": (hub_text("text", 2), ("train", "test")),
+    "emotion": (hub_text("text", 6), ("train", "validation", "test")),
+    "squad": (hub_questions(), ("train", "validation")),
+    "snli": (hub_text("premise", 3, hypothesis="it is so"), ("train", "validation", "test")),
+    "movie_rationales": (hub_text("review", 2, evidences=["text number"]), ("train", "validation", "test")),
+}
+
+
+def stand_in(folder: Path, adapter: str) -> None:
+    """A folder in the hub's layout: a Parquet file for each split."""
+    content, splits = HUB[adapter]
+    for number, split in enumerate(splits):
+        own = [{**row, "id": f"{row['id']}-{number}"} if "id" in row else row for row in content]
+        write(folder / f"{split}-00000-of-00001.parquet", own)
+
+
+@pytest.mark.usefixtures("hub_cache")
+class TestHub:
+    @pytest.mark.parametrize("adapter", HUB)
+    def test_every_adapter_reads_the_hub_s_layout(self, tmp_path: Path, adapter: str) -> None:
+        stand_in(tmp_path / "copy", adapter)
+        data = load_task("task", source(kind="hub", adapter=adapter, path="copy"), tmp_path, seed=13)
+        assert {e.split for e in data.examples} == {"train", "validation", "test"}
+        assert {e.label for e in data.examples} == ({"answer"} if adapter == "squad" else set(data.labels))
+        assert len(data.examples) == 12 * len(HUB[adapter][1])
+        assert all((e.answer is not None) == (adapter == "squad") for e in data.examples)
+        marked = {"hatexplain": 4 * 2 * 3, "movie_rationales": 12 * 3}  # posts or reviews, masks, splits
+        assert len(data.rationales) == marked.get(adapter, 0)
+
+    def test_a_view_drops_posts_without_a_majority(self, tmp_path: Path) -> None:
+        stand_in(tmp_path / "copy", "hatexplain")
+        params = source(kind="hub", adapter="hatexplain", path="copy", view="three_class")
+        data = load_task("task", params, tmp_path, seed=13)
+        assert data.dropped == {"no majority label": 12}
+        assert Counter(e.label for e in data.examples) == {"normal": 12, "offensive": 12}
+        assert data.labels == ["hatespeech", "normal", "offensive"]
+
+    def test_the_layout_of_the_hub_s_parquet_conversion(self, tmp_path: Path) -> None:
+        for split in ("train", "validation", "test"):
+            content = [{**row, "id": f"{split}-{row['id']}"} for row in hub_posts()]
+            write(tmp_path / f"copy/plain_text/{split}/0000.parquet", content)
+        data = load_task("task", source(kind="hub", adapter="hatexplain", path="copy"), tmp_path, seed=13)
+        assert counts(data) == {"train": 12, "validation": 12, "test": 12}
+
+    def test_configurations_of_a_readme(self, tmp_path: Path) -> None:
+        for split in ("train", "validation", "test"):
+            write(tmp_path / f"copy/cola/{split}.parquet", hub_text("sentence", 2))
+        write(tmp_path / "copy/other/train.parquet", [{"question": "what?"}])
+        configs = [
+            {"config_name": "other", "data_files": [{"split": "train", "path": "other/train.parquet"}]},
+            {
+                "config_name": "cola",
+                "data_files": [{"split": s, "path": f"cola/{s}.parquet"} for s in ("train", "validation", "test")],
+            },
+        ]
+        readme = f"---\n{yaml.safe_dump({'configs': configs})}---\nA copy.\n"
+        (tmp_path / "copy/README.md").write_text(readme, encoding="utf-8")
+        data = load_task("task", source(kind="hub", adapter="cola", path="copy"), tmp_path, seed=13)
+        assert Counter(e.split for e in data.examples)["test"] == 12
+
+    def test_classes_that_the_data_set_declares(self, tmp_path: Path) -> None:
+        import datasets
+
+        features = datasets.Features(
+            {"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=["positive", "negative"])}
+        )
+        (tmp_path / "copy").mkdir()
+        for split in ("train", "validation"):
+            part = datasets.Dataset.from_list(hub_text("sentence", 2), features=features)
+            part.to_parquet(tmp_path / f"copy/{split}.parquet")
+        data = load_task("task", source(kind="hub", path="copy"), tmp_path, seed=13)
+        test = [e.label for e in data.examples if e.split == "test"]
+        assert test == ["positive", "negative"] * 6
+        assert data.labels == ["negative", "positive"]
+
+    def test_classes_inside_another_column(self, tmp_path: Path) -> None:
+        import datasets
+
+        names = datasets.ClassLabel(names=["normal", "offensive", "hatespeech"])
+        features = datasets.Features(
+            {
+                "id": datasets.Value("string"),
+                "annotators": datasets.Sequence({"label": names, "annotator_id": datasets.Value("int32")}),
+                "rationales": datasets.Sequence(datasets.Sequence(datasets.Value("int32"))),
+                "post_tokens": datasets.Sequence(datasets.Value("string")),
+            }
+        )
+        content = [
+            {
+                "id": f"post-{n}",
+                "annotators": {"label": [n % 2] * 3, "annotator_id": [4, 5, 6]},
+                "rationales": [],
+                "post_tokens": ["rude", "turnip"],
+            }
+            for n in range(10)
+        ]
+        (tmp_path / "copy").mkdir()
+        datasets.Dataset.from_list(content, features=features).to_parquet(tmp_path / "copy/train.parquet")
+        params = source(kind="hub", adapter="hatexplain", path="copy", splits={"train": "train"})
+        data = load_task("task", params, tmp_path, seed=13)
+        labels = {int(e.id.removeprefix("post-")): e.label for e in data.examples}
+        assert labels == {n: ("normal", "toxic")[n % 2] for n in range(10)}
+
+    def test_a_custom_table_takes_the_splits_there_are(self, tmp_path: Path) -> None:
+        write(tmp_path / "copy/train.parquet", rows(20))
+        write(tmp_path / "copy/test.parquet", rows(4, 20))
+        params = source(kind="hub", adapter="custom", path="copy", columns={"text": "text", "id": "id"})
+        data = load_task("task", params, tmp_path, seed=13)
+        assert counts(data) == {"train": 18, "validation": 2, "test": 4}
+
+    def test_a_slice_of_a_split(self, tmp_path: Path) -> None:
+        stand_in(tmp_path / "copy", "sst2")
+        splits = {"train": "train[:10]", "test": "validation[:4]"}
+        data = load_task("task", source(kind="hub", path="copy", splits=splits), tmp_path, seed=13)
+        assert counts(data) == {"train": 9, "validation": 1, "test": 4}
+
+    def test_a_data_set_that_cannot_be_reached(self, tmp_path: Path) -> None:
+        message = complaint(tmp_path, source(kind="hub", adapter="imdb"))
+        assert message.startswith("hub data set 'stanfordnlp/imdb': cannot be loaded (")
+
+    def test_a_split_that_is_not_there(self, tmp_path: Path) -> None:
+        stand_in(tmp_path / "copy", "imdb")
+        params = source(kind="hub", adapter="imdb", path="copy", splits={"train": "train", "test": "dev"})
+        assert "cannot be loaded" in complaint(tmp_path, params)
+
+    def test_half_a_parquet_file(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "copy/train.parquet", rows(500))
+        path.write_bytes(path.read_bytes()[:1000])
+        params = source(kind="hub", path="copy", splits={"train": "train"})
+        assert "cannot be loaded" in complaint(tmp_path, params)
+
+    def test_a_row_that_cannot_be_used(self, tmp_path: Path) -> None:
+        write(tmp_path / "copy/train.parquet", [*rows(4), {"id": "y", "text": "", "label": "positive"}])
+        params = source(kind="hub", path="copy", splits={"train": "train"})
+        assert complaint(tmp_path, params).endswith(
+            "copy:train, row 5, field 'text': got ''; expected a text of at least one word"
+        )
+
+    def test_custom_needs_a_name(self, tmp_path: Path) -> None:
+        with pytest.raises(ParamsError, match=r"sources\.mine\.path: got null"):
+            load_task("mine", source(kind="hub", adapter="custom", columns={"text": "t"}), tmp_path, seed=13)

@@ -1,0 +1,156 @@
+"""Adapters of data sets that come with marked words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from adapter_cases import complaint, example, mapped, source
+
+from explearn.core.errors import UnknownNameError
+from explearn.text.mapping import Dropped, MappedRow
+from explearn_study.sources.adapters import get_adapter
+from explearn_study.sources.annotated import mask_of_phrase
+
+
+def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") -> dict[str, Any]:
+    """A post as local files have it, by annotators 4, 5 and 6."""
+    return {
+        "id": "p-1",
+        "tokens": words.split(),
+        "labels": list(labels),
+        "annotators": [4, 5, 6],
+        "targets": [["None"]] * 3,
+        "rationales": masks,
+    }
+
+
+NAMES = ("hatespeech", "normal", "offensive")
+
+
+def hub_post(*labels: str, masks: list[list[int]]) -> dict[str, Any]:
+    """The same post as the hub has it."""
+    return {
+        "id": "p-1",
+        "post_tokens": ["you", "utter", "turnip"],
+        "annotators": {
+            "label": [NAMES.index(label) for label in labels],
+            "annotator_id": [4, 5, 6],
+            "target": [["None"]] * 3,
+        },
+        "rationales": masks,
+    }
+
+
+class TestHateXplain:
+    @pytest.mark.parametrize("make", [post, hub_post])
+    @pytest.mark.parametrize(
+        ("labels", "binary", "three_class"),
+        [
+            (("normal", "normal", "normal"), "normal", "normal"),
+            (("offensive", "normal", "normal"), "normal", "normal"),
+            (("offensive", "offensive", "normal"), "toxic", "offensive"),
+            (("offensive", "hatespeech", "hatespeech"), "toxic", "hatespeech"),
+            (("offensive", "hatespeech", "normal"), "toxic", None),
+        ],
+    )
+    def test_labels_are_by_majority(self, make: Any, labels: tuple[str, ...], binary: str, three_class: str) -> None:
+        assert example("hatexplain", make(*labels, masks=[])).label == binary
+        three = mapped("hatexplain", make(*labels, masks=[]), view="three_class")
+        assert three == Dropped("no majority label") or three.label == three_class  # type: ignore[union-attr]
+        assert isinstance(three, Dropped) == (three_class is None)
+
+    @pytest.mark.parametrize("make", [post, hub_post])
+    def test_masks_belong_to_annotators_in_order(self, make: Any) -> None:
+        row = example(
+            "hatexplain", make("offensive", "hatespeech", "offensive", masks=[[0, 0, 1], [0, 1, 1], [1, 1, 1]])
+        )
+        assert [(m.annotator, m.kind, sum(m.mask)) for m in row.marks] == [
+            ("annotator-4", "human", 1),
+            ("annotator-5", "human", 2),
+            ("annotator-6", "human", 3),
+        ]
+        assert row.marks[0].mask == (False, False, True)
+
+    def test_two_masks_belong_to_the_two_who_found_the_post_toxic(self) -> None:
+        row = example("hatexplain", post("offensive", "normal", "offensive", masks=[[0, 0, 1], [0, 1, 1]]))
+        assert [m.annotator for m in row.marks] == ["annotator-4", "annotator-6"]
+
+    def test_masks_that_cannot_be_paired_are_named_by_position(self) -> None:
+        row = example("hatexplain", post("offensive", "offensive", "offensive", masks=[[0, 0, 1], [0, 1, 1]]))
+        assert [m.annotator for m in row.marks] == ["position-1", "position-2"]
+
+    def test_masks_of_posts_that_are_normal_by_majority_are_not_kept(self) -> None:
+        assert example("hatexplain", post("offensive", "normal", "normal", masks=[[0, 0, 1]])).marks == ()
+
+    def test_annotators_may_come_as_a_list_of_records(self) -> None:
+        values = hub_post("offensive", "offensive", "normal", masks=[])
+        values["annotators"] = [{"label": n, "annotator_id": a} for n, a in [(2, 4), (2, 5), (1, 6)]]
+        assert example("hatexplain", values).label == "toxic"
+
+    @pytest.mark.parametrize(
+        ("raw", "view", "label"),
+        [
+            ("normal", "binary", "normal"),
+            ("offensive", "binary", "toxic"),
+            ("hatespeech", "binary", "toxic"),
+            ("offensive", "three_class", "offensive"),
+        ],
+    )
+    def test_posts_with_just_a_majority_label(self, raw: str, view: str, label: str) -> None:
+        row = example("hatexplain", {"id": "p-2", "text": "you turnip", "label": raw}, view=view)
+        assert (row.label, row.words, row.marks) == (label, ("you", "turnip"), ())
+
+    def test_a_mask_has_one_entry_a_word(self) -> None:
+        values = post("offensive", "offensive", "normal", masks=[[0, 0, 1], [0, 1]])
+        assert "field 'rationales[1]': got 2 entries; expected 3, one per word" in complaint("hatexplain", values)
+
+    def test_three_annotators_are_expected(self) -> None:
+        values = post("offensive", "offensive", masks=[])
+        assert "expected 3 labels, one an annotator" in complaint("hatexplain", values)
+
+    def test_an_unknown_view_brings_near_names(self) -> None:
+        with pytest.raises(UnknownNameError, match="did you mean binary"):
+            get_adapter("task", source("hatexplain", view="binari"))
+
+
+class TestMovieRationales:
+    REVIEW = "it is a bad film , and a bad film is long ."
+
+    def row(self, *evidences: str, label: object = 0) -> MappedRow:
+        return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
+
+    def test_the_words_of_evidences_are_marked(self) -> None:
+        row = self.row("is long", "it is")
+        assert row.label == "negative"
+        assert [w for w, m in zip(row.words, row.marks[0].mask, strict=True) if m] == ["it", "is", "is", "long"]
+        assert row.marks[0].kind == "human"
+
+    def test_every_place_of_an_evidence_is_marked(self) -> None:
+        # a bad film: words 2-4 and 7-9 of 13.
+        assert [i for i, m in enumerate(self.row("a bad film").marks[0].mask) if m] == [2, 3, 4, 7, 8, 9]
+
+    def test_an_evidence_that_is_not_there_is_counted_and_not_guessed(self) -> None:
+        row = self.row("is long", "a good film")
+        assert row.lost == {"evidence not found in its text": 1}
+        assert sum(row.marks[0].mask) == 2
+        assert self.row("a good film").marks == ()
+
+    def test_without_evidences_there_is_no_rationale(self) -> None:
+        assert self.row(label="POS").marks == ()
+        assert self.row(label="POS").label == "positive"
+
+    @pytest.mark.parametrize(
+        ("phrase", "text", "mask"),
+        [
+            ("good film", "a good film.", "011"),
+            ("art", "party art", "01"),
+            ("so so", "so so so", "111"),
+            ("good", "(good) food", "10"),
+            ("a b", "a c b", "000"),
+            ("", "a b", "00"),
+            ("...", "well... no", "10"),
+        ],
+    )
+    def test_a_phrase_stands_between_white_space_or_punctuation(self, phrase: str, text: str, mask: str) -> None:
+        assert mask_of_phrase(phrase.split(), tuple(text.split())) == tuple(m == "1" for m in mask)

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explearn.core.errors import DataError
+from explearn.core.records import Example, Rationale
+from explearn.text.marks import format_marked, mask_from_spans, parse_marked, parse_mask, spans_from_mask
+from explearn.text.rationales import merge_annotators
+from explearn_study.sections import RationaleFile
+from explearn_study.sources.rationale_files import import_rationales
+
+
+class TestMarkedText:
+    @pytest.mark.parametrize(
+        ("text", "words", "mask"),
+        [
+            ("a [[good film]] .", "a good film .", "0110"),
+            ("[[good]], she said", "good, she said", "100"),
+            ("un[[happy]] people", "unhappy people", "10"),
+            ("[[one]] two [[three four]]", "one two three four", "1011"),
+            ("[[ padded ]] out", "padded out", "10"),
+            ("nothing here", "nothing here", "00"),
+            ("see [note] and [[that]]", "see [note] and that", "0001"),
+            ("[[[1]]] cited", "[1] cited", "10"),
+            ("two\nlines\t[[here]]", "two lines here", "001"),
+            ("[[a]][[b]] c", "ab c", "10"),
+        ],
+    )
+    def test_a_word_is_marked_when_any_of_it_stands_in_brackets(self, text: str, words: str, mask: str) -> None:
+        assert parse_marked(text) == (tuple(words.split()), tuple(m == "1" for m in mask))
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("a [[good film", "never closed"),
+            ("a good]] film", "without '[['"),
+            ("a [[very [[good]] film]]", "inside marks"),
+            ("a [[[[good]]]]", "inside marks"),
+            ("a [[]] film", "around nothing"),
+            ("a [[ ]] film", "around nothing"),
+            ("  ", "at least one word"),
+        ],
+    )
+    def test_unbalanced_marks_are_refused(self, text: str, complaint: str) -> None:
+        with pytest.raises(DataError) as caught:
+            parse_marked(text)
+        assert complaint in str(caught.value)
+
+    words_and_mask = st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=("Z", "C"), exclude_characters="[]"), min_size=1).filter(
+                lambda word: len(word.split()) == 1
+            )
+            | st.sampled_from(["[", "]", "[x]", "a[", "]b"]),
+            st.booleans(),
+        ),
+        min_size=1,
+    )
+
+    @given(words_and_mask)
+    def test_writing_and_reading_marks_gives_the_same_words_and_mask(self, pairs: list[tuple[str, bool]]) -> None:
+        words, mask = tuple(w for w, _ in pairs), tuple(m for _, m in pairs)
+        assert parse_marked(format_marked(words, mask)) == (words, mask)
+
+    def test_a_word_with_marks_of_its_own_cannot_be_written(self) -> None:
+        with pytest.raises(DataError, match=r"a\[\[b"):
+            format_marked(["a[[b"], [False])
+
+
+class TestSpansAndMasks:
+    def test_spans_are_half_open_and_may_overlap(self) -> None:
+        assert mask_from_spans([[0, 2], [1, 3]], 5) == (True, True, True, False, False)
+        assert mask_from_spans([], 2) == (False, False)
+
+    @pytest.mark.parametrize("span", [[2, 2], [3, 1], [-1, 1], [0, 6], [0], [0.0, 1], ["0", "1"], 3, [True, 2]])
+    def test_impossible_spans_are_refused(self, span: list[int]) -> None:
+        with pytest.raises(DataError, match="span"):
+            mask_from_spans([span], 5)
+
+    @given(st.lists(st.booleans()))
+    def test_spans_of_a_mask_give_the_mask_back(self, mask: list[bool]) -> None:
+        spans = spans_from_mask(mask)
+        assert mask_from_spans(spans, len(mask)) == tuple(mask)
+        assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
+
+    @pytest.mark.parametrize("value", [[0, 1, 1], [False, True, True], "0 1 1", "[0, 1, 1]"])
+    def test_masks_come_as_lists_or_as_text(self, value: object) -> None:
+        assert parse_mask(value, 3) == (False, True, True)
+
+    @pytest.mark.parametrize("value", [[0, 2, 1], [0, 1, 0.5], ["0", "1", "1"], "0 x 1", [None, 1, 0], 7, "[0, 1"])
+    def test_other_values_are_refused(self, value: object) -> None:
+        with pytest.raises(DataError, match="expected"):
+            parse_mask(value, 3)
+
+
+EXAMPLES = [
+    Example("r-1", ("slow", "but", "charming"), "positive", "train", "reviews"),
+    Example("r-2", ("a", "mess"), "negative", "test", "reviews"),
+    Example("p-1", ("it", "rains"), "yes", "train", "pairs", pair=("wet", "day")),
+]
+
+
+def write_jsonl(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read(path: Path, format: str = "mask", **options: object) -> list[Rationale]:
+    spec = RationaleFile.model_validate({"path": path.name, "format": format, "annotator": "ana", "kind": "human"})
+    return import_rationales(path, spec, EXAMPLES, **options)  # type: ignore[arg-type]
+
+
+class TestImport:
+    def test_the_three_formats_mark_the_same_words(self, tmp_path: Path) -> None:
+        expected = [Rationale("r-1", "ana", "human", (True, False, True))]
+        mask = {"id": "r-1", "words": ["slow", "but", "charming"], "rationale": [1, 0, 1]}
+        assert read(write_jsonl(tmp_path / "a.jsonl", mask)) == expected
+        marked = {"id": "r-1", "text": "[[slow]] but [[charming]]"}
+        assert read(write_jsonl(tmp_path / "b.jsonl", marked), "marked") == expected
+        spans = {"id": "r-1", "spans": [[0, 1], [2, 3]]}
+        assert read(write_jsonl(tmp_path / "c.jsonl", spans), "spans") == expected
+
+    def test_csv_and_parquet_are_read_like_json_lines(self, tmp_path: Path) -> None:
+        expected = [Rationale("r-1", "ben", "llm", (True, False, True))]
+        csv = tmp_path / "a.csv"
+        csv.write_text("id,annotator,kind,rationale\nr-1,ben,llm,1 0 1\n", encoding="utf-8")
+        assert read(csv) == expected
+        row = {"id": "r-1", "annotator": "ben", "kind": "llm", "rationale": [1, 0, 1]}
+        pq.write_table(pa.Table.from_pylist([row]), tmp_path / "b.parquet")
+        assert read(tmp_path / "b.parquet") == expected
+
+    def test_columns_of_the_row_go_before_the_file_s_annotator_and_kind(self, tmp_path: Path) -> None:
+        path = write_jsonl(
+            tmp_path / "a.jsonl",
+            {"id": "r-2", "annotator": "ben", "kind": "author", "rationale": [0, 1]},
+            {"id": "r-2", "rationale": [1, 1]},
+        )
+        assert [(r.annotator, r.kind) for r in read(path)] == [("ben", "author"), ("ana", "human")]
+
+    def test_a_pair_is_marked_over_both_segments(self, tmp_path: Path) -> None:
+        path = write_jsonl(tmp_path / "a.jsonl", {"id": "p-1", "text": "it [[rains]]", "pair": "[[wet]] day"})
+        assert read(path, "marked")[0].mask == (False, True, True, False)
+
+    def test_a_row_without_marks_says_that_there_is_no_evidence(self, tmp_path: Path) -> None:
+        path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-2", "spans": []})
+        assert read(path, "spans")[0].mask == (False, False)
+
+    def test_texts_of_the_source_that_were_not_drawn_are_passed_over(self, tmp_path: Path) -> None:
+        path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-9", "rationale": [0]}, {"id": "r-2", "rationale": [0, 1]})
+        assert [r.example_id for r in read(path, all_ids={"r-9"})] == ["r-2"]
+
+    @pytest.mark.parametrize(
+        ("row", "field", "expected"),
+        [
+            ({"id": "r-11", "rationale": [0, 1]}, "id", "did you mean r-1"),
+            ({"rationale": [0, 1]}, "id", "expected a column 'id'"),
+            ({"id": "r-2"}, "rationale", "expected a column 'rationale'"),
+            ({"id": "r-2", "rationale": [0, 1, 1]}, "rationale", "got 3 entries; expected 2"),
+            ({"id": "r-2", "rationale": [0, 3]}, "rationale", "got 3 at entry 1; expected 0 or 1"),
+            ({"id": "r-2", "words": ["a", "muss"], "rationale": [0, 1]}, "words", "expected 'mess' as word 1"),
+            ({"id": "r-2", "words": ["a"], "rationale": [0]}, "words", "expected the 2 of text 'r-2'"),
+            ({"id": "r-2", "kind": "robot", "rationale": [0, 1]}, "kind", "expected one of human, llm, author"),
+        ],
+    )
+    def test_errors_name_file_row_and_field(
+        self, tmp_path: Path, row: dict[str, object], field: str, expected: str
+    ) -> None:
+        path = write_jsonl(tmp_path / "bad.jsonl", {"id": "r-1", "rationale": [0, 0, 1]}, row)
+        with pytest.raises(DataError) as caught:
+            read(path)
+        message = str(caught.value)
+        assert f"{path}, row 2, field '{field}'" in message
+        assert expected in message
+
+    def test_an_annotator_marks_a_text_once(self, tmp_path: Path) -> None:
+        row = {"id": "r-2", "rationale": [0, 1]}
+        with pytest.raises(DataError, match=r"row 2, field 'id'.*row 1 has one too"):
+            read(write_jsonl(tmp_path / "a.jsonl", row, row))
+
+    def test_a_file_must_say_who_marked(self, tmp_path: Path) -> None:
+        path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-2", "rationale": [0, 1]})
+        with pytest.raises(DataError, match="row 1, field 'annotator'"):
+            import_rationales(path, RationaleFile(path="a.jsonl"), EXAMPLES)
+
+    def test_marked_text_with_other_words_is_refused(self, tmp_path: Path) -> None:
+        path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-2", "text": "a [[fine]] mess"})
+        with pytest.raises(DataError, match="field 'text': got 'fine'; expected 'mess' as word 1"):
+            read(path, "marked")
+
+
+def rationales(*masks: str) -> list[Rationale]:
+    return [Rationale("t", f"a{n}", "human", tuple(m == "1" for m in mask)) for n, mask in enumerate(masks)]
+
+
+class TestMerge:
+    @pytest.mark.parametrize(
+        ("masks", "agreement", "merged"),
+        [
+            (["110"], 0.5, "110"),
+            (["110", "100"], 0.5, "110"),  # one of two is half
+            (["110", "100", "000"], 0.5, "100"),  # one of three is less, two of three more
+            (["110", "100", "000", "100"], 0.75, "100"),  # three of four is exactly three quarters
+            (["100"] * 7 + ["000"] * 18, 0.28, "100"),  # 0.28 * 25 is more than 7 in floating point
+            (["110", "100"], 1.0, "100"),
+            (["110", "100"], 0.0, "110"),  # what nobody marks is no evidence
+        ],
+    )
+    def test_a_word_counts_at_the_share_asked_for(self, masks: list[str], agreement: float, merged: str) -> None:
+        assert merge_annotators(rationales(*masks), agreement) == {"t": tuple(m == "1" for m in merged)}
+
+    @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=9), st.integers(1, 100))
+    def test_the_rule_holds_in_whole_numbers(self, masks: list[list[bool]], percent: int) -> None:
+        given_ = [Rationale("t", f"a{n}", "llm", tuple(mask)) for n, mask in enumerate(masks)]
+        merged = merge_annotators(given_, percent / 100)["t"]
+        for position, kept in enumerate(merged):
+            votes = sum(mask[position] for mask in masks)
+            assert kept == (100 * votes >= percent * len(masks))
+
+    def test_two_rationales_of_one_annotator_are_refused(self) -> None:
+        with pytest.raises(DataError, match="two rationales of annotator 'a0'"):
+            merge_annotators([*rationales("10"), *rationales("01")])
+
+    def test_masks_of_different_length_are_refused(self) -> None:
+        with pytest.raises(DataError, match="same length"):
+            merge_annotators(rationales("10", "100"))

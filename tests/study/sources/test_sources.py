@@ -1,0 +1,295 @@
+"""Whole sources: files, folders, the embedded corpus, the hub's layout in a local folder. All texts are invented."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_cases import complaint, counts, rows, source, write
+
+from explearn.core.errors import ParamsError
+from explearn_study.sources import load_task
+
+
+class TestFiles:
+    @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+    def test_a_folder_has_a_file_for_each_split(self, tmp_path: Path, ending: str) -> None:
+        write(tmp_path / f"mine/train.{ending}", rows(6))
+        write(tmp_path / f"mine/validation.{ending}", rows(2, 6))
+        write(tmp_path / f"mine/test.{ending}", rows(3, 8))
+        data = load_task("mine", source(), tmp_path, seed=13)
+        assert [e.id for e in data.examples] == [f"x-{n}" for n in range(11)]
+        assert [e.split for e in data.examples] == ["train"] * 6 + ["validation"] * 2 + ["test"] * 3
+        first = data.examples[0]
+        assert (first.words, first.label, first.task) == (("text", "number", "0"), "negative", "mine")
+        assert data.labels == ["negative", "positive"]
+        assert data.dropped == {}
+        assert data.source_ids == {f"x-{n}" for n in range(11)}
+
+    @pytest.mark.parametrize("path", ["mine", "mine.jsonl", None])
+    def test_one_file_is_all_train_and_is_split(self, tmp_path: Path, path: str | None) -> None:
+        write(tmp_path / "mine.jsonl", rows(100))
+        data = load_task("mine", source(path=path), tmp_path, seed=13)
+        assert counts(data) == {"train": 70, "validation": 10, "test": 20}
+        by_label = Counter((e.split, e.label) for e in data.examples)
+        assert by_label["validation", "negative"] == by_label["validation", "positive"] == 5
+        assert by_label["test", "negative"] == by_label["test", "positive"] == 10
+
+    def test_splits_name_the_files(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/part_a.jsonl", rows(10))
+        write(tmp_path / "mine/validation.csv", rows(4, 10))
+        splits = {"train": "part_a", "test": "validation"}
+        data = load_task("mine", source(splits=splits, carve_validation=0.2), tmp_path, seed=13)
+        assert counts(data) == {"train": 8, "validation": 2, "test": 4}
+        assert {e.id for e in data.examples if e.split == "test"} == {"x-10", "x-11", "x-12", "x-13"}
+
+    def test_the_draw_depends_on_seed_and_ids_and_not_on_the_order_of_rows(self, tmp_path: Path) -> None:
+        content = rows(60)
+        write(tmp_path / "a/mine.jsonl", content)
+        write(tmp_path / "b/mine.jsonl", content[::-1])
+        params = source(max_examples={"train": 20}, balance=True)
+
+        def drawn(folder: str, seed: int) -> set[tuple[str, str]]:
+            return {(e.id, e.split) for e in load_task("mine", params, tmp_path / folder, seed).examples}
+
+        assert drawn("a", 1) == drawn("b", 1)
+        assert drawn("a", 1) != drawn("a", 2)
+
+    def test_texts_that_are_not_drawn_are_still_known(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine.jsonl", rows(40))
+        data = load_task("mine", source(max_examples={"train": 4, "validation": 2, "test": 2}), tmp_path, seed=13)
+        assert len(data.examples) == 8
+        assert len(data.source_ids) == 40
+
+    def test_rows_without_an_id_get_one(self, tmp_path: Path) -> None:
+        content = [{"text": row["text"], "label": row["label"]} for row in rows(4)]
+        for name in ("train", "validation", "test"):
+            write(tmp_path / f"mine/{name}.csv", content)
+        ids = [e.id for e in load_task("mine", source(), tmp_path, seed=13).examples]
+        assert ids[:4] == ["mine-train-1", "mine-train-2", "mine-train-3", "mine-train-4"]
+        assert ids[-1] == "mine-test-4"
+
+    def test_rationales_of_texts_that_are_not_drawn_are_left_out(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine.csv", [{**row, "mask": "0 0 1"} for row in rows(40)])
+        params = source(adapter="custom", columns={"text": "text", "mask": "mask"}, max_examples={"train": 6})
+        data = load_task("mine", params, tmp_path, seed=13)
+        assert [r.example_id for r in data.rationales] == [e.id for e in data.examples]
+
+    def test_labels_of_a_custom_table_are_those_of_train_sorted(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine.jsonl", rows(10))
+        params = source(adapter="custom", columns={"text": "text"})
+        assert load_task("mine", params, tmp_path, seed=13).labels == ["negative", "positive"]
+
+    def test_dropped_rows_are_counted(self, tmp_path: Path) -> None:
+        content = [{"premise": "A dog runs", "hypothesis": "It naps", "label": n % 3} for n in range(9)]
+        write(tmp_path / "mine.parquet", [*content, {**content[0], "label": -1}, {**content[1], "label": -1}])
+        data = load_task("mine", source(adapter="snli"), tmp_path, seed=13)
+        assert data.dropped == {"label -1": 2}
+        assert len(data.examples) == 9
+        assert data.examples[0].pair == ("It", "naps")
+
+
+class TestBadInput:
+    def test_an_empty_text(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.csv", [*rows(3), {"id": "x-3", "text": "", "label": "negative"}])
+        assert complaint(tmp_path, source()) == (
+            f"{path}, row 4, field 'text': got ''; expected a text of at least one word"
+        )
+
+    def test_a_word_of_ten_thousand_characters(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.jsonl", [{**rows(1)[0], "text": "a " + "b" * 10_000}])
+        assert complaint(tmp_path, source()).startswith(f"{path}, row 1, field 'text', word 1 has 10,000 characters")
+
+    def test_an_unknown_label(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1)[0], "id": "y", "label": "negativ"}])
+        message = complaint(tmp_path, source())
+        assert message.startswith(f"{path}, row 4, field 'label': got 'negativ'")
+        assert "did you mean negative?" in message
+
+    def test_a_label_that_train_does_not_have(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/train.jsonl", rows(6))
+        path = write(tmp_path / "mine/test.jsonl", [{"text": "odd one", "label": "positiv"}])
+        message = complaint(tmp_path, source(adapter="custom", columns={"text": "text"}))
+        assert message.startswith(f"{path}, row 1, field 'label': got 'positiv'")
+        assert "did you mean positive?" in message
+
+    def test_a_task_of_one_label(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine.jsonl", rows(5)[::2])
+        message = complaint(tmp_path, source(adapter="custom", columns={"text": "text"}))
+        assert "got 1 label(s) in train; expected two or more" in message
+
+    def test_a_mask_of_the_wrong_length(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.jsonl", rows(3, m=[0, 1]))
+        message = complaint(tmp_path, source(adapter="custom", columns={"text": "text", "mask": "m"}))
+        assert message == f"{path}, row 1, field 'm': got 2 entries; expected 3, one per word"
+
+    def test_a_duplicate_id(self, tmp_path: Path) -> None:
+        first = write(tmp_path / "mine/train.jsonl", rows(4))
+        second = write(tmp_path / "mine/test.jsonl", rows(4, 3))
+        message = complaint(tmp_path, source())
+        assert message.startswith(f"{second}, row 1, field 'id': got 'x-3'; expected unique ids")
+        assert f"{first}, row 4" in message
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected valid Unicode"),
+            ({"id": {"a": 1}}, "field 'id': got {'a': 1}; expected a string or a whole number"),
+            ({"label": "k\ud800"}, "field 'label': got 'k\\ud800'; expected valid Unicode"),
+        ],
+        ids=["surrogate_id", "object_id", "surrogate_label"],
+    )
+    def test_an_id_or_label_that_no_file_takes(self, tmp_path: Path, change: dict[str, Any], expected: str) -> None:
+        path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1, 3)[0], **change}])
+        params = source(adapter="custom", columns={"id": "id", "text": "text"})
+        assert complaint(tmp_path, params) == f"{path}, row 4, {expected}"
+
+    def test_a_line_that_is_nested_too_deeply(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.jsonl", rows(3))
+        with path.open("a", encoding="utf-8") as handle:
+            handle.write('{"id": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+        assert complaint(tmp_path, source()).startswith(f"{path}, row 4: got lists or objects inside one another")
+
+    @pytest.mark.parametrize("ending", ["jsonl", "csv"])
+    def test_invalid_utf_8(self, tmp_path: Path, ending: str) -> None:
+        path = write(tmp_path / f"mine.{ending}", rows(3))
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[2] = lines[2].replace(b"number", b"n\xffmber")
+        path.write_bytes(b"".join(lines))
+        message = complaint(tmp_path, source())
+        assert str(path) in message
+        assert "not valid UTF-8" in message
+        assert {"jsonl": "row 3", "csv": "line 3"}[ending] in message
+
+    def test_a_missing_column(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.csv", [{"text": "fine", "verdict": "positive"}])
+        message = complaint(tmp_path, source())
+        assert message == f"{path}, row 1, field 'label': missing; expected a column 'label', got text, verdict"
+
+    @pytest.mark.parametrize("keep", [0.5, 0.0])
+    def test_half_a_parquet_file(self, tmp_path: Path, keep: float) -> None:
+        path = write(tmp_path / "mine.parquet", rows(500))
+        raw = path.read_bytes()
+        path.write_bytes(raw[: int(len(raw) * keep)])
+        message = complaint(tmp_path, source())
+        assert message.startswith(f"{path}: not a whole Parquet file")
+
+    def test_a_parquet_file_damaged_inside(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "mine.parquet", rows(500))
+        raw = bytearray(path.read_bytes())
+        raw[8:600] = b"\x00" * 592
+        path.write_bytes(bytes(raw))
+        message = complaint(tmp_path, source())
+        assert message.startswith(f"{path}, after row 0: damaged")
+
+    def test_a_row_with_too_few_cells(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.csv"
+        path.write_text("text,label\nfine,positive\nfine\n", encoding="utf-8")
+        assert complaint(tmp_path, source()) == f"{path}, row 2: got 1 cells; expected 2 (text, label)"
+
+    def test_an_unclosed_quote(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.csv"
+        path.write_text('text,label\nfine,positive\n"fine,negative\n', encoding="utf-8")
+        assert complaint(tmp_path, source()).startswith(f"{path}, row 2: not valid CSV")
+
+    @pytest.mark.parametrize("header", ["", "text,text,label", "text,,label"])
+    def test_a_header_that_names_no_columns(self, tmp_path: Path, header: str) -> None:
+        path = tmp_path / "mine.csv"
+        path.write_text(f"{header}\n", encoding="utf-8")
+        assert str(path) in complaint(tmp_path, source())
+
+    def test_a_json_line_that_is_none(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.jsonl"
+        path.write_text('{"text": "fine", "label": "positive"}\n{"text": \n', encoding="utf-8")
+        assert complaint(tmp_path, source()).startswith(f"{path}, row 2: not valid JSON")
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        assert complaint(tmp_path, source()).startswith(f"{tmp_path / 'mine'}: no such file or folder")
+
+    def test_no_file_for_a_split_that_is_named(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/train.jsonl", rows(4))
+        message = complaint(tmp_path, source(splits={"train": "train", "test": "dev"}))
+        assert "no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl" in message
+
+    def test_two_files_for_one_split(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/train.jsonl", rows(4))
+        write(tmp_path / "mine/train.csv", rows(4))
+        assert "train.jsonl, train.csv; expected one file" in complaint(tmp_path, source())
+
+    def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.txt").write_text("fine", encoding="utf-8")
+        assert "expected .jsonl, .csv, .parquet" in complaint(tmp_path, source(path="mine.txt"))
+
+    def test_a_file_without_rows(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.jsonl").write_text("\n", encoding="utf-8")
+        assert "no rows; expected at least one" in complaint(tmp_path, source())
+
+    def test_splits_must_name_train(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/test.jsonl", rows(4))
+        with pytest.raises(ParamsError, match=r"sources\.mine\.splits: got test; expected train among them"):
+            load_task("mine", source(splits={"test": "test"}), tmp_path, seed=13)
+
+    def test_a_draw_that_cannot_be_balanced(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine.jsonl", rows(40))
+        with pytest.raises(ParamsError, match="split 'test': max_examples: got 1"):
+            load_task("mine", source(balance=True, max_examples={"test": 1}), tmp_path, seed=13)
+
+
+def corpus_row(number: int, split: str, label: str, *marks: tuple[str, list[int]]) -> dict[str, Any]:
+    return {
+        "id": f"civility-{number}",
+        "task": "civility",
+        "split": split,
+        "label": label,
+        "words": ["You", "utter", "spoon."],
+        "annotations": [{"annotator": annotator, "rationale": mask} for annotator, mask in marks],
+    }
+
+
+class TestCorpus:
+    CONTENT = (
+        corpus_row(1, "train", "hostile", ("author", [0, 1, 1])),
+        corpus_row(2, "test", "hostile", ("author", [0, 1, 1]), ("reader", [0, 0, 1])),
+        corpus_row(3, "train", "civil"),
+        corpus_row(4, "validation", "civil"),
+    )
+
+    def test_each_row_names_its_split(self, tmp_path: Path) -> None:
+        write(tmp_path / "civility.jsonl", list(self.CONTENT))
+        data = load_task("civility", source(kind="embedded", adapter="corpus"), tmp_path, seed=13)
+        assert [(e.id, e.split) for e in data.examples] == [
+            ("civility-1", "train"),
+            ("civility-3", "train"),
+            ("civility-4", "validation"),
+            ("civility-2", "test"),
+        ]
+        assert [(r.example_id, r.annotator, r.kind) for r in data.rationales] == [
+            ("civility-1", "author", "author"),
+            ("civility-2", "author", "author"),
+            ("civility-2", "reader", "llm"),
+        ]
+        assert data.labels == ["civil", "hostile"]
+
+    def test_a_split_left_out_is_taken_from_train(self, tmp_path: Path) -> None:
+        write(tmp_path / "civility.jsonl", [*self.CONTENT, corpus_row(5, "train", "civil")])
+        params = source(kind="embedded", adapter="corpus", splits={"train": "train", "test": "test"})
+        data = load_task("civility", params, tmp_path, seed=13)
+        assert counts(data) == {"train": 2, "validation": 1, "test": 1}
+        assert "civility-4" not in data.source_ids
+
+    def test_a_file_of_another_task_is_refused(self, tmp_path: Path) -> None:
+        write(tmp_path / "reviews.jsonl", list(self.CONTENT))
+        message = complaint(tmp_path, source(kind="embedded", adapter="corpus"), task="reviews")
+        assert "row 1, field 'task': got 'civility'; expected 'reviews'" in message
+
+
+def test_reading_data_needs_no_torch() -> None:
+    code = (
+        "import sys, explearn_study.sources, explearn_study.sources.rationale_files, explearn.text.agreement; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,150 @@
+"""The examples of the documentation on sources, and the development data."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from source_cases import counts, source
+
+from explearn.text.agreement import agreement_metrics
+from explearn_study.params import Params, load_params
+from explearn_study.sections import RationaleFile
+from explearn_study.sources import load_task
+from explearn_study.sources.rationale_files import import_rationales
+
+
+def composed(root: Path, repository: Path, *overrides: str) -> Params:
+    """The parameters that `dvc exp run` would write from the repository's conf/ and what lies in conf/ under `root`."""
+    from dvc.utils.hydra import compose_and_dump
+
+    for path in (repository / "conf").rglob("*.yaml"):
+        copy = root / path.relative_to(repository)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    compose_and_dump(root / "params.yaml", str(root / "conf"), None, "config", str(root), list(overrides))
+    return load_params(root / "params.yaml")
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path) -> None:
+    text = (repository / "docs/data.md").read_text(encoding="utf-8")
+    files = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL))
+    assert set(files) == {
+        "data/mine/kitchen/train.csv",
+        "data/mine/kitchen/test.csv",
+        "data/mine/marks.jsonl",
+        "conf/profile/mine.yaml",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+
+    params = composed(tmp_path, repository, "profile=mine")
+    assert params.explainers == ["expnet_in_domain"]  # leaving one task out takes two
+    data_dir = tmp_path / params.data_dir
+    data = load_task("kitchen", params.sources["kitchen"], data_dir, params.seed)
+    assert counts(data) == {"train": 6, "validation": 2, "test": 2}
+    assert data.labels == ["bad", "good"]
+
+    (file,) = params.rationale_params("kitchen").files
+    rationales = import_rationales(data_dir / file.path, file, data.examples)
+    first = {r.annotator: r.mask for r in rationales if r.example_id == "k1"}
+    # The soup was warm, rich and generous.
+    assert first == {
+        "ana": (False, False, False, True, True, True, True),
+        "ben": (False, False, False, False, True, False, True),
+    }
+    metrics = agreement_metrics(rationales, data.examples, "test")
+    assert metrics["mean_length"] == 2.5  # k9 three words, k10 two
+
+    for seed in range(50):
+        drawn = load_task("kitchen", params.sources["kitchen"], data_dir, seed)
+        marked = {r.example_id for r in rationales if any(r.mask)}
+        left = Counter(e.label for e in drawn.examples if e.split == "train" and e.id in marked)
+        assert left == {"bad": 3, "good": 3}
+
+
+@pytest.mark.parametrize("format", ["mask", "marked", "spans"])
+def test_the_rationale_formats_of_the_documentation_agree(tmp_path: Path, repository: Path, format: str) -> None:
+    text = (repository / "docs/data.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith(f"| `{format}` | ") and '{"id": "k2"' in line)
+    example = re.findall(r"`(\{.*\})`", line)[0]
+    (tmp_path / "marks.jsonl").write_text(example + "\n", encoding="utf-8")
+    train = re.findall(r"<!-- file: data/mine/kitchen/train.csv -->\n```csv\n(.*?)```", text, flags=re.DOTALL)[0]
+    (tmp_path / "kitchen.csv").write_text(train, encoding="utf-8")
+    columns = {"id": "nr", "text": "comment", "label": "verdict"}
+    data = load_task("kitchen", source(adapter="custom", columns=columns), tmp_path, seed=13)
+    spec = RationaleFile.model_validate({"path": "marks.jsonl", "format": format, "annotator": "ana", "kind": "human"})
+    (rationale,) = import_rationales(tmp_path / "marks.jsonl", spec, data.examples)
+    # Cold chips, and a long wait for them.
+    assert rationale.mask == (True, True, False, False, True, True, False, False)
+
+
+@pytest.mark.shared
+class TestSharedData:
+    @pytest.mark.parametrize(
+        ("task", "sizes", "length", "alpha", "texts"),
+        [
+            ("reviews", (884, 90, 160), 2.9, 0.77, 250),
+            ("grammar", (1175, 120, 237), 1.7, 0.88, 172),
+            ("civility", (480, 60, 120), 5.1, 0.78, 85),
+            ("topics", (360, 60, 100), 3.1, 0.70, 158),
+        ],
+    )
+    def test_the_corpus_has_the_figures_of_its_readme(
+        self, shared_dir: Path, task: str, sizes: tuple[int, int, int], length: float, alpha: float, texts: int
+    ) -> None:
+        data = load_task(task, source(kind="embedded", adapter="corpus"), shared_dir / "corpus", seed=13)
+        assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
+        metrics = agreement_metrics(data.rationales, data.examples, "train")
+        assert metrics["alpha"] == pytest.approx(alpha, abs=0.005)
+        assert metrics["alpha_texts"] == texts
+        author = [r for r in data.rationales if r.annotator == "author"]  # the README's K is the author's
+        assert agreement_metrics(author, data.examples, "train")["mean_length"] == pytest.approx(length, abs=0.05)
+
+    @pytest.mark.parametrize(
+        ("task", "sizes"),
+        [
+            ("sst2", (6920, 792, 1821)),
+            ("rotten_tomatoes", (8529, 1066, 1067)),
+            ("ag_news", (5600, 600, 1400)),
+            ("hatexplain", (7888, 1922, 1500)),
+        ],
+    )
+    def test_the_data_sets_have_the_counts_of_their_readme(
+        self, shared_dir: Path, task: str, sizes: tuple[int, int, int]
+    ) -> None:
+        data = load_task(task, source(adapter=task), shared_dir / "datasets", seed=13)
+        assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
+        assert {e.label for e in data.examples} == set(data.labels)
+        assert data.dropped == {}
+
+    def test_cola_has_no_labelled_test_part(self, shared_dir: Path) -> None:
+        data = load_task("cola", source(adapter="cola"), shared_dir / "datasets", seed=13)
+        # A tenth of the 8,551 train texts, 855.1, is set aside; the source's validation part is the test part.
+        assert counts(data) == {"train": 7696, "validation": 855, "test": 963}
+
+    @pytest.mark.parametrize(("task", "train", "test", "length"), [("sst2", 680, 120, 3.2), ("cola", 600, 120, 1.6)])
+    def test_rationales_fit_their_texts(
+        self, shared_dir: Path, task: str, train: int, test: int, length: float
+    ) -> None:
+        params = source(adapter=task, splits={"train": "train", "test": "validation"})
+        data = load_task(task, params, shared_dir / "datasets", seed=13)
+        path = shared_dir / "datasets" / task / "rationales.jsonl"
+        rationales = import_rationales(path, RationaleFile(path=path.name), data.examples)
+        texts = agreement_metrics(rationales, data.examples, "train")["texts"]
+        assert isinstance(texts, dict)
+        assert texts["test"] == test
+        assert texts["train"] + texts["validation"] == train
+        assert {r.kind for r in rationales} == {"llm"}
+        by_annotator = Counter(r.annotator for r in rationales)
+        assert by_annotator == {"a": train + test, "b": test}
+
+    def test_native_masks_come_with_toxic_posts_only(self, shared_dir: Path) -> None:
+        data = load_task("hatexplain", source(adapter="hatexplain"), shared_dir / "datasets", seed=13)
+        toxic = {e.id for e in data.examples if e.label == "toxic" and e.split != "train"}
+        assert {r.example_id for r in data.rationales} == toxic
+        assert {r.kind for r in data.rationales} == {"human"}

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.seeds import hash_order
+from explearn_study.sources.splits import apportion, carve, subsample
+
+
+def labelled(**counts: int) -> dict[str, str]:
+    return {f"{label}{n}": label for label, count in counts.items() for n in range(count)}
+
+
+labels_of_texts = st.dictionaries(st.text(min_size=1, max_size=5), st.sampled_from("xyz"), min_size=12, max_size=60)
+
+
+class TestOrder:
+    def test_the_order_is_that_of_sha256_of_seed_and_id(self) -> None:
+        # As sha256sum gives them: 13:c 13eb..., 13:a 193a..., 13:d 4e51..., 13:e a1e0..., 13:b d9cb...
+        assert hash_order(["a", "b", "c", "d", "e"], 13) == ["c", "a", "d", "e", "b"]
+
+    @given(st.sets(st.text(max_size=5)), st.integers(0, 99))
+    def test_the_order_of_the_rows_does_not_matter(self, ids: set[str], seed: int) -> None:
+        shuffled = list(ids)
+        random.Random(seed).shuffle(shuffled)
+        assert hash_order(shuffled, seed) == hash_order(sorted(ids), seed)
+
+
+class TestApportion:
+    @pytest.mark.parametrize(
+        ("total", "sizes", "shares"),
+        [
+            (10, {"a": 60, "b": 40}, {"a": 6, "b": 4}),
+            (5, {"a": 5, "b": 3, "c": 2}, {"a": 3, "b": 1, "c": 1}),  # quotas 2.5, 1.5, 1: the tie goes to the first
+            (10, {"a": 95, "b": 5}, {"a": 9, "b": 1}),  # quotas 9.5, 0.5: the first takes the tie, then gives one
+            (10, {"a": 90, "b": 10}, {"a": 9, "b": 1}),
+            (1, {"a": 2, "b": 3}, {"a": 0, "b": 1}),
+            (9, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
+            (0, {"a": 2}, {"a": 0}),
+        ],
+    )
+    def test_largest_remainder_by_hand(self, total: int, sizes: dict[str, int], shares: dict[str, int]) -> None:
+        assert apportion(total, sizes) == shares
+
+    def test_limits_pass_the_rest_to_other_labels(self) -> None:
+        assert apportion(4, {"a": 4, "b": 4}, {"a": 1, "b": 4}) == {"a": 1, "b": 3}
+
+    @given(st.integers(0, 50), st.dictionaries(st.sampled_from("abcde"), st.integers(1, 20), min_size=1))
+    def test_shares_add_up_and_leave_no_label_out(self, total: int, sizes: dict[str, int]) -> None:
+        shares = apportion(total, sizes)
+        total = min(total, sum(sizes.values()))
+        assert sum(shares.values()) == total
+        assert all(shares[label] <= sizes[label] for label in sizes)
+        if total >= len(sizes):
+            assert min(shares.values()) >= 1
+
+
+class TestCarve:
+    def test_fractions_are_of_train_and_by_label(self) -> None:
+        splits = carve(labelled(a=60, b=40), {"validation": 0.1, "test": 0.2}, seed=13)
+        counts = Counter((split, text[0]) for text, split in splits.items())
+        assert counts == {
+            ("validation", "a"): 6,
+            ("validation", "b"): 4,
+            ("test", "a"): 12,
+            ("test", "b"): 8,
+            ("train", "a"): 42,
+            ("train", "b"): 28,
+        }
+
+    def test_a_decimal_fraction_is_taken_as_written(self) -> None:
+        # 0.35 * 10 = 3.5 rounds up to 4, though the float 0.35 is a little less than 35/100.
+        assert Counter(carve(labelled(a=10), {"test": 0.35}, 1).values())["test"] == 4
+
+    def test_a_split_that_is_asked_for_is_not_empty(self) -> None:
+        assert Counter(carve(labelled(a=2, b=2), {"validation": 0.1}, 1).values()) == {"train": 3, "validation": 1}
+
+    @given(labels_of_texts, st.integers(0, 99))
+    def test_splits_cover_train_once_and_leave_every_label_in_it(self, labels: dict[str, str], seed: int) -> None:
+        splits = carve(labels, {"validation": 0.1, "test": 0.2}, seed)
+        assert splits.keys() == labels.keys()
+        assert {labels[text] for text, split in splits.items() if split == "train"} == set(labels.values())
+        total = len(labels)
+        sizes, counts = Counter(splits.values()), Counter(labels.values())
+        assert sizes["validation"] == max(1, (total + 5) // 10)
+        assert sizes["test"] == max(1, (2 * total + 5) // 10)
+        if min(counts.values()) >= 10:  # far from the limits, shares are within one of the proportion
+            for label, count in counts.items():
+                share = sum(labels[text] == label and split == "test" for text, split in splits.items())
+                assert abs(share - sizes["test"] * count / total) < 1
+
+    @given(labels_of_texts, st.integers(0, 99))
+    def test_the_same_seed_draws_the_same_whatever_the_order(self, labels: dict[str, str], seed: int) -> None:
+        rows = list(labels.items())
+        random.Random(seed).shuffle(rows)
+        fractions = {"validation": 0.2, "test": 0.2}
+        assert carve(dict(rows), fractions, seed) == carve(labels, fractions, seed)  # type: ignore[arg-type]
+
+    def test_another_seed_draws_others(self) -> None:
+        texts = labelled(a=50, b=50)
+        assert carve(texts, {"test": 0.5}, 1) != carve(texts, {"test": 0.5}, 2)
+
+    def test_something_must_be_left_to_train_on(self) -> None:
+        with pytest.raises(ParamsError, match=r"add up to 1\.0"):
+            carve(labelled(a=10), {"validation": 0.5, "test": 0.5}, 1)
+        with pytest.raises(DataError, match="train has 2 texts"):
+            carve(labelled(a=1, b=1), {"validation": 0.1}, 1)
+
+
+class TestSubsample:
+    def drawn(self, texts: dict[str, str], limit: int | None, balance: bool) -> Counter[str]:
+        return Counter(texts[text] for text in subsample(texts, limit, balance, seed=7))
+
+    def test_labels_keep_their_proportions(self) -> None:
+        assert self.drawn(labelled(a=60, b=40), 10, False) == {"a": 6, "b": 4}
+
+    def test_balance_evens_labels(self) -> None:
+        assert self.drawn(labelled(a=5, b=3), None, True) == {"a": 3, "b": 3}
+        assert self.drawn(labelled(a=5, b=3), 5, True) == {"a": 2, "b": 2}
+        assert self.drawn(labelled(a=5, b=3), 100, True) == {"a": 3, "b": 3}
+
+    def test_no_limit_keeps_all(self) -> None:
+        texts = labelled(a=5, b=3)
+        assert subsample(texts, None, False, 7) == set(texts)
+        assert subsample(texts, 100, False, 7) == set(texts)
+
+    def test_balance_needs_one_text_a_label(self) -> None:
+        with pytest.raises(ParamsError, match="got 1; expected at least 2"):
+            subsample(labelled(a=5, b=3), 1, True, 7)
+
+    def test_a_smaller_draw_is_part_of_a_larger_one(self) -> None:
+        texts = labelled(a=30, b=30)
+        assert subsample(texts, 10, False, 7) < subsample(texts, 20, False, 7) < set(texts)

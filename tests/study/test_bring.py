@@ -1,0 +1,266 @@
+"""A classifier that somebody trained elsewhere, through the whole pipeline: no training, no marked words, evidence."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import typer
+import yaml
+from places import ROOT
+from typer.testing import CliRunner
+
+from explearn.cli.app import app
+from explearn.core.errors import ModelError, ParamsError
+from explearn.core.storage import read_json
+from explearn.model.classifier import Classifier
+from explearn_study.importing import renamed
+from explearn_study.params import Params, load_params
+
+STAGES = ("prepare", "rationalise", "finetune", "attend", "attribute", "evaluate", "sanity", "report", "evidence")
+TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
+
+
+def command(name: str) -> typer.Typer:
+    path = ROOT / "stages" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"bring_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return found
+
+
+COMMANDS = {name: command(name) for name in STAGES}
+
+
+def run(folder: Path, stage: str, *arguments: str) -> Any:
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(COMMANDS[stage], list(arguments), env={"EXPLEARN_DEVICE": "cpu"})
+
+
+def succeed(folder: Path, stage: str, *arguments: str) -> None:
+    done = run(folder, stage, *arguments)
+    assert done.exit_code == 0, done.output
+
+
+def change(folder: Path, **changes: Any) -> None:
+    path = folder / "params.yaml"
+    found = {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes}
+    path.write_text(yaml.safe_dump(found, sort_keys=False), encoding="utf-8")
+
+
+def verify(folder: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["verify", str(folder / "reports/evidence/audit.json")])
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of one task, whose classifier calls its classes otherwise than the texts do. Tests leave it be."""
+    folder = tmp_path_factory.mktemp("project")
+    for split, count in (("train", 8), ("validation", 4), ("test", 6)):
+        rows = [{"text": TEXTS[n % 4], "label": ("good", "bad")[n % 2]} for n in range(count)]
+        path = folder / "mine" / "films" / f"{split}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    tiny.save(folder / "theirs", "bert", 2)
+    params = {
+        "profile": "mine",
+        "data_dir": "mine",
+        "tasks": ["films"],
+        "sources": {"films": {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}},
+        "classifiers": {"films": {"name": "theirs", "labels": {"no": "bad", "yes": "good"}}},
+        "explainer": None,
+        "explainers": {"expnet": []},
+        "baselines": {"quick": {"random": {}, "rollout": {}}, "costly": {"occlusion": {}}},
+        "finetune": {"epochs": 1, "batch_size": 8},
+        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
+        "sanity": {"texts": 2, "noise_samples": 1, "seeds": 2, "random_labels": True, "cascade": True},
+        "evidence": {"audit": {"texts": 6, "seeds": 2}},
+    }
+    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+    for stage in ("prepare", "rationalise", "finetune", "attend"):
+        succeed(folder, stage, "--task", "films")
+    for group in ("quick", "occlusion"):
+        succeed(folder, "attribute", "--task", "films", "--group", group)
+    succeed(folder, "evaluate", "--task", "films")
+    succeed(folder, "sanity", "--task", "films")
+    succeed(folder, "report")
+    succeed(folder, "evidence", "--page", "audit")
+    return folder
+
+
+@pytest.fixture
+def project(finished: Path, tmp_path: Path) -> Path:
+    """A copy to break."""
+    return Path(shutil.copytree(finished, tmp_path / "project"))
+
+
+class TestImport:
+    def test_the_weights_are_theirs_and_the_names_those_of_the_texts(self, finished: Path) -> None:
+        theirs = Classifier.from_pretrained(finished / "theirs", device="cpu")
+        ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
+        assert (theirs.labels, ours.labels) == (["no", "yes"], ["bad", "good"])
+        first, second = (c.predict_proba(c.encode(TEXTS)) for c in (theirs, ours))
+        assert (first == second).all()
+
+    def test_it_is_judged_and_not_trained(self, finished: Path) -> None:
+        found = read_json(finished / "reports/metrics/classifier/films.json")
+        ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
+        rows = [json.loads(line) for line in (finished / "mine/films/test.jsonl").read_text().splitlines()]
+        right = [ours.predict([row["text"]])[0] == row["label"] for row in rows]
+        assert found["epochs"] == 0
+        assert found["test"]["accuracy"] == pytest.approx(sum(right) / len(right))
+        assert found["imported"]["fingerprint"] == ours.fingerprint
+        assert (finished / "reports/plots/finetune/films.csv").read_text().startswith("epoch,")
+
+    def test_classes_that_are_not_the_labels(self, project: Path) -> None:
+        change(project, classifiers={"films": "theirs"})
+        done = run(project, "finetune", "--task", "films")
+        assert done.exit_code == 2
+        (line,) = done.stderr.splitlines()
+        assert "theirs: its classes are no, yes, the texts' labels are bad, good" in line
+        assert "classifiers.films.labels" in line
+
+    def test_a_folder_that_is_not_there(self, project: Path) -> None:
+        change(project, classifiers={"films": "./nowhere"})
+        done = run(project, "finetune", "--task", "films")
+        assert done.exit_code == 2
+        assert "nowhere: no such folder" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("names", "sentence"),
+        [({"maybe": "good"}, "a class 'maybe'; expected one of no, yes"), ({"no": "yes"}, "called yes, yes")],
+    )
+    def test_names_that_do_not_fit(self, names: dict[str, str], sentence: str) -> None:
+        with pytest.raises(ModelError, match=sentence):
+            renamed("theirs", ["no", "yes"], names)
+
+
+class TestWithoutMarksOrExplainers:
+    def test_the_folder_is_there_on_which_stages_depend(self, finished: Path) -> None:
+        # DVC ends a run in which a dependency is missing that no stage writes.
+        assert list((finished / "data/explainers/films").iterdir()) == []
+
+    def test_all_that_needs_no_marks_is_measured(self, finished: Path) -> None:
+        found = read_json(finished / "reports/metrics/explanations/films.json")
+        assert set(found) == {"random", "rollout", "occlusion"}
+        assert all(row["f1_topk"] is None and row["aopc_comprehensiveness"] is not None for row in found.values())
+
+    @pytest.mark.parametrize("page", ["report.md", "report.html"])
+    def test_the_report_says_what_is_missing(self, finished: Path, page: str) -> None:
+        text = (finished / "reports" / page).read_text(encoding="utf-8")
+        assert "No marked words" in text
+        assert "The explainer under study" not in text
+
+    def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
+        found = read_json(finished / "reports/metrics/sanity/films.json")
+        assert found["seeds"] == 2
+        assert found["methods"]["rollout"]["random_labels"]["spearman"] is not None
+
+
+class TestParams:
+    def values(self, **changes: Any) -> dict[str, Any]:
+        source = {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}
+        return {
+            "profile": "mine",
+            "tasks": ["a", "b"],
+            "sources": {"a": source, "b": source},
+            "explainer": None,
+            "explainers": [],
+            "baselines": {"quick": {"rollout": {}}},
+            **changes,
+        }
+
+    def test_an_encoder_for_each_task(self) -> None:
+        found = Params.of(self.values(encoder={"a": "one", "b": "two"}, encoder_revision={"a": "v1"}))
+        assert [found.encoder_of(task) for task in "ab"] == ["one", "two"]
+        assert [found.encoder_revision_of(task) for task in "ab"] == ["v1", None]
+
+    def test_one_encoder_for_all_but_those_with_a_classifier(self) -> None:
+        given = {"name": "theirs", "revision": "abc"}
+        found = Params.of(self.values(encoder="one", encoder_revision="v1", classifiers={"b": given}))
+        assert [found.encoder_of(task) for task in "ab"] == ["one", "theirs"]
+        assert [found.encoder_revision_of(task) for task in "ab"] == ["v1", "abc"]
+
+    @pytest.mark.parametrize(
+        ("changes", "sentence"),
+        [
+            ({"encoder": {"a": "one"}}, "tasks b have no entry under 'encoder' or 'classifiers'"),
+            ({"encoder": {"a": "one", "b": "two", "c": "three"}}, "unknown task under 'encoder' 'c'"),
+            ({"classifiers": {"c": "theirs"}}, "unknown task under 'classifiers' 'c'"),
+            ({"baselines": {}}, "there is no method"),
+            ({"explainer": "expnet"}, "unknown explainer 'expnet'"),
+            ({"evidence": {"a/b": {}}}, "evidence 'a/b': expected letters"),
+        ],
+    )
+    def test_what_does_not_go_together(self, tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+        path = tmp_path / "params.yaml"
+        path.write_text(yaml.safe_dump(self.values(**changes)), encoding="utf-8")
+        with pytest.raises(ParamsError, match=sentence):
+            load_params(path)
+
+
+class TestEvidence:
+    def test_it_says_what_was_asked_and_done(self, finished: Path) -> None:
+        manifest = read_json(finished / "reports/evidence/audit.json")
+        asked = {row["what"]: (row["wanted"], row["found"], row["met"]) for row in manifest["requirements"]}
+        assert asked["texts on which every method is judged"] == ("6", "6", True)
+        assert asked["seeds of the sanity checks"] == ("2", "2", True)
+        # By default the sanity checks leave the costly methods out.
+        assert asked["methods whose dependence on the model is checked"] == ("all", "not occlusion", False)
+        page = (finished / "reports/evidence/audit.html").read_text(encoding="utf-8")
+        assert "The run did not do all that was asked." in page
+        assert manifest["classifiers"]["films"]["fingerprint"] in page
+
+    def test_nothing_differs_from_the_manifest_of_a_run(self, finished: Path) -> None:
+        code, said = verify(finished)
+        assert code == 0, said
+        assert said.endswith("are as they were.\n")
+
+    def test_what_differs_is_named(self, project: Path) -> None:
+        (project / "data/examples/films/test.parquet").write_bytes(b"other")
+        (project / "reports/metrics.json").unlink()
+        for more in ("data/examples/films/more.parquet", "data/attributions/films/more.parquet"):
+            (project / more).write_bytes(b"new")
+        (project / "data/classifiers/films/added_tokens.json").write_text("{}", encoding="utf-8")
+        manifest = project / "reports/evidence/audit.json"
+        found = read_json(manifest)
+        found["versions"]["torch"] = "0.1"
+        found["files"]["code"]["explearn/core/records.py"] = "0" * 64
+        manifest.write_text(json.dumps(found), encoding="utf-8")
+        code, said = verify(project)
+        assert code == 1
+        for line in (
+            "data: data/examples/films/test.parquet differs",
+            "results: reports/metrics.json is missing",
+            "data: data/examples/films/more.parquet was not there",
+            "results: data/attributions/films/more.parquet was not there",
+            "models: data/classifiers/films/added_tokens.json was not there",
+            "code: explearn/core/records.py differs",
+        ):
+            assert line in said.splitlines()
+        assert "version of torch: 0.1 then" in said
+        assert said.splitlines()[-1].endswith("7 differences")
+
+    def test_another_model_is_named(self, project: Path) -> None:
+        tiny.save(project / "data/classifiers/films", "bert", 2, seed=1)
+        code, said = verify(project)
+        assert code == 1
+        assert "classifier of films (data/classifiers/films): weights or labels differ" in said.splitlines()
+        assert "models: data/classifiers/films/model.safetensors differs" in said.splitlines()
+
+    @pytest.mark.parametrize("content", ["{}", "[]", '{"manifest": 1}', "no JSON"])
+    def test_what_is_no_manifest(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "m.json"
+        path.write_text(content, encoding="utf-8")
+        done = CliRunner().invoke(app, ["verify", str(path)])
+        assert done.exit_code == 2
+        assert len(done.output.strip().splitlines()) == 1

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+import explearn
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.records import Attribution, Example
+from explearn.core.storage import read_metadata
+from explearn.methods.base.explainer import Explainer, TextScores
+from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
+from explearn.methods.base.teachers import members
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding
+from explearn.model.problems import Problem
+from explearn_study.workspace import Workspace
+
+TASK = "toy"
+
+
+class Teacher(Explainer):
+    """Scores a sub-token by its id; fails on a text that holds `refund`, and counts the texts it explained."""
+
+    signed = True
+
+    def __init__(self, fails: bool = True) -> None:
+        self.name = "teacher"
+        self.fails = fails
+        self.explained: list[str] = []
+
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        if self.fails and any("refund" in e.words for e in encodings):
+            raise ZeroDivisionError("a refund cannot be explained")
+        self.explained += [e.example_id for e in encodings]
+        return [TextScores(np.array(e.input_ids, float) - 50, np.array([0.0, 1.0]), 1, 0.0) for e in encodings]
+
+
+def examples(count: int, split: str = "train", odd: Sequence[int] = ()) -> list[Example]:
+    return [
+        Example(f"{split}-{i}", ("fox", "refund" if i in odd else "dog", "sea"), "yes", split, TASK)  # type: ignore[arg-type]
+        for i in range(count)
+    ]
+
+
+def run(
+    folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None
+) -> Any:
+    return teach(folder, teacher, options or {}, tiny.classifier("bert"), splits, shard_texts=4)
+
+
+def lessons(tmp_path: Path, name: str = "teacher") -> Any:
+    return read_lessons(
+        [Workspace(tmp_path).teacher(TASK, one) for one in members(name)], tiny.classifier("bert").fingerprint
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Workspace(tmp_path).teacher(TASK, "teacher")
+
+
+def test_what_is_read_is_what_the_method_says(tmp_path: Path, folder: Path) -> None:
+    splits = {"train": examples(9), "validation": examples(3, "validation")}
+    assert run(folder, Teacher(), splits) == []
+    found = lessons(tmp_path)
+    assert found.signed
+    for split, rows in splits.items():
+        expected = list(Teacher().explain(tiny.classifier("bert"), rows))
+        assert [lesson.example_id for lesson in found.by_split[split]] == [row.id for row in rows]
+        for lesson, attribution in zip(found.by_split[split], expected, strict=True):
+            assert lesson.target == "yes"
+            np.testing.assert_array_equal(lesson.weights, attribution.scores)
+
+
+def test_a_text_that_fails_is_noted_and_the_rest_goes_on(tmp_path: Path, folder: Path) -> None:
+    (failure,) = run(folder, Teacher(), {"train": examples(120, odd=[5])})
+    assert (failure.example_id, failure.reason) == ("train-5", "ZeroDivisionError: a refund cannot be explained")
+    manifest = json.loads((folder / "teacher.json").read_text(encoding="utf-8"))
+    assert manifest["failures"] == [{"example_id": failure.example_id, "reason": failure.reason}]
+    ids = [lesson.example_id for lesson in lessons(tmp_path).by_split["train"]]
+    assert ids == [row.id for row in examples(120) if row.id != "train-5"]
+
+
+def test_over_one_percent_failed_ends_it_and_nothing_looks_whole(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(
+        TooManyFailures, match=r"teacher failed on 2 of 120 texts \(train-5: ZeroDiv.*expected at most 1%"
+    ):
+        run(folder, Teacher(), {"train": examples(120, odd=[5, 6])})
+    with pytest.raises(DataError, match=r"teacher.json is missing"):
+        lessons(tmp_path)
+
+
+def test_exactly_one_percent_may_fail(folder: Path) -> None:
+    assert len(run(folder, Teacher(), {"train": examples(100, odd=[99])})) == 1
+
+
+def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folder: Path) -> None:
+    class Interrupted(Teacher):
+        def explain(self, *arguments: Any, **options: Any) -> Iterator[Attribution]:
+            if len(self.explained) >= 8:
+                raise KeyboardInterrupt
+            return super().explain(*arguments, **options)
+
+    splits = {"train": examples(10), "validation": examples(3, "validation")}
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, Interrupted(), splits)
+    with pytest.raises(DataError, match=r"teacher.json is missing"):
+        lessons(tmp_path)
+    second = Teacher()
+    run(folder, second, splits)
+    assert second.explained == ["train-8", "train-9", "validation-0", "validation-1", "validation-2"]
+    assert len(lessons(tmp_path).by_split["train"]) == 10
+
+
+def test_shards_of_other_texts_options_or_classifiers_are_made_anew(folder: Path) -> None:
+    splits = {"train": examples(6)}
+    run(folder, Teacher(), splits)
+    again, other_options, other_texts = Teacher(), Teacher(), Teacher()
+    run(folder, again, splits)
+    assert again.explained == []
+    run(folder, other_options, splits, {"samples": 3})
+    assert len(other_options.explained) == 6
+    run(folder, other_texts, {"train": [*examples(4), *examples(2, "validation")]}, {"samples": 3})
+    assert other_texts.explained == ["validation-0", "validation-1"]
+    third = Teacher()
+    teach(folder, third, {"samples": 3}, tiny.make_classifier("bert", seed=4), splits, shard_texts=4)
+    assert len(third.explained) == 6
+
+
+def test_a_damaged_shard_and_one_with_a_failure_are_made_anew(folder: Path) -> None:
+    splits = {"train": examples(120, odd=[5])}
+    run(folder, Teacher(), splits)
+    (folder / "train-00003.parquet").write_bytes(b"PAR1 cut short")
+    mended = Teacher(fails=False)
+    assert run(folder, mended, splits) == []
+    assert mended.explained == [f"train-{i}" for i in (4, 5, 6, 7, 12, 13, 14, 15)]
+
+
+def test_shards_of_more_texts_than_there_are_now_go(folder: Path) -> None:
+    run(folder, Teacher(), {"train": examples(10)})
+    run(folder, Teacher(), {"train": examples(4)})
+    assert sorted(path.name for path in folder.iterdir()) == ["teacher.json", "train-00000.parquet"]
+
+
+def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path) -> None:
+    run(folder, Teacher(), {"train": examples(4)})
+    other = tiny.make_classifier("bert", seed=1).fingerprint
+    with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
+        read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
+
+
+def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None:
+    run(folder, Teacher(), {"train": examples(8)})
+    elsewhere = tmp_path / "elsewhere"
+    run(elsewhere, Teacher(), {"train": examples(8)}, {"samples": 3})
+    (elsewhere / "train-00001.parquet").replace(folder / "train-00001.parquet")
+    assert read_metadata(folder / "train-00001.parquet")["options"] == {"samples": 3}
+    with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json records"):
+        lessons(tmp_path)
+
+
+def test_a_method_that_cannot_explain_the_classifier_says_so_at_once(folder: Path) -> None:
+    class Unfit(Teacher):
+        def check(self, classifier: Classifier) -> None:
+            raise UnsupportedError("not this one")
+
+    class OfValues(Teacher):
+        problems = frozenset({Problem.REGRESSION})
+
+    with pytest.raises(UnsupportedError, match="not this one"):
+        run(folder, Unfit(), {"train": examples(4)})
+    with pytest.raises(UnsupportedError, match=r"teacher: .*single_label"):
+        run(folder, OfValues(), {"train": examples(4)})
+    with pytest.raises(DataError, match="there is no text to explain"):
+        run(folder, Teacher(), {"train": []})
+    assert not folder.exists()
+
+
+class TestEnsemble:
+    def test_ranks_by_hand(self) -> None:
+        weights = np.array([-3.0, 1.0, 0.0, 1.0])
+        # |w|: 4th, 2.5th, 1st, 2.5th of 4.
+        assert scaled_ranks(weights, signed=True).tolist() == [-1.0, 0.625, 0.0, 0.625]
+        assert scaled_ranks(weights, signed=False).tolist() == [0.25, 0.875, 0.5, 0.875]
+
+    @pytest.mark.parametrize(("second", "signed"), [("input_x_gradient", True), ("rollout", False)])
+    def test_is_the_mean_of_its_members_ranks(self, tmp_path: Path, second: str, signed: bool) -> None:
+        splits = {"train": examples(5)}
+        for name in ("occlusion", second):
+            run(Workspace(tmp_path).teacher(TASK, name), explearn.get_explainer(name), splits)
+        found = lessons(tmp_path, f"ensemble:occlusion,{second}")
+        assert found.signed is signed
+        a, b = (lessons(tmp_path, name).by_split["train"] for name in ("occlusion", second))
+        for lesson, one, other in zip(found.by_split["train"], a, b, strict=True):
+            expected = (scaled_ranks(one.weights, signed) + scaled_ranks(other.weights, signed)) / 2
+            np.testing.assert_allclose(lesson.weights, expected)
+
+    def test_keeps_the_texts_that_all_members_explained(self, tmp_path: Path) -> None:
+        rows = {"train": examples(120, odd=[5])}
+        run(Workspace(tmp_path).teacher(TASK, "teacher"), Teacher(), rows)
+        run(Workspace(tmp_path).teacher(TASK, "random"), explearn.get_explainer("random"), rows)
+        for name in ("ensemble:teacher,random", "ensemble:random,teacher"):
+            assert "train-5" not in {lesson.example_id for lesson in lessons(tmp_path, name).by_split["train"]}
+
+    @pytest.mark.parametrize("name", ["ensemble:", "ensemble:lime", "ensemble:lime,", "ensemble:lime,lime"])
+    def test_needs_two_different_members(self, name: str) -> None:
+        with pytest.raises(ParamsError, match="expected ensemble:NAME,NAME"):
+            members(name)
