@@ -31,6 +31,8 @@ def lines(section: Section, indent: int = 0) -> Iterator[str]:
     """The fields of a section with their defaults, each below its description."""
     margin = " " * indent
     for name, field in type(section).model_fields.items():
+        if name == "seed":
+            continue  # The run's own.
         if field.description:
             words = " ".join(field.description.split())
             yield from textwrap.wrap(
@@ -66,7 +68,9 @@ def contents() -> dict[str, str]:
 def variant(section: type[Section], of: str, defaults: Mapping[str, Any]) -> str:
     """A variant that every run knows: the options of its method, but for those that it stands for."""
     values = {
-        name: scalar(defaults[name]) if name in defaults else f"${{{of}.{name}}}" for name in section.model_fields
+        name: scalar(defaults[name]) if name in defaults else f"${{{of}.{name}}}"
+        for name in section.model_fields
+        if name != "seed"
     }
     return "\n".join(f"{name}: {value}" for name, value in values.items())
 

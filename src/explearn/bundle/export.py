@@ -32,7 +32,7 @@ from explearn.core.documents import is_folder, kind_of, name_of, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.core.storage import atomic_folder, json_text, write_json, write_text
 from explearn.core.version import explearn_version
-from explearn.methods.base.explainer import LearnedExplainer, WithOptions
+from explearn.methods.base.explainer import LearnedExplainer
 from explearn.methods.base.refining import RefiningExplainer
 from explearn.methods.base.registry import explainer_class, make_explainer
 from explearn.methods.info import MethodInfo
@@ -149,7 +149,7 @@ def _make(method: str | None, folder: Path | None, options: Mapping[str, Any]) -
         return _Made(info, made, {}, folder)
     if info.ready:
         return _Made(info, made, {}, None)
-    found = made.all_options() if isinstance(made, WithOptions) else _plain_options(info, options)
+    found = made.options.model_dump(mode="json") or _plain_options(info, options)
     try:
         plain = json.loads(json_text(found))
         again = make_explainer(name, plain, None if folder is None else str(folder))

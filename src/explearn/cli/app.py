@@ -109,14 +109,14 @@ def _describe(console: Console, name: str) -> None:
     if info.of is not None:
         console.print(Text(f"A variant of {info.of}: {info.summary}\n"), soft_wrap=True)
     console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
-    found = {option.name: option.default for option in inspect.signature(explainer_class(name)).parameters.values()}
-    section: type[BaseModel] | None = getattr(explainer_class(name), "section", None)
-    found |= ({} if section is None else section().model_dump()) | dict(info.defaults)
+    cls = explainer_class(name)
+    found = {option.name: option.default for option in inspect.signature(cls).parameters.values()}
+    found |= (cls.Options().model_dump() if cls.Options.model_fields else {}) | dict(info.defaults)
     defaults = [f"{option}={value}" for option, value in found.items()]
     console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"), soft_wrap=True)
-    if section is not None:
+    if cls.Options.model_fields:
         console.print()
-        _describe_options(console, section)
+        _describe_options(console, cls.Options)
 
 
 def _describe_options(console: Console, section: type[BaseModel], indent: int = 0) -> None:

@@ -59,6 +59,12 @@ class Section(BaseModel):
     )
 
 
+class Seeded(Section):
+    """Options of a method that draws at random."""
+
+    seed: Seed = 13
+
+
 SHOWN_PROBLEMS = 5
 SHOWN_CHARS = 80
 """Most problems told at once, and characters of a value."""

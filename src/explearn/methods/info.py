@@ -119,7 +119,7 @@ class MethodInfo(About):
                 f"class {name}: its docstring starts with no sentence; expected one, for it is the method's summary"
             )
         declared = {entry.name: getattr(about, entry.name) for entry in fields(About)}
-        section = getattr(method, "section", None)
+        section = vars(method).get("Options")
         where = None if section is None else f"{section.__module__}:{section.__qualname__}"
         return cls(**declared, target=name, summary=summary, section=where)
 

@@ -57,7 +57,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     signed = False
     problems = ONE_CLASS
     passes = 4
-    section = FAMLParams
+    Options = FAMLParams
     options: FAMLParams
 
     def __init__(self, **options: Any) -> None:
@@ -145,7 +145,7 @@ class FAML(RefiningExplainer, BatchExplainer):
                 start.weights,
                 judge,
                 self.options,
-                self.seed,
+                self.options.seed,
             )
         self._seen += found
         scores = torch.zeros(batch.input_ids.shape)

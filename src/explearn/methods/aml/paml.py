@@ -67,7 +67,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     aggregation = "max"
     signed = False
     problems = ONE_CLASS
-    section = PAMLParams
+    Options = PAMLParams
     options: PAMLParams
     title = "pAML"
     weights_file = "aml.safetensors"
@@ -145,8 +145,8 @@ class PAML(LearnedExplainer, BatchExplainer):
     ) -> None:
         """Search for the weights where `trials` asks for it, and train the model that `_start` made."""
         chosen = (
-            _draw(texts, self.options.max_texts, self.seed),
-            _draw(validation, self.options.validation_texts, self.seed),
+            _draw(texts, self.options.max_texts, self.options.seed),
+            _draw(validation, self.options.validation_texts, self.options.seed),
         )
         split_texts = [TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen]
         train_texts, watched = split_texts
@@ -166,7 +166,7 @@ class PAML(LearnedExplainer, BatchExplainer):
                 self.strategy,
                 weights,
                 self.options,
-                self.seed,
+                self.options.seed,
                 description,
                 after,
             )
@@ -188,10 +188,10 @@ class PAML(LearnedExplainer, BatchExplainer):
                 self.options.trials,
                 larger_is_better=judge.larger_is_better,
                 first=self.given_weights,
-                seed=self.seed,
+                seed=self.options.seed,
                 file=search_file,
                 identity={
-                    "options": {name: value for name, value in self.all_options().items() if name != "trials"},
+                    "options": {name: value for name, value in self.options.model_dump().items() if name != "trials"},
                     # Where padding shows, texts are read length by length; an earlier version padded them.
                     "training": f"{TRAINING}, by length" if classifier.same_length else TRAINING,
                     "classifier": classifier.fingerprint,
@@ -207,7 +207,7 @@ class PAML(LearnedExplainer, BatchExplainer):
 
     def _fit_stand_in(self, classifier: Classifier, texts: Sequence[Encoding], watched: Sequence[Encoding]) -> None:
         assert self.model is not None
-        found, self.stand_in_history = fit_stand_in(classifier, texts, watched, self.seed)
+        found, self.stand_in_history = fit_stand_in(classifier, texts, watched, self.options.seed)
         if self.model.mask_embedding is not None:
             self.model.mask_embedding.data.copy_(found)
         else:
@@ -241,7 +241,7 @@ class PAML(LearnedExplainer, BatchExplainer):
             if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
                 self.bridge = Bridge(tokenizer, backbone.config, self.options.merge)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(self.options.seed)
             self.model = AttributionModel(backbone, len(classifier.labels), self.options.head == "by_class")
         self.model.to(classifier.device)
         self.model.verify(name, read(classifier, self.bridge, classifier.encode(["one text"])).source)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Section, Units
+from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
 Metric = Literal[
     "sufficiency",
@@ -21,7 +21,7 @@ Metric = Literal[
 of the AOPCs."""
 
 
-class MetricOfInterest(Section):
+class MetricOfInterest(Seeded):
     """The metric that AML watches while it learns, and how it is taken."""
 
     metric: Metric = "aopc_difference"

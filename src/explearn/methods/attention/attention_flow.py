@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import UnsupportedError
+from explearn.core.settings import Rounds, Section
 from explearn.lens.capture import capture_attention, head_mean, layer_count, read_weights
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_count
 from explearn.methods.info import About
 from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
@@ -34,10 +34,6 @@ class AttentionFlow(BatchExplainer):
 
     Each sub-token needs a max-flow problem of its own on L n^2 edges. For a text of 20, 40, 64 or 128 sub-tokens one
     CPU core took 0.01, 0.02, 0.07 or 0.6 seconds with 6 layers, and 0.01, 0.04, 0.1 or 1.3 seconds with 12.
-
-    Args:
-        max_tokens_per_text: sub-tokens, special ones included, that a text may have; longer ones are refused with an
-            UnsupportedError.
     """
 
     about = About(
@@ -49,9 +45,10 @@ class AttentionFlow(BatchExplainer):
         uncounted=True,
     )
 
-    def __init__(self, max_tokens_per_text: int = 128) -> None:
-        check_count("max_tokens_per_text", max_tokens_per_text)
-        self.max_tokens_per_text = max_tokens_per_text
+    class Options(Section):
+        max_tokens_per_text: Rounds = 128
+        """Sub-tokens, special ones included, that a text may have; longer ones are refused with an
+        UnsupportedError."""
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
@@ -64,11 +61,11 @@ class AttentionFlow(BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         longest = max(map(len, batch.encodings))
-        if longest > self.max_tokens_per_text:
+        if longest > self.options.max_tokens_per_text:
             raise UnsupportedError(
                 f"attention_flow: a text has {longest} sub-tokens, more than max_tokens_per_text = "
-                f"{self.max_tokens_per_text}; it solves a max-flow problem for each sub-token: raise the option and "
-                "wait, or use rollout, which takes any length"
+                f"{self.options.max_tokens_per_text}; it solves a max-flow problem for each sub-token: raise the "
+                "option and wait, or use rollout, which takes any length"
             )
         with capture_attention(classifier.model, head_mean) as captured, classifier.autocast():
             logits = classifier.model(**batch.model_inputs()).logits.float()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from explearn.core.settings import LayerIndex, Section
 from explearn.lens.capture import capture_attention, cls_row_mean, layer_count, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_layer
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -18,9 +18,6 @@ class RawAttention(BatchExplainer):
     Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
 
     The class plays no part. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
-
-    Args:
-        layer: layer, counted from 0, or from the end when negative.
     """
 
     about = About(
@@ -30,16 +27,16 @@ class RawAttention(BatchExplainer):
         needs=frozenset({"attentions"}),
     )
 
-    def __init__(self, layer: int = -1) -> None:
-        check_layer("layer", layer)
-        self.layer = layer
+    class Options(Section):
+        layer: LayerIndex = -1
+        """Layer, counted from 0, or from the end when negative."""
 
     def check(self, classifier: Classifier) -> None:
-        resolve_layer(classifier.model, self.layer)
+        resolve_layer(classifier.model, self.options.layer)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        layer = resolve_layer(classifier.model, self.layer)
+        layer = resolve_layer(classifier.model, self.options.layer)
         with capture_attention(classifier.model, cls_row_mean, [layer]) as captured, classifier.autocast():
             logits = classifier.model(**batch.model_inputs()).logits.float()
         return BatchScores(captured.of(layer), logits, resolve_targets(logits, targets))

@@ -35,7 +35,6 @@ from explearn.methods.base.asking import (
 )
 from explearn.methods.base.attributing import attributions_of, joined_windows, with_windows
 from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
-from explearn.methods.base.options import check_seed
 from explearn.methods.base.progress import Progress
 from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
 from explearn.methods.base.unread import tell_unread
@@ -57,26 +56,27 @@ __all__ = [
     "Explainer",
     "LearnedExplainer",
     "TextScores",
-    "WithOptions",
     "resolve_targets",
 ]
-
-SEED = 13
-"""Of a learned method that is given none."""
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
 
 
 class Explainer(ABC):
-    """Base of all methods. Subclasses store their options as given and set the class attributes.
+    """Base of all methods.
 
     Class attributes:
+        Options: the declaration of the constructor's arguments: names, types, ranges, defaults and, below each field,
+            what it means. The default is a method without options.
         about: what the method is, for the registry, the documentation and the report.
         aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
         signed: whether scores below zero are evidence against the target; where training decides, an instance's own.
     """
 
+    Options: ClassVar[type[Section]] = Section
+    options: Any
+    """What the constructor's arguments made of `Options`."""
     about: ClassVar[About]
     aggregation: ClassVar[Aggregation] = "max"
     signed: bool = False
@@ -92,6 +92,16 @@ class Explainer(ABC):
     """Kinds of outputs that the method is defined for."""
     any_classifier: bool = False
     """Let a method that explains one classifier alone explain others, for checks of what explanations depend on."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "Options" in cls.__dict__:
+            # What help, the command line and the registry read.
+            cls.__signature__ = inspect.signature(cls.Options)  # type: ignore[attr-defined]
+
+    def __init__(self, **options: Any) -> None:
+        """Raises ParamsError, naming the option, for one that there is not or that has a bad value."""
+        self.options = check_section(self.Options, options)
 
     @abstractmethod
     def score_texts(
@@ -260,40 +270,7 @@ class BatchExplainer(Explainer):
         return [results[i] for i in range(len(encodings))]
 
 
-class WithOptions(Explainer):
-    """Base of methods whose options are declared by a section of the parameters.
-
-    Class attribute:
-        section: the declaration: names, types, ranges, defaults and, below each field, what it means.
-
-    Attributes:
-        options: the section that the constructor's arguments made.
-        seed: of all that is random.
-    """
-
-    section: ClassVar[type[Section]]
-    options: Section
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "section" in cls.__dict__:
-            # What help, the command line and the registry read.
-            fields = [*inspect.signature(cls.section).parameters.values()]
-            seed = inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=SEED)
-            cls.__signature__ = inspect.Signature([*fields, seed])  # type: ignore[attr-defined]
-
-    def __init__(self, *, seed: int = SEED, **options: Any) -> None:
-        """Raises ParamsError, naming the option, for one that there is not or that has a bad value."""
-        self.options = check_section(self.section, options)
-        check_seed(seed)
-        self.seed = seed
-
-    def all_options(self) -> dict[str, Any]:
-        """Every option by name, the seed among them; JSON values."""
-        return {**self.options.model_dump(), "seed": self.seed}
-
-
-class LearnedExplainer(WithOptions):
+class LearnedExplainer(Explainer):
     """A method that is trained: `fit` it, or take a trained one from a folder.
 
     Class attributes:
@@ -342,7 +319,7 @@ class LearnedExplainer(WithOptions):
         anything else, ModelError where it was not trained.
         """
         write_trained(
-            folder, self.weights_file, type(self).__name__, self.all_options(), self._state(), self._save_beside
+            folder, self.weights_file, type(self).__name__, self.options.model_dump(), self._state(), self._save_beside
         )
 
     @classmethod

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import torch
-
-from explearn.methods.base.options import check_choice
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and the names of outputs need none of it.
     from explearn.model.classifier import Classifier
 
 Output = Literal["logit", "probability", "log_probability"]
-
-
-def check_output(output: str) -> None:
-    """Raise ParamsError unless `output` is one of Output."""
-    check_choice("output", output, get_args(Output))
 
 
 def select_output(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:

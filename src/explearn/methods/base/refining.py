@@ -6,10 +6,10 @@ import os
 from abc import abstractmethod
 from typing import Any, Self
 
-from explearn.methods.base.explainer import WithOptions
+from explearn.methods.base.explainer import Explainer
 
 
-class RefiningExplainer(WithOptions):
+class RefiningExplainer(Explainer):
     """A method that starts from another, trained one and goes on with it on every text it explains."""
 
     @classmethod

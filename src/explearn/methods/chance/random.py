@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import torch
 
+from explearn.core.settings import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_seed
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
@@ -33,9 +33,8 @@ class Random(BatchExplainer):
 
     needs_model = False
 
-    def __init__(self, seed: int = 13) -> None:
-        check_seed(seed)
-        self.seed = seed
+    class Options(Seeded):
+        """The seed of the draws."""
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
@@ -48,5 +47,5 @@ class Random(BatchExplainer):
 
     def _draw(self, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         text = "\x1f".join((encoding.example_id, *encoding.words))
-        digest = hashlib.sha256(f"{self.seed}\x1f{text}".encode()).digest()
+        digest = hashlib.sha256(f"{self.options.seed}\x1f{text}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8])).random(len(encoding.words))

@@ -62,7 +62,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
-    section = ConsensusParams
+    Options = ConsensusParams
     options: ConsensusParams
     weights_file = WEIGHTS_FILE
     passes = PASSES
@@ -142,7 +142,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 f"tasks {', '.join(tasks)}: their texts have none of the signals {', '.join(self.options.signals)}; "
                 "expected at least one"
             )
-        self._model = fit_model(tasks, self.options, self.seed, description, weights)
+        self._model = fit_model(tasks, self.options, self.options.seed, description, weights)
         self._record = {
             "trained_on": list(tasks),
             "texts": {name: len(texts) for name, texts in tasks.items()},

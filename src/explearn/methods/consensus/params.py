@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Section
+from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Seeded
 
 # The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
 Signal = Literal[
@@ -24,7 +24,7 @@ Signal = Literal[
 ]
 
 
-class ConsensusParams(Section):
+class ConsensusParams(Seeded):
     signals: list[Signal] = [name for name in get_args(Signal) if name != "cam"]
     """Methods whose word scores are combined; fewer take less time. An empty list: the words alone, whatever the model.
     `cam` is left out: it alone needs the last layer's result for every word, and adds nothing to the others."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import nn
 
+from explearn.core.settings import Section
 from explearn.lens.anatomy import Activation, Block, BlockTrace, dissect, trace_block
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.options import check_choice
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
 from explearn.model.batching import budget_batches
@@ -69,22 +69,21 @@ class DecompX(BatchExplainer):
     aggregation = "sum"
     signed = True
 
-    def __init__(
-        self,
-        bias: Bias = "absdot",
-        activation: Rule = "zero_origin",
-        head_activation: Rule = "zero_origin",
-        first_layer_bias: FirstLayerBias = "owner",
-    ) -> None:
-        """Raises ParamsError for a value that is not among those above."""
-        check_choice("bias", bias, get_args(Bias))
-        check_choice("activation", activation, get_args(Rule))
-        check_choice("head_activation", head_activation, get_args(Rule))
-        check_choice("first_layer_bias", first_layer_bias, get_args(FirstLayerBias))
-        self.bias = bias
-        self.activation = activation
-        self.head_activation = head_activation
-        self.first_layer_bias = first_layer_bias
+    class Options(Section):
+        bias: Bias = "absdot"
+        """How a bias vector is shared among the parts V[k]: `absdot` in proportion to |<V[k], bias>| (the
+        paper's choice), `norm` to ||V[k]||_2, `equal` evenly among the text's tokens, or `none`: biases are
+        left out."""
+        activation: Rule = "zero_origin"
+        """Of the feed-forward layers. `zero_origin`: a part is multiplied by f(z) / z, z being the whole vector
+        before f. `linear`: by the tangent's slope f'(z), and its intercept f(z) - f'(z) z is shared as a bias
+        is."""
+        head_activation: Rule = "zero_origin"
+        """The same for the classification head's activation (tanh, relu or gelu)."""
+        first_layer_bias: FirstLayerBias = "owner"
+        """The first layer's value bias. There each value vector stems from one token alone: `owner` leaves the
+        bias in that vector, as the original code does, also when `bias` is none; `shared` treats it as in all
+        other layers, where b_O + W_O b_V is shared."""
 
     def check(self, classifier: Classifier) -> None:
         check_parts(classifier)
@@ -103,7 +102,7 @@ class DecompX(BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         anatomy = dissect(classifier.model)
         mask = batch.attention_mask.bool()
-        rules = _Rules(self.bias, mask)
+        rules = _Rules(self.options.bias, mask)
         hidden = anatomy.embed(batch)
         tokens = hidden.shape[1]
         pieces = list(slices(tokens, len(batch) * tokens, classifier.max_tokens))
@@ -114,23 +113,25 @@ class DecompX(BatchExplainer):
             hidden = kept.result
             # The head reads only the first token's vector.
             rows = 1 if number == len(anatomy.blocks) else tokens
-            owned = number == 1 and self.first_layer_bias == "owner"
+            owned = number == 1 and self.options.first_layer_bias == "owner"
             for k in pieces:
                 parts[:, k, :rows] += _attend(block, kept.attention[:, :, :rows], parts[:, k], k.start, owned)
             parts = parts[:, :, :rows]
             bias = block.output.bias if owned else block.output(block.value.bias)
             for i in pieces if rows > 1 else [slice(0, 1)]:
-                parts[:, :, i] = rules.finish_block(block, self.activation, kept, i, bias, parts[:, :, i])
+                parts[:, :, i] = rules.finish_block(block, self.options.activation, kept, i, bias, parts[:, :, i])
         head = anatomy.head
         dense = head.dense(hidden[:, :1])
         activated = head.activation(dense)
         logits = head.classifier(activated)[:, 0]
-        parts = rules.activate(head.activation, self.head_activation, dense, activated, rules.linear(head.dense, parts))
+        parts = rules.activate(
+            head.activation, self.options.head_activation, dense, activated, rules.linear(head.dense, parts)
+        )
         parts = rules.linear(head.classifier, parts)[:, :, 0]
         chosen = resolve_targets(logits, targets)
         scores = parts.gather(-1, chosen[:, None, None].expand(-1, tokens, 1)).squeeze(-1)
         explained = logits.gather(-1, chosen[:, None]).squeeze(-1)
-        missed = None if self.bias == "none" else (scores.sum(-1) - explained).abs()
+        missed = None if self.options.bias == "none" else (scores.sum(-1) - explained).abs()
         return BatchScores(scores, logits, chosen, missed)
 
 

@@ -68,7 +68,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
-    section = ExpNetParams
+    Options = ExpNetParams
     options: ExpNetParams
     weights_file = "expnet.safetensors"
 
@@ -104,7 +104,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         if any(other["attended"] != source["attended"] for other, _ in found.values()):
             raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
         wanted_inputs(source, self.options.layers, self.options.attention)  # a layer that is not there: say so at once
-        taught = curriculum_for(task, self.options, self.seed)
+        taught = curriculum_for(task, self.options, self.options.seed)
         features = chain.from_iterable(rows for _, rows in found.values())
         return self.fit_curriculum(taught, features, source, task.device, description)
 
@@ -154,11 +154,11 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             found = "no word is" if (words.targets <= 0.5).all() else "all words are"
             raise DataError(f"{found} evidence in the {len(words.targets):,} training words; expected some of them")
         device = device or torch.device("cpu")
-        student, losses = train_student(words, self.options, self.seed, device, description)
+        student, losses = train_student(words, self.options, self.options.seed, device, description)
         if self.options.select is not None and self.options.select < len(inputs):
             best = sorted(student.importance.argsort(descending=True)[: self.options.select].tolist())
             inputs = [inputs[column] for column in best]
-            student, losses = train_student(words.only(best), self.options, self.seed, device, description)
+            student, losses = train_student(words.only(best), self.options, self.options.seed, device, description)
         self.student, self.losses, self.inputs, self.calibration = student, losses, list(inputs), (1.0, 0.0)
         self.encoder = {"layers": int(source["layers"]), "heads": int(source["heads"])}
         self.classifier, self.trained_on = str(source["classifier"]), list(trained_on)

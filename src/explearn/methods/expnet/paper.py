@@ -92,7 +92,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     )
     aggregation = "max"
     signed = False
-    section = ExpNetPaperParams
+    Options = ExpNetPaperParams
     options: ExpNetPaperParams
     weights_file = "expnet.safetensors"
 
@@ -218,7 +218,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         self.scale = x.std(0).clamp_min(1e-8) if options.standardize else torch.ones(x.shape[1])
         device = device or torch.device("cpu")
         x, y = ((x - self.offset) / self.scale).to(device), y.to(device)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(self.options.seed)
         self.network = self._build(x.shape[1], generator).to(device)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
         self.losses = []

@@ -6,12 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import Fraction, LayerIndex, OpenFraction, PositiveInt, Rounds, Section, Units
+from explearn.core.settings import Fraction, LayerIndex, OpenFraction, PositiveInt, Rounds, Seeded, Units
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class ExpNetParams(Section):
+class ExpNetParams(Seeded):
     protocol: Literal["universal", "few_shot", "in_domain"] = "universal"
     """Learn from a consensus of signals on the task's own texts, itself learned from the other tasks' marks; from that
     and a few marked texts of the task; or from all of the task's marks and nothing else."""
@@ -67,7 +67,7 @@ class ExpNetParams(Section):
         return self
 
 
-class ExpNetPaperParams(Section):
+class ExpNetPaperParams(Seeded):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
     hidden: Units = 16

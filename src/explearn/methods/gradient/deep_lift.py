@@ -11,12 +11,13 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
+from explearn.core.settings import Section
 from explearn.lens.threads import a_view, here_only
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.gradient.references import Baseline, baseline_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -37,10 +38,6 @@ class DeepLift(BatchExplainer):
     the pooler; in DistilBERT, RoBERTa and ELECTRA nothing, and the scores are gradient x (text - baseline). So the
     scores do not sum to f(text) - f(baseline) here; `completeness_error` says by how much they miss it, and it is not
     small. integrated_gradients is the method that keeps the sum.
-
-    Args:
-        baseline: what the text is compared with: the embedding of the `pad` or `mask` token, or `zero`.
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
     about = About(
@@ -53,19 +50,21 @@ class DeepLift(BatchExplainer):
     signed = True
     passes = 2
 
-    def __init__(self, baseline: Baseline = "pad", output: Output = "logit") -> None:
-        check_baseline(baseline)
-        check_output(output)
-        self.baseline = baseline
-        self.output = output
+    class Options(Section):
+        baseline: Baseline = "pad"
+        """What the text is compared with: the embedding of the `pad` or `mask` token, or `zero`."""
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_rescale(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
-        scores = rescale(function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.baseline))
+        scores = rescale(
+            function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+        )
         at_text, at_baseline = function.values.chunk(2)
         error = (scores.sum(-1) - (at_text - at_baseline)).abs()
         return BatchScores(scores, function.logits, function.targets, error)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from captum.attr import Saliency
 
+from explearn.core.settings import Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -21,9 +22,6 @@ class Gradient(BatchExplainer):
 
     Says how much the output would change, not in which direction: scores are never negative. Source: Simonyan et al.
     (2014), section 3, with the L2 norm in place of the maximum over colours; computed by captum's Saliency.
-
-    Args:
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
     about = About(
@@ -33,14 +31,14 @@ class Gradient(BatchExplainer):
         needs=frozenset({"gradients"}),
     )
 
-    def __init__(self, output: Output = "logit") -> None:
-        check_output(output)
-        self.output = output
+    class Options(Section):
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         gradients = Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
         return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)

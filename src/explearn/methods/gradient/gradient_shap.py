@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Annotated
 
 import numpy as np
 import torch
 from captum import attr
+from pydantic import Field
 
-from explearn.core.errors import ParamsError
 from explearn.core.seeds import RANDOM_LOCK
+from explearn.core.settings import Rounds, Seeded
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.options import check_count, check_seed
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.gradient.references import Baseline, baseline_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding, text_seed
@@ -37,13 +37,6 @@ class GradientShap(Explainer):
     Without noise the expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from
     that. A text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global
     random generators are left as they were.
-
-    Args:
-        samples: draws for each text.
-        stdevs: standard deviation of the noise, in units of the embeddings (captum's default: none).
-        baseline: what the text is compared with: the embedding of the `pad` or `mask` token, or `zero`.
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
-        seed: of the draws.
     """
 
     about = About(
@@ -56,25 +49,15 @@ class GradientShap(Explainer):
     aggregation = "sum"
     signed = True
 
-    def __init__(
-        self,
-        samples: int = 25,
-        stdevs: float = 0.0,
-        baseline: Baseline = "pad",
-        output: Output = "logit",
-        seed: int = 13,
-    ) -> None:
-        check_count("samples", samples)
-        if isinstance(stdevs, bool) or not isinstance(stdevs, int | float) or not 0 <= stdevs < math.inf:
-            raise ParamsError(f"stdevs: got {stdevs!r}; expected a number of at least 0")
-        check_baseline(baseline)
-        check_output(output)
-        check_seed(seed)
-        self.samples = samples
-        self.stdevs = stdevs
-        self.baseline = baseline
-        self.output = output
-        self.seed = seed
+    class Options(Seeded):
+        samples: Rounds = 25
+        """Draws for each text."""
+        stdevs: Annotated[float, Field(ge=0)] = 0.0
+        """Standard deviation of the noise, in units of the embeddings (captum's default: none)."""
+        baseline: Baseline = "pad"
+        """What the text is compared with: the embedding of the `pad` or `mask` token, or `zero`."""
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_words(classifier)
@@ -89,18 +72,18 @@ class GradientShap(Explainer):
         started = time.perf_counter()
         batch = classifier.batch([encoding])
         targets = None if target is None else torch.tensor([target], device=classifier.device)
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
-        start = baseline_embeddings(classifier, batch, embeddings, self.baseline)
+        start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).tolist()
         method = attr.GradientShap(function)
         method.gradient_func = _gradients_in_parts(
             function, max(1, classifier.max_tokens // len(encoding)), classifier.device
         )
-        with _seeded(text_seed(self.seed, encoding)):
+        with _seeded(text_seed(self.options.seed, encoding)):
             products = method.attribute(
-                embeddings.cpu(), start.cpu(), n_samples=self.samples, stdevs=float(self.stdevs)
+                embeddings.cpu(), start.cpu(), n_samples=self.options.samples, stdevs=float(self.options.stdevs)
             )
         scores = products.detach().sum(-1)[0]
         return TextScores(

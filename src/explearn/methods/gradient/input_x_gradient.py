@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from captum import attr
 
+from explearn.core.settings import Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -20,9 +21,6 @@ class InputXGradient(BatchExplainer):
     Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
 
     Signed, and additive over pieces. Source: Shrikumar et al. (2016); computed by captum's InputXGradient.
-
-    Args:
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
     about = About(
@@ -34,14 +32,14 @@ class InputXGradient(BatchExplainer):
     aggregation = "sum"
     signed = True
 
-    def __init__(self, output: Output = "logit") -> None:
-        check_output(output)
-        self.output = output
+    class Options(Section):
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
         return BatchScores(products.detach().sum(-1), function.logits, function.targets)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal, Self
 
 import torch
 from captum import attr
+from pydantic import model_validator
 
+from explearn.core.settings import Rounds, Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.options import check_choice, check_count
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings, check_baseline
+from explearn.methods.gradient.references import Baseline, baseline_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -33,12 +34,6 @@ class IntegratedGradients(BatchExplainer):
     quadrature, which `completeness_error` reports. Source: Sundararajan et al. (2017), eq. 1 and 3; computed by
     captum's IntegratedGradients on word embeddings, which is its LayerIntegratedGradients on the embedding layer, but
     takes a zero embedding as well.
-
-    Args:
-        steps: points of the path.
-        baseline: where the path starts: at the embedding of the `pad` or `mask` token, or at `zero`.
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
-        quadrature: rule for the integral, one of captum's.
     """
 
     about = About(
@@ -54,39 +49,39 @@ class IntegratedGradients(BatchExplainer):
     # but their texts are closer in length: less is padded. captum splits the steps to fit the budget.
     passes = 25
 
-    def __init__(
-        self,
-        steps: int = 50,
-        baseline: Baseline = "pad",
-        output: Output = "logit",
-        quadrature: Quadrature = "gausslegendre",
-    ) -> None:
-        check_choice("quadrature", quadrature, get_args(Quadrature))
-        check_count("steps", steps, 1 if quadrature == "gausslegendre" else 2)
-        check_baseline(baseline)
-        check_output(output)
-        self.steps = steps
-        self.baseline = baseline
-        self.output = output
-        self.quadrature = quadrature
+    class Options(Section):
+        steps: Rounds = 50
+        """Points of the path."""
+        baseline: Baseline = "pad"
+        """Where the path starts: at the embedding of the `pad` or `mask` token, or at `zero`."""
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        quadrature: Quadrature = "gausslegendre"
+        """Rule for the integral, one of captum's."""
+
+        @model_validator(mode="after")
+        def _enough_steps(self) -> Self:
+            if self.steps < 2 and self.quadrature != "gausslegendre":
+                raise ValueError(f"steps: got {self.steps}; expected at least 2 for {self.quadrature}")
+            return self
 
     def check(self, classifier: Classifier) -> None:
         check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
-        start = baseline_embeddings(classifier, batch, embeddings, self.baseline)
+        start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).chunk(2)
         # Steps at once that fit the budget, evened out: 25 and 25 rather than 46 and 4.
         most = max(1, classifier.max_tokens // embeddings[..., 0].numel())
-        at_once = math.ceil(self.steps / math.ceil(self.steps / most))
+        at_once = math.ceil(self.options.steps / math.ceil(self.options.steps / most))
         products = attr.IntegratedGradients(function).attribute(
             embeddings,
             start,
-            n_steps=self.steps,
-            method=self.quadrature,
+            n_steps=self.options.steps,
+            method=self.options.quadrature,
             internal_batch_size=len(batch) * at_once,
         )
         scores = products.sum(-1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from explearn.lens.gradients import content_mask
-from explearn.methods.base.options import check_choice
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, text_seed
 
@@ -18,11 +17,6 @@ Baseline = Literal["pad", "mask", "zero"]
 
 CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts come after them."""
-
-
-def check_baseline(baseline: str) -> None:
-    """Raise ParamsError unless `baseline` is one of Baseline."""
-    check_choice("baseline", baseline, get_args(Baseline))
 
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:

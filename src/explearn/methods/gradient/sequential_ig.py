@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from captum import attr
 
+from explearn.core.settings import Rounds, Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.options import check_count
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_vector, check_baseline
+from explearn.methods.gradient.references import Baseline, baseline_vector
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -28,11 +28,6 @@ class SequentialIG(BatchExplainer):
 
     Signed. A word's pieces sum to f(text) - f(text without the word), so their sum is the word's score; over a text the
     scores sum to nothing in particular. `completeness_error` is the largest miss of a word's own sum.
-
-    Args:
-        steps: points of each path, by Gauss-Legendre quadrature.
-        baseline: what stands for a missing word: the embedding of the `mask` or `pad` token, or `zero`.
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
     """
 
     about = About(
@@ -47,23 +42,23 @@ class SequentialIG(BatchExplainer):
     # A batch has one row a word, which are worked off within the budget: small batches need less padding.
     passes = 16
 
-    def __init__(self, steps: int = 10, baseline: Baseline = "mask", output: Output = "logit") -> None:
-        check_count("steps", steps)
-        check_baseline(baseline)
-        check_output(output)
-        self.steps = steps
-        self.baseline = baseline
-        self.output = output
+    class Options(Section):
+        steps: Rounds = 10
+        """Points of each path, by Gauss-Legendre quadrature."""
+        baseline: Baseline = "mask"
+        """What stands for a missing word: the embedding of the `mask` or `pad` token, or `zero`."""
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_words(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         with torch.no_grad():
             at_text = function(embeddings)
-        removed = baseline_vector(classifier, self.baseline)
+        removed = baseline_vector(classifier, self.options.baseline)
         scores = torch.zeros_like(embeddings[..., 0])
         error = torch.zeros_like(at_text)
         owners = _owners(batch)
@@ -76,7 +71,7 @@ class SequentialIG(BatchExplainer):
                 classifier,
                 {name: v[texts] for name, v in function.inputs.items()},
                 function.targets[texts],
-                self.output,
+                self.options.output,
             )
             end = embeddings[texts]
             start = torch.where((owners[texts] == words[:, None])[..., None], removed, end)
@@ -84,7 +79,7 @@ class SequentialIG(BatchExplainer):
                 expected = at_text[texts] - path(start)
             found = (
                 attr.IntegratedGradients(path)
-                .attribute(end, start, n_steps=self.steps, internal_batch_size=size)
+                .attribute(end, start, n_steps=self.options.steps, internal_batch_size=size)
                 .sum(-1)
             )
             # A row is 0 but at its own word's pieces.

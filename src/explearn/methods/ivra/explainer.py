@@ -115,7 +115,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
             options,
             weights,
             lambda: self._measure(data["validation"].take(judged)),
-            self.seed,
+            self.options.seed,
         )
         self.attention, self.classifier, self.history = module, copied, []
         try:
@@ -169,7 +169,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
                 f"criterion 'cons' compares texts with each other, and there are {training} to train on; "
                 f"its loss {options.consistency.loss!r} takes {least} or more"
             )
-        order = np.random.default_rng(self.seed).permutation(validation).tolist()
+        order = np.random.default_rng(self.options.seed).permutation(validation).tolist()
         shown = 0
         if "sim" in options.criteria:
             shown = round(options.student.share * len(order))
@@ -217,7 +217,9 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         if "sim" in criteria:
             classes = [classifier.labels.index(a.predicted) for a in found]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-            taught = simulatability(word_embeddings(classifier, few), classes, {"": scores}, students, self.seed)
+            taught = simulatability(
+                word_embeddings(classifier, few), classes, {"": scores}, students, self.options.seed
+            )
             # One class is predicted by a student that has seen nothing else, whatever it was shown.
             measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
         return accuracy, {name: measured[name] for name in criteria}
@@ -302,7 +304,7 @@ class IvRA(TrainedAttention):
         needs=frozenset({"attentions"}),
         own_model=True,
     )
-    section = IvRAParams
+    Options = IvRAParams
     options: IvRAParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
@@ -331,7 +333,7 @@ class SMaT(TrainedAttention):
         needs=frozenset({"attentions"}),
         own_model=True,
     )
-    section = SMaTParams
+    Options = SMaTParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
         return HeadAttention(layers, heads, head_size, self.options.norm)

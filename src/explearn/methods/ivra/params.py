@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Rounds, Section, Units
+from explearn.core.settings import Fraction, OpenFraction, PositiveInt, Rounds, Section, Seeded, Units
 
 
 class AttentionScheduleParams(Section):
@@ -109,7 +109,7 @@ class StudentParams(Section):
 Criterion = Literal["sim", "comp", "suff", "cons"]
 
 
-class SMaTParams(Section):
+class SMaTParams(Seeded):
     """Attention-SMaT: weights for whole heads."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]

@@ -66,7 +66,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         uncounted=True,
     )
     aggregation = "max"
-    section = L2EParams
+    Options = L2EParams
     options: L2EParams
     weights_file = "student.safetensors"
 
@@ -118,7 +118,9 @@ class L2E(LearnedExplainer, BatchExplainer):
         by_id = {example.id: example for example in examples}
         taught = lessons.by_split.get("train", [])
         if self.options.max_texts is not None and len(taught) > self.options.max_texts:
-            chosen = set(hash_order((lesson.example_id for lesson in taught), self.seed)[: self.options.max_texts])
+            chosen = set(
+                hash_order((lesson.example_id for lesson in taught), self.options.seed)[: self.options.max_texts]
+            )
             taught = [lesson for lesson in taught if lesson.example_id in chosen]
         training = self._student_lessons(classifier, by_id, taught, lessons.signed)
         if not training:
@@ -126,12 +128,12 @@ class L2E(LearnedExplainer, BatchExplainer):
         validation = self._student_lessons(classifier, by_id, lessons.by_split.get("validation", []), lessons.signed)
         self.trained_on = {"train": len(training), "validation": len(validation)}
         student = self._build()
-        initialise(student, self.seed)
+        initialise(student, self.options.seed)
         if self.options.embeddings == "classifier":
             student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
         student.embeddings.requires_grad_(self.options.train_embeddings)
         self.history = train(
-            student, training, validation, self.options, self.seed, device or classifier.device, description
+            student, training, validation, self.options, self.options.seed, device or classifier.device, description
         )
         self.student = student
         return self

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import PositiveInt, Rounds, Section, Units
+from explearn.core.settings import PositiveInt, Rounds, Seeded, Units
 
 
-class L2EParams(Section):
+class L2EParams(Seeded):
     teacher: str = "attcat"
     """Method whose explanations are learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     formulation: Literal["labelling", "ranking"] = "labelling"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from explearn.core.settings import Rounds, Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
-from explearn.methods.base.options import check_count, check_seed
-from explearn.methods.base.outputs import Output, check_output
+from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.gradient.references import reference_embeddings
@@ -30,11 +30,6 @@ class DeepShap(BatchExplainer):
     share batches and memory does not grow with the references. What captum's DeepLift rescales, and what it does not,
     is said at `DeepLift`; `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and
     it is not small.
-
-    Args:
-        references: how many.
-        output: what is explained: the target's `logit`, `probability` or `log_probability`.
-        seed: of the random orders.
     """
 
     reads_weights = True
@@ -49,24 +44,24 @@ class DeepShap(BatchExplainer):
     signed = True
     passes = 2
 
-    def __init__(self, references: int = 8, output: Output = "logit", seed: int = 13) -> None:
-        check_count("references", references)
-        check_output(output)
-        check_seed(seed)
-        self.references = references
-        self.output = output
-        self.seed = seed
+    class Options(Seeded):
+        references: Rounds = 8
+        """How many."""
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
     def check(self, classifier: Classifier) -> None:
         check_rescale(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.output)
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         scores = torch.zeros_like(embeddings[..., 0])
         difference = torch.zeros_like(scores[:, 0])
-        for reference in reference_embeddings(classifier, batch, embeddings, self.references, self.seed):
-            scores += rescale(function, embeddings, reference) / self.references
+        for reference in reference_embeddings(
+            classifier, batch, embeddings, self.options.references, self.options.seed
+        ):
+            scores += rescale(function, embeddings, reference) / self.options.references
             at_text, at_reference = function.values.chunk(2)
-            difference += (at_text - at_reference) / self.references
+            difference += (at_text - at_reference) / self.options.references
         return BatchScores(scores, function.logits, function.targets, (scores.sum(-1) - difference).abs())

@@ -7,15 +7,14 @@ import importlib
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.methods.base.options import check_count, check_seed
-from explearn.methods.base.outputs import Output, check_output
+from explearn.core.settings import Rounds, Seeded
+from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
     PerturbationExplainer,
     Scored,
     check_mask_token,
-    check_removal,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask
@@ -34,15 +33,6 @@ class KernelShap(PerturbationExplainer):
 
     Computed by shap's KernelExplainer on vectors of ones (present) with one background vector of zeros (missing). It
     draws from numpy's global generator, which starts at the seed for each text.
-
-    Args:
-        samples: sets of words evaluated besides all and none, or None for 2 n + 256 with n words (the library's own
-            default is 2 n + 2048).
-        features: keep at most this many words, found by the library's least-angle regression; others get 0. None
-            keeps all (l1_reg=False in the library).
-        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
-        removal: a missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`).
-        seed: of the random sets.
     """
 
     about = About(
@@ -54,28 +44,20 @@ class KernelShap(PerturbationExplainer):
     signed = True
     additive = True
 
-    def __init__(
-        self,
-        samples: int | None = None,
-        features: int | None = None,
-        output: Output = "probability",
-        removal: Removal = "mask",
-        seed: int = 13,
-    ) -> None:
-        for name, value in (("samples", samples), ("features", features)):
-            if value is not None:
-                check_count(name, value)
-        check_output(output)
-        check_removal(removal)
-        check_seed(seed)
-        self.samples = samples
-        self.features = features
-        self.output = output
-        self.removal = removal
-        self.seed = seed
+    class Options(Seeded):
+        samples: Rounds | None = None
+        """Sets of words evaluated besides all and none, or None for 2 n + 256 with n words (the library's own
+        default is 2 n + 2048)."""
+        features: Rounds | None = None
+        """Keep at most this many words, found by the library's least-angle regression; others get 0. None keeps
+        all (l1_reg=False in the library)."""
+        output: Output = "probability"
+        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        removal: Removal = "mask"
+        """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
 
     def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.removal)
+        check_mask_token(classifier, self.options.removal)
 
     def prepare(self) -> None:
         importlib.import_module("shap")
@@ -86,14 +68,16 @@ class KernelShap(PerturbationExplainer):
         words = len(text)
 
         def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
-            return outputs(classifier, ask(text.perturbed(kept.astype(bool), self.removal)), self.output)[:, target]
+            return outputs(
+                classifier, ask(text.perturbed(kept.astype(bool), self.options.removal)), self.options.output
+            )[:, target]
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))
         values = explainer.shap_values(
             np.ones(words),
-            nsamples=2 * words + 256 if self.samples is None else self.samples,
-            l1_reg=False if self.features is None else f"num_features({self.features})",
+            nsamples=2 * words + 256 if self.options.samples is None else self.options.samples,
+            l1_reg=False if self.options.features is None else f"num_features({self.options.features})",
             silent=True,
         )
-        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
+        whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]
         return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from explearn.core.errors import ParamsError
-from explearn.methods.base.options import check_count, check_seed
-from explearn.methods.base.outputs import Output, check_output
+from explearn.core.settings import MOST_ROUNDS, Seeded
+from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
     PerturbationExplainer,
     Scored,
     check_mask_token,
-    check_removal,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask
@@ -41,13 +41,6 @@ class Lime(PerturbationExplainer):
     word left is just its special tokens. All words being features, the library's default feature selection ("auto")
     would choose all of them too, after fits that change nothing; it is "none" here. The draws start at the seed for
     each text.
-
-    Args:
-        samples: copies of the text, itself included (equal ones are evaluated once).
-        kernel_width: width of the exponential kernel, in hundredths of cosine distance.
-        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
-        removal: a missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`).
-        seed: of the random sets.
     """
 
     about = About(
@@ -58,32 +51,18 @@ class Lime(PerturbationExplainer):
     )
     signed = True
 
-    def __init__(
-        self,
-        samples: int = 500,
-        kernel_width: float = 25,
-        output: Output = "probability",
-        removal: Removal = "delete",
-        seed: int = 13,
-    ) -> None:
-        check_count("samples", samples, 2)
-        if (
-            isinstance(kernel_width, bool)
-            or not isinstance(kernel_width, int | float)
-            or not 0 < kernel_width < float("inf")
-        ):
-            raise ParamsError(f"kernel_width: got {kernel_width!r}; expected a positive number")
-        check_output(output)
-        check_removal(removal)
-        check_seed(seed)
-        self.samples = samples
-        self.kernel_width = kernel_width
-        self.output = output
-        self.removal = removal
-        self.seed = seed
+    class Options(Seeded):
+        samples: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] = 500
+        """Copies of the text, itself included (equal ones are evaluated once)."""
+        kernel_width: Annotated[float, Field(gt=0)] = 25
+        """Width of the exponential kernel, in hundredths of cosine distance."""
+        output: Output = "probability"
+        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        removal: Removal = "delete"
+        """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 
     def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.removal)
+        check_mask_token(classifier, self.options.removal)
 
     def prepare(self) -> None:
         importlib.import_module("lime.lime_text")
@@ -94,24 +73,24 @@ class Lime(PerturbationExplainer):
         words = len(text)
 
         def explained(copies: Sequence[str]) -> NDArray[np.float64]:
-            logits = ask(text.perturbed(present(copies, words), self.removal))
-            return outputs(classifier, logits, self.output)[:, [target]]
+            logits = ask(text.perturbed(present(copies, words), self.options.removal))
+            return outputs(classifier, logits, self.options.output)[:, [target]]
 
         explainer = LimeTextExplainer(
-            kernel_width=self.kernel_width,
+            kernel_width=self.options.kernel_width,
             class_names=[classifier.labels[target]],
             feature_selection="none",
             split_expression=list,
             bow=False,
             mask_string="",
-            random_state=self.seed,
+            random_state=self.options.seed,
         )
         explanation = explainer.explain_instance(
             "".join(chr(FIRST_CHARACTER + word) for word in range(words)),
             explained,
             labels=(0,),
             num_features=words,
-            num_samples=self.samples,
+            num_samples=self.options.samples,
         )
         weights = np.zeros(words)
         for word, weight in explanation.local_exp[0]:

@@ -7,14 +7,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.options import check_choice
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.pool import Ask, run_together
@@ -45,8 +44,6 @@ class PerturbationExplainer(Explainer):
     needs_model = False
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
-    seed: int = 0
-    """Where numpy's global generator starts for each text."""
 
     @abstractmethod
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
@@ -64,11 +61,13 @@ class PerturbationExplainer(Explainer):
         for text in texts:
             self.check_text(text)
         predict = Predictor(classifier)
+        # Where numpy's global generator starts for each text.
+        seed = getattr(self.options, "seed", 0)
         logits = [rows[0] for rows in predict([text.full() for text in texts])]
         chosen = [int(row.argmax()) for row in logits] if targets is None else targets
         classified = (time.perf_counter() - start) / max(1, len(texts))
         jobs = [partial(self._score, classifier, text, target) for text, target in zip(texts, chosen, strict=True)]
-        finished = run_together(jobs, predict, WINDOW_BATCHES * classifier.max_tokens, self.seed)
+        finished = run_together(jobs, predict, WINDOW_BATCHES * classifier.max_tokens, seed)
         return [
             TextScores(job.result.scores, row, target, classified + job.seconds, job.result.completeness_error)
             for job, row, target in zip(finished, logits, chosen, strict=True)
@@ -86,11 +85,6 @@ def stand_in(classifier: Classifier) -> int:
         return classifier.mask_token_id
     except ModelError:
         return classifier.pad_token_id
-
-
-def check_removal(removal: str) -> None:
-    """Raise ParamsError unless `removal` is one of Removal."""
-    check_choice("removal", removal, get_args(Removal))
 
 
 def check_mask_token(classifier: Classifier, removal: Removal) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.methods.base.outputs import Output, check_output
+from explearn.core.settings import Section
+from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
     PerturbationExplainer,
     Scored,
     check_mask_token,
-    check_removal,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask
@@ -25,10 +25,6 @@ class Occlusion(PerturbationExplainer):
 
     Signed; all sub-tokens of a word get the word's score. n words take n + 1 forward passes. Sources: Zeiler and Fergus
     (2014), section 4.2, for images; Li, Monroe and Jurafsky (2016), "representation erasure", for words.
-
-    Args:
-        removal: a word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`).
-        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
     """
 
     about = About(
@@ -39,17 +35,17 @@ class Occlusion(PerturbationExplainer):
     )
     signed = True
 
-    def __init__(self, removal: Removal = "mask", output: Output = "probability") -> None:
-        check_removal(removal)
-        check_output(output)
-        self.removal = removal
-        self.output = output
+    class Options(Section):
+        removal: Removal = "mask"
+        """A word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
+        output: Output = "probability"
+        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
 
     def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.removal)
+        check_mask_token(classifier, self.options.removal)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)
         kept = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
-        values = outputs(classifier, ask(text.perturbed(kept, self.removal)), self.output)[:, target]
+        values = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), self.options.output)[:, target]
         return Scored(text.on_pieces(values[0] - values[1:]))

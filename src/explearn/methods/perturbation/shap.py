@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from explearn.core.errors import UnsupportedError
-from explearn.methods.base.options import check_choice, check_count, check_seed
-from explearn.methods.base.outputs import Output, check_output
+from explearn.core.settings import MOST_ROUNDS, Rounds, Seeded
+from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
@@ -54,16 +55,6 @@ class Shap(PerturbationExplainer):
     the classifier reads the text. It is not for pairs, which the masker does not know; where byte-level pieces share
     a character (each of them repeats it); and where white space in the text other than single blanks left its mark on
     the pieces. Such texts go by words.
-
-    Args:
-        algorithm: `partition` or `permutation`.
-        max_evals: forward passes for a text at most (equal inputs are evaluated once).
-        output: what is explained, f: the target's `probability`, `log_probability` or `logit`.
-        level: `auto`, `token` or `word`.
-        batch_size: masks that the library makes at a time (by default as many as it does itself: 5 in level `token`, 10
-            in level `word`). Where a hierarchy is too large for `max_evals`, larger ones open other parts of it; here
-            it says nothing of the batches that the model gets.
-        seed: of the draws.
     """
 
     about = About(
@@ -76,40 +67,31 @@ class Shap(PerturbationExplainer):
     signed = True
     additive = True
 
-    def __init__(
-        self,
-        algorithm: Algorithm = "partition",
-        max_evals: int = 500,
-        output: Output = "probability",
-        level: Level = "auto",
-        batch_size: int | None = None,
-        seed: int = 13,
-    ) -> None:
-        check_choice("algorithm", algorithm, get_args(Algorithm))
-        check_count("max_evals", max_evals, 4)
-        check_output(output)
-        check_choice("level", level, get_args(Level))
-        if batch_size is not None:
-            check_count("batch_size", batch_size)
-        check_seed(seed)
-        self.algorithm = algorithm
-        self.max_evals = max_evals
-        self.output = output
-        self.level = level
-        self.batch_size = batch_size
-        self.seed = seed
+    class Options(Seeded):
+        algorithm: Algorithm = "partition"
+        """`partition` or `permutation`."""
+        max_evals: Annotated[int, Field(ge=4, le=MOST_ROUNDS)] = 500
+        """Forward passes for a text at most (equal inputs are evaluated once)."""
+        output: Output = "probability"
+        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        level: Level = "auto"
+        """`auto`, `token` or `word`."""
+        batch_size: Rounds | None = None
+        """Masks that the library makes at a time (by default as many as it does itself: 5 in level `token`, 10
+        in level `word`). Where a hierarchy is too large for `max_evals`, larger ones open other parts of it;
+        here it says nothing of the batches that the model gets."""
 
     def check(self, classifier: Classifier) -> None:
         check_mask_token(classifier, "mask")
 
     def prepare(self) -> None:
-        compile_library(self.algorithm)
+        compile_library(self.options.algorithm)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
         of its tokens within `max_evals` and `algorithm` is `permutation`."""
         # The library has no hierarchy of a single token; it is a word, and goes as one.
-        by_words = self.level == "word" or not classifier.has_model or len(text.encoding) == 1
+        by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
         found = None if by_words else token_masker(classifier, text.encoding)
         if found is not None:
             self._check_budget(len(text.encoding.positions))
@@ -117,7 +99,7 @@ class Shap(PerturbationExplainer):
             masker, string = found
             values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
-        elif self.level == "token" and len(text.encoding) > 1:
+        elif self.options.level == "token" and len(text.encoding) > 1:
             raise UnsupportedError(
                 f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
                 "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
@@ -127,15 +109,15 @@ class Shap(PerturbationExplainer):
             masker = WordMasker(segments(text))
             values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)
             scores = text.on_pieces(values[:, target] / text.pieces())
-        whole = outputs(classifier, ask(text.full()), self.output)[0, target]
+        whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]
         return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
     def _check_budget(self, players: int) -> None:
         least = 2 * players + 1
-        if self.algorithm == "permutation" and self.max_evals < least:
+        if self.options.algorithm == "permutation" and self.options.max_evals < least:
             raise UnsupportedError(
                 f"shap: a text of {players} tokens or words takes max_evals={least} at least for "
-                f"algorithm=permutation, got {self.max_evals}; raise it, or use algorithm=partition"
+                f"algorithm=permutation, got {self.options.max_evals}; raise it, or use algorithm=partition"
             )
 
     def _values(
@@ -144,12 +126,22 @@ class Shap(PerturbationExplainer):
         """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
 
         def run(function: Function) -> Any:
-            return run_library(function, masker, data, self.algorithm, self.max_evals, self.batch_size, self.seed)
+            return run_library(
+                function,
+                masker,
+                data,
+                self.options.algorithm,
+                self.options.max_evals,
+                self.options.batch_size,
+                self.options.seed,
+            )
 
         def function(copies: NDArray[Any]) -> NDArray[np.float64]:
-            return outputs(classifier, ask(read(copies)), self.output)
+            return outputs(classifier, ask(read(copies)), self.options.output)
 
-        found = run(function) if self.algorithm == "partition" else asked_at_once(run, function, self.seed)
+        found = (
+            run(function) if self.options.algorithm == "partition" else asked_at_once(run, function, self.options.seed)
+        )
         return np.asarray(found.values[0]), np.asarray(found.base_values[0])
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import MOST_UNITS
-from explearn.methods.base.options import check_choice, check_count
+from explearn.core.settings import Rounds, Section, Units
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (
     PerturbationExplainer,
     Scored,
     check_mask_token,
-    check_removal,
     outputs,
 )
 from explearn.methods.perturbation.pool import Ask
@@ -44,12 +42,6 @@ class Solvex(PerturbationExplainer):
     word get its score.
 
     A text of n words takes about beam n^2 / 2 forward passes, twice as many for `both`.
-
-    Args:
-        metric: what is searched for.
-        beam: partial orders kept; 1 is greedy search.
-        removal: words taken out are deleted (`delete`) or their sub-tokens replaced by the mask token (`mask`).
-        max_words: words that a text may have; longer ones are refused with an UnsupportedError.
     """
 
     about = About(
@@ -61,26 +53,24 @@ class Solvex(PerturbationExplainer):
     )
     problems = CLASSES
 
-    def __init__(
-        self, metric: Metric = "both", beam: int = 5, removal: Removal = "delete", max_words: int = 64
-    ) -> None:
-        check_choice("metric", metric, get_args(Metric))
-        check_count("beam", beam, most=MOST_UNITS)
-        check_removal(removal)
-        check_count("max_words", max_words)
-        self.metric = metric
-        self.beam = beam
-        self.removal = removal
-        self.max_words = max_words
+    class Options(Section):
+        metric: Metric = "both"
+        """What is searched for."""
+        beam: Units = 5
+        """Partial orders kept; 1 is greedy search."""
+        removal: Removal = "delete"
+        """Words taken out are deleted (`delete`) or their sub-tokens replaced by the mask token (`mask`)."""
+        max_words: Rounds = 64
+        """Words that a text may have; longer ones are refused with an UnsupportedError."""
 
     def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.removal)
+        check_mask_token(classifier, self.options.removal)
 
     def check_text(self, text: PerturbedText) -> None:
-        if len(text) > self.max_words:
+        if len(text) > self.options.max_words:
             raise UnsupportedError(
-                f"solvex: a text has {len(text)} words, more than max_words = {self.max_words}; the search takes about "
-                f"{self.beam * len(text) ** 2 // 2:,} forward passes for it: raise the option and wait, or use "
+                f"solvex: a text has {len(text)} words, more than max_words = {self.options.max_words}; the search takes "
+                f"about {self.options.beam * len(text) ** 2 // 2:,} forward passes for it: raise the option and wait, or use "
                 "occlusion, which takes one a word"
             )
 
@@ -109,7 +99,7 @@ class Solvex(PerturbationExplainer):
             kept = list(first.values())
             worths = self._worth(classifier, text, sets[kept], target, ask)
             totals = sums[parents[kept]] + worths
-            best = np.argsort(-totals, kind="stable")[: self.beam]
+            best = np.argsort(-totals, kind="stable")[: self.options.beam]
             rows = np.array(kept)[best]
             orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)
             chosen, sums = sets[rows], totals[best]
@@ -120,8 +110,8 @@ class Solvex(PerturbationExplainer):
     ) -> NDArray[np.float64]:
         """Worth of some sets of top words, bool, (n, w), as the class's docstring has it: (n,)."""
         everything = np.ones((1, len(text)), dtype=bool)
-        alone = tops if self.metric != "comprehensiveness" else everything
-        without = ~tops if self.metric != "sufficiency" else everything
+        alone = tops if self.options.metric != "comprehensiveness" else everything
+        without = ~tops if self.options.metric != "sufficiency" else everything
         kept = np.concatenate([alone, without])
-        p = outputs(classifier, ask(text.perturbed(kept, self.removal)), "probability")[:, target]
+        p = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), "probability")[:, target]
         return p[: len(alone)] - p[len(alone) :]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import torch
 
+from explearn.core.settings import Section
 from explearn.lens.gradients import LayerGradients, check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_flag
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -22,10 +22,6 @@ class CAT(BatchExplainer):
     x_l: input of block l, so that the embeddings count and the last layer's output does not; f: the target's logit.
     Signed. The sum over layers counts what passes through several of them several times and adds up to no known number:
     a word gets the highest score of its pieces.
-
-    Args:
-        mask_special: explain a pass in which no token attends to special tokens, as the authors' notebooks do. The
-            target and the probabilities are those of the plain pass, which costs one more forward pass.
     """
 
     about = About(
@@ -40,9 +36,10 @@ class CAT(BatchExplainer):
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
-    def __init__(self, mask_special: bool = False) -> None:
-        check_flag("mask_special", mask_special)
-        self.mask_special = mask_special
+    class Options(Section):
+        mask_special: bool = False
+        """Explain a pass in which no token attends to special tokens, as the authors' notebooks do. The target
+        and the probabilities are those of the plain pass, which costs one more forward pass."""
 
     def check(self, classifier: Classifier) -> None:
         check_differentiable(classifier)
@@ -64,7 +61,7 @@ class CAT(BatchExplainer):
         return torch.ones_like(real)
 
     def _explained_pass(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> LayerGradients:
-        if not self.mask_special:
+        if not self.options.mask_special:
             return differentiate(classifier, batch, targets, inputs=True)
         with torch.inference_mode():
             logits = classifier.logits(batch)
@@ -98,9 +95,5 @@ class AttCAT(CAT):
 
 
 def received_attention(attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    """Mean over heads and query tokens of the attention to each token, (batch, tokens).
-
-    Args:
-        attention: (batch, heads, queries, keys). real: (batch, tokens), 1, or 0 at padding.
-    """
+    """Mean over heads and query tokens of the attention to each token, (batch, tokens)."""
     return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

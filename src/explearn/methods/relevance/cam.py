@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import torch
 
+from explearn.core.settings import Section
 from explearn.lens.anatomy import dissect, trace_block
 from explearn.lens.capture import read_weights
 from explearn.lens.gradients import check_differentiable, differentiate, full_precision
 from explearn.lens.watched import head_states, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_choice, check_flag
 from explearn.methods.info import About
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
@@ -33,11 +33,6 @@ class CAM(BatchExplainer):
     one linear layer. These read only [CLS], and through g, so each token's state is put where the head expects that of
     [CLS]: for [CLS] itself the sum over k is its logit less the bias. Attention says how much of a token [CLS] takes.
     Signed; no gradient.
-
-    Args:
-        attention: weight by attention; without it only the class activation is left.
-        centred: take from w[c] the mean over classes. What moves all logits alike changes no probability, and does not
-            count then.
     """
 
     reads_weights = True
@@ -49,13 +44,17 @@ class CAM(BatchExplainer):
     )
     signed = True
 
-    def __init__(self, attention: bool = True, centred: bool = False) -> None:
-        check_flag("attention", attention)
-        check_flag("centred", centred)
-        self.attention = attention
-        self.centred = centred
+    class Options(Section):
+        attention: bool = True
+        """Weight by attention; without it only the class activation is left."""
+        centred: bool = False
+        """Take from w[c] the mean over classes. What moves all logits alike changes no probability, and does
+        not count then."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         # The mean over classes means nothing where they do not exclude each other.
-        self.problems = ONE_CLASS if centred else self.problems
+        self.problems = ONE_CLASS if self.options.centred else self.problems
 
     def check(self, classifier: Classifier) -> None:
         check_differentiable(classifier)
@@ -97,10 +96,10 @@ class CAM(BatchExplainer):
         """Scores from what the last linear map reads of each token, (b, n, d), its weight and the attention row."""
         chosen = resolve_targets(logits, targets)
         weight = full_precision(weight)
-        if self.centred:
+        if self.options.centred:
             weight = weight - weight.mean(0)
         scores = class_activation(full_precision(activated), weight[chosen])
-        if self.attention:
+        if self.options.attention:
             scores = scores * row
         return BatchScores(scores, full_precision(logits), chosen)
 
@@ -113,12 +112,6 @@ class GradCAM(BatchExplainer):
     M = max(0, mean_h(w_h A[L, h])), w_h = mean over all entries (i, j) of df / dA[L, h, i, j], and the score of token j
     is M[CLS, j]. L: the last layer; f: the target's logit. Heads are averaged first, then clamped. Padding counts
     neither in the means nor below, and what a causal or local mask hides does not count in the means. Not signed.
-
-    Args:
-        normalisation: `none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code
-            does. Scores of a text then depend on rows that are not returned, but keep their order. A matrix without
-            any spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
-            this does not.
     """
 
     about = About(
@@ -128,9 +121,12 @@ class GradCAM(BatchExplainer):
         needs=frozenset({"attentions", "gradients"}),
     )
 
-    def __init__(self, normalisation: Normalisation = "none") -> None:
-        check_choice("normalisation", normalisation, get_args(Normalisation))
-        self.normalisation = normalisation
+    class Options(Section):
+        normalisation: Normalisation = "none"
+        """`none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code does.
+        Scores of a text then depend on rows that are not returned, but keep their order. A matrix without any
+        spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
+        this does not."""
 
     def check(self, classifier: Classifier) -> None:
         check_differentiable(classifier)
@@ -147,7 +143,7 @@ class GradCAM(BatchExplainer):
             weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
             maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
         scores = found.read_rows(maps)
-        if self.normalisation == "matrix":
+        if self.options.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
             scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
@@ -155,25 +151,13 @@ class GradCAM(BatchExplainer):
 
 
 def class_activation(activated: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """What each token's state gives to the class, (batch, tokens): sum_k w[c, k] * g(h_j)[k].
-
-    Args:
-        activated: g(h), (batch, tokens, d). weight: w[c] of each text's class, (batch, d).
-    """
+    """What each token's state gives to the class, (batch, tokens): sum_k w[c, k] * g(h_j)[k]."""
     return torch.einsum("bnd,bd->bn", activated, weight)
 
 
 def grad_cam_map(
     attention: torch.Tensor, gradient: torch.Tensor, padding: torch.Tensor, tokens: torch.Tensor
 ) -> torch.Tensor:
-    """M of GradCAM, (batch, queries, tokens).
-
-    Args:
-        attention: probabilities of the last layer, (batch, heads, queries, tokens). It may hold the row of [CLS] alone:
-            the other rows have no gradient.
-        gradient: that of the target's logit at `attention`.
-        padding: bool, (batch, queries, tokens), True where one of the two is padding.
-        tokens: number of each text's tokens, (batch,).
-    """
+    """M of GradCAM, (batch, queries, tokens)."""
     weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
     return torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)

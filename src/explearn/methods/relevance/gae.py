@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
 from explearn.core.errors import ParamsError
+from explearn.core.settings import Fraction, Section
 from explearn.lens.capture import layer_count
 from explearn.lens.gradients import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
@@ -84,11 +85,6 @@ class MaskedGAE(GAE):
 
     Syntactic heads are not looked for: that takes a parser. Song et al. count syntactic and positional heads as those
     to keep; ExpNet section 4.3, which is followed here, as those to mask.
-
-    Args:
-        heads: `specialised`, `gradient`, or a mapping from layers to the heads kept.
-        share: for `specialised`, between 0 and 1.
-        fraction: for `gradient`, between 0 (all heads) and 1 (the best head of each layer).
     """
 
     about = About(
@@ -98,32 +94,20 @@ class MaskedGAE(GAE):
         needs=frozenset({"attentions", "gradients"}),
     )
 
-    def __init__(
-        self,
-        heads: HeadRule | Mapping[int, Sequence[int]] = "specialised",
-        share: float = 0.5,
-        fraction: float = 0.25,
-    ) -> None:
-        if isinstance(heads, Mapping):
-            for layer, kept in heads.items():
-                numbers = isinstance(kept, Sequence) and all(isinstance(head, int) for head in kept)
-                if not isinstance(layer, int) or not numbers:
-                    raise ParamsError(f"heads: got {layer!r}: {kept!r}; expected a layer's number and a list of heads")
-        elif heads not in get_args(HeadRule):
-            raise ParamsError(f"heads: got {heads!r}; expected one of specialised, gradient, or {{layer: [heads]}}")
-        for name, value in (("share", share), ("fraction", fraction)):
-            if not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise ParamsError(f"{name}: got {value!r}; expected a number between 0 and 1")
-        self.heads = heads
-        self.share = share
-        self.fraction = fraction
+    class Options(Section):
+        heads: HeadRule | dict[int, list[int]] = "specialised"
+        """`specialised`, `gradient`, or a mapping from layers to the heads kept."""
+        share: Fraction = 0.5
+        """For `specialised`, between 0 and 1."""
+        fraction: Fraction = 0.25
+        """For `gradient`, between 0 (all heads) and 1 (the best head of each layer)."""
 
     def check(self, classifier: Classifier) -> None:
         """Raises UnsupportedError, and ParamsError for explicit heads that the classifier does not have."""
         check_differentiable(classifier)
         layers, heads = layer_count(classifier.model), int(classifier.model.config.num_attention_heads)
-        if isinstance(self.heads, Mapping):
-            for layer, kept in self.heads.items():
+        if isinstance(self.options.heads, Mapping):
+            for layer, kept in self.options.heads.items():
                 if not 0 <= layer < layers:
                     raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
                 for head in kept:
@@ -131,15 +115,16 @@ class MaskedGAE(GAE):
                         raise ParamsError(f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0")
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
-        if isinstance(self.heads, Mapping):
+        if isinstance(self.options.heads, Mapping):
             kept = torch.zeros(attention.shape[:2], dtype=torch.bool, device=attention.device)
-            kept[:, list(self.heads.get(layer, ()))] = True
+            kept[:, list(self.options.heads.get(layer, ()))] = True
             return kept
-        if self.heads == "gradient":
+        if self.options.heads == "gradient":
             # The number of entries is the same for all heads.
             total = relevance.sum((-1, -2))
-            return total >= self.fraction * total.amax(-1, keepdim=True)
-        return ~specialised(attention, batch, self.share)
+            strong: torch.Tensor = total >= self.options.fraction * total.amax(-1, keepdim=True)
+            return strong
+        return ~specialised(attention, batch, self.options.share)
 
 
 def gae_row(
@@ -148,15 +133,7 @@ def gae_row(
     kept_heads: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     start: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
-
-    Args:
-        attentions: probabilities of each layer, first layer first, (batch, heads, queries, tokens). The last may hold
-            the row of [CLS] alone: the other rows have no gradient there.
-        gradients: those of the target's logit at `attentions`.
-        kept_heads: (layer, attention, relevance) -> heads that count, bool, (batch, heads); None: all.
-        start: how much of each token the head reads, (batch, tokens) (default: the first token).
-    """
+    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6."""
     row = torch.zeros_like(attentions[0][:, 0, 0])
     row[:, 0] = 1.0
     row = row if start is None else start
@@ -174,12 +151,7 @@ def gae_row(
 
 
 def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Tensor:
-    """Heads that are positional or attend to special tokens, as MaskedGAE says; bool, (batch, heads).
-
-    Args:
-        attention: probabilities of one layer, (batch, heads, queries, keys).
-        share: part of the attention above even attention's from which a role counts.
-    """
+    """Heads that are positional or attend to special tokens, as MaskedGAE says; bool, (batch, heads)."""
     content = content_mask(batch).to(attention.dtype)
     length = batch.attention_mask.sum(-1, keepdim=True).to(attention.dtype)
     words = content.sum(-1, keepdim=True)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import nn
 
 from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.settings import LayerIndex, Section
 from explearn.lens.anatomy import Anatomy, Block, BlockTrace, dissect, trace_block
 from explearn.lens.replace import replaced_output
 from explearn.lens.threads import a_view
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.options import check_choice, check_layer
 from explearn.methods.info import About
-from explearn.methods.relevance.propagation import make_rules, through_head, to_attention, to_input
+from explearn.methods.relevance.propagation import RULES, Rules, through_head, to_attention, to_input
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
@@ -134,11 +134,10 @@ class LRP(BatchExplainer, ABC):
     """Whether relevance passes the attention logits, for which there are rules in plain attention alone."""
     passes = 2  # A text in float64 takes the memory of two.
 
-    def __init__(self, rules: RuleName, cls_score: ClsScore) -> None:
-        self._rules = make_rules(rules)
-        check_choice("cls_score", cls_score, get_args(ClsScore))
-        self.rules = rules
-        self.cls_score = cls_score
+    @property
+    def rules(self) -> Rules:
+        """The rules that relevance is propagated by."""
+        return RULES[getattr(self.options, "rules", "conserving")]()
 
     def check(self, classifier: Classifier) -> None:
         """Raise UnsupportedError for an architecture without rules, and on MPS devices, which have no float64."""
@@ -171,9 +170,9 @@ class LRP(BatchExplainer, ABC):
         logits = classifier.logits(batch) if low_precision else run.logits
         targets = resolve_targets(logits, targets)
         start = nn.functional.one_hot(targets, logits.shape[-1]).to(DTYPE)
-        relevance = through_head(self._rules, run.anatomy.head, run.output, run.activated, start)
+        relevance = through_head(self.rules, run.anatomy.head, run.output, run.activated, start)
         scores, error = self.propagate(run, targets, relevance)
-        if self.cls_score == "original":
+        if self.options.cls_score == "original":
             scores[:, 0] = self.original_cls_score(scores, run.mask)
         result_type = torch.float64 if classifier.model.dtype == torch.float64 else torch.float32
         return BatchScores(scores.to(result_type), logits.to(result_type), targets, error)
@@ -188,12 +187,6 @@ class PartialLRP(LRP):
     relevance that reaches the last layer's attention is negative, which the doubling rules allow, all scores are 0.
 
     Sources: Voita et al. (2019); Chefer et al. (2021), whose rules and baseline this is.
-
-    Args:
-        rules: `conserving`; or `doubling`, as the original code runs this baseline. See `propagation`.
-        cls_score: what stands at [CLS], which no attribution shows: its `own` score, or 0 as in the `original` code.
-
-    Raises ParamsError for other values.
     """
 
     about = About(
@@ -205,13 +198,16 @@ class PartialLRP(LRP):
     )
     through_logits = False
 
-    def __init__(self, rules: RuleName = "conserving", cls_score: ClsScore = "own") -> None:
-        super().__init__(rules, cls_score)
+    class Options(Section):
+        rules: RuleName = "conserving"
+        """`conserving`; or `doubling`, as the original code runs this baseline. See `propagation`."""
+        cls_score: ClsScore = "own"
+        """What stands at [CLS], which no attribution shows: its `own` score, or 0 as in the `original` code."""
 
     def propagate(
         self, run: Forward, targets: torch.Tensor, relevance: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        reached = to_attention(self._rules, run.anatomy.blocks[-1], run.block(-1), relevance)
+        reached = to_attention(self.rules, run.anatomy.blocks[-1], run.block(-1), relevance)
         return reached.attention[:, :, 0].clamp(min=0).mean(1), None
 
 
@@ -226,11 +222,6 @@ class FullLRP(LRP):
     meaning and grows with the depth, to 10^4 in 4 layers.
 
     Sources: Bach et al. (2015); Chefer et al. (2021), whose rules and baseline this is.
-
-    Args:
-        rules, cls_score: as in PartialLRP.
-
-    Raises ParamsError for other values.
     """
 
     about = About(
@@ -242,18 +233,21 @@ class FullLRP(LRP):
     aggregation = "sum"
     signed = True
 
-    def __init__(self, rules: RuleName = "conserving", cls_score: ClsScore = "own") -> None:
-        super().__init__(rules, cls_score)
+    class Options(Section):
+        rules: RuleName = "conserving"
+        """"""
+        cls_score: ClsScore = "own"
+        """"""
 
     def propagate(
         self, run: Forward, targets: torch.Tensor, relevance: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         for layer in reversed(range(len(run.anatomy.blocks))):
             block, kept = run.anatomy.blocks[layer], run.block(layer)
-            relevance = to_input(self._rules, block, kept, to_attention(self._rules, block, kept, relevance))
+            relevance = to_input(self.rules, block, kept, to_attention(self.rules, block, kept, relevance))
         if run.anatomy.projection is not None:
-            relevance = self._rules.linear(relevance, run.embedded, run.anatomy.projection.weight)
-        error = (relevance.sum((1, 2)) - 1).abs() if self.rules == "conserving" else None
+            relevance = self.rules.linear(relevance, run.embedded, run.anatomy.projection.weight)
+        error = (relevance.sum((1, 2)) - 1).abs() if self.options.rules == "conserving" else None
         return relevance.sum(-1), error
 
 
@@ -268,11 +262,6 @@ class TransformerAttribution(LRP):
 
     Source: Chefer et al. (2021, section 3); the rows are normalised as in their code.
 
-    Args:
-        start_layer: the lowest layer that counts, from 0 or, if negative, from the last. The original code's default is
-            11, the last layer of the base models.
-        cls_score: what stands at [CLS], which no attribution shows: its `own` score, or the row's minimum as in the
-            `original` code.
 
     Raises ParamsError for other values, and for a layer that the classifier does not have.
     """
@@ -285,18 +274,21 @@ class TransformerAttribution(LRP):
         uncounted=True,
     )
 
-    def __init__(self, start_layer: int = 0, cls_score: ClsScore = "own") -> None:
-        super().__init__("conserving", cls_score)
-        check_layer("start_layer", start_layer)
-        self.start_layer = start_layer
+    class Options(Section):
+        start_layer: LayerIndex = 0
+        """The lowest layer that counts, from 0 or, if negative, from the last. The original code's default is
+        11, the last layer of the base models."""
+        cls_score: ClsScore = "own"
+        """What stands at [CLS], which no attribution shows: its `own` score, or the row's minimum as in the
+        `original` code."""
 
     def check(self, classifier: Classifier) -> None:
         """As in LRP; raises ParamsError when there is no such layer."""
         super().check(classifier)
         count = len(dissect(classifier.model).blocks)
-        if not -count <= self.start_layer < count:
+        if not -count <= self.options.start_layer < count:
             raise ParamsError(
-                f"start_layer {self.start_layer} does not exist: the model has {count}, 0 to {count - 1} or "
+                f"start_layer {self.options.start_layer} does not exist: the model has {count}, 0 to {count - 1} or "
                 f"-{count} to -1"
             )
 
@@ -304,18 +296,18 @@ class TransformerAttribution(LRP):
         self, run: Forward, targets: torch.Tensor, relevance: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         blocks = run.anatomy.blocks
-        first = self.start_layer % len(blocks)
+        first = self.options.start_layer % len(blocks)
         gradient = _head_gradient(run, targets)
         row = torch.zeros_like(run.output[:, :, 0])
         row[:, 0] = 1
         for layer in reversed(range(first, len(blocks))):
             kept, attention_gradient, gradient = _block_gradient(run, layer, gradient)
-            reached = to_attention(self._rules, blocks[layer], kept, relevance)
+            reached = to_attention(self.rules, blocks[layer], kept, relevance)
             weights = attention_gradient.mul_(reached.attention).clamp_(min=0).mean(1)
             row = row / (weights.sum(-1) + 1)
             row = torch.einsum("bq,bqk->bk", row, weights) + row
             if layer > first:
-                relevance = to_input(self._rules, blocks[layer], kept, reached)
+                relevance = to_input(self.rules, blocks[layer], kept, reached)
         return row, None
 
     def original_cls_score(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import torch
 
 from explearn.lens.anatomy import Block, BlockTrace, Head, merge_heads, split_heads
-from explearn.methods.base.options import check_choice
 
 STABILISER = 1e-9
 """Added to denominators of any sign, as Chefer et al. do."""
@@ -107,12 +106,6 @@ class DoublingRules(Rules):
 
 
 RULES: dict[str, type[Rules]] = {"conserving": ConservingRules, "doubling": DoublingRules}
-
-
-def make_rules(name: str) -> Rules:
-    """Rules by name; raises ParamsError for an unknown one."""
-    check_choice("rules", name, tuple(RULES))
-    return RULES[name]()
 
 
 def join(value: torch.Tensor, relevances: Sequence[torch.Tensor]) -> torch.Tensor:

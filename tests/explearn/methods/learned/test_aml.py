@@ -199,8 +199,8 @@ class TestFiles:
         for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert b.method == "paml"
-        assert (loaded.all_options(), loaded.history, loaded.weights) == (
-            paml.all_options(),
+        assert (loaded.options.model_dump(), loaded.history, loaded.weights) == (
+            paml.options.model_dump(),
             paml.history,
             paml.weights,
         )

@@ -225,7 +225,7 @@ class TestFiles:
         for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert b.method == "expnet_in_domain"
-        assert loaded.all_options() == expnet.all_options()
+        assert loaded.options.model_dump() == expnet.options.model_dump()
         assert (loaded.inputs, loaded.trained_on, loaded.losses) == (expnet.inputs, expnet.trained_on, expnet.losses)
         assert loaded.classifier == of.fingerprint and loaded.calibration == expnet.calibration
 

@@ -257,11 +257,11 @@ class TestFiles:
         for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
             assert b.method == "expnet_paper"
-        assert loaded.all_options() == expnet.all_options()
+        assert loaded.options.model_dump() == expnet.options.model_dump()
         assert (loaded.encoder, loaded.trained_on, loaded.losses) == (ENCODER, ["made up"], expnet.losses)
 
     def test_every_option_is_kept(self) -> None:
-        assert list(ExpNetPaper().all_options()) == [
+        assert list(ExpNetPaper().options.model_dump()) == [
             name for name in explearn.methods.base.registry.accepted_options("expnet_paper")
         ]
 

@@ -53,7 +53,7 @@ def test_each_method_learns_from_texts_and_is_kept(name: str, tmp_path: Path) ->
     assert isinstance(of, explearn.Classifier)
     explainer.save_pretrained(tmp_path / name)
     again = type(explainer).from_pretrained(tmp_path / name)
-    assert again.all_options() == explainer.all_options()
+    assert again.options.model_dump() == explainer.options.model_dump()
     for a, b in zip(explainer.explain(of, tiny.TEXTS), again.explain(of, tiny.TEXTS), strict=True):
         np.testing.assert_array_equal(a.scores, b.scores)
 
@@ -97,10 +97,10 @@ def test_a_text_without_its_label(text: Any) -> None:
 @pytest.mark.parametrize("method", [ExpNet, ExpNetPaper, L2E, IvRA, SMaT, PAML, FAML])
 def test_options_are_those_of_the_section(method: Any) -> None:
     found = inspect.signature(method).parameters
-    assert list(found) == [*method.section.model_fields, "seed"]
-    assert {name: option.default for name, option in found.items() if name != "seed"} == dict(method.section())
-    assert list(method().all_options()) == list(found)
-    assert all(field.description for field in method.section.model_fields.values())
+    assert list(found) == [*method.Options.model_fields, "seed"]
+    assert {name: option.default for name, option in found.items() if name != "seed"} == dict(method.Options())
+    assert list(method().options.model_dump()) == list(found)
+    assert all(field.description for field in method.Options.model_fields.values())
     with pytest.raises(ParamsError, match=r"sede: no such parameter"):
         method(sede=1)
 
