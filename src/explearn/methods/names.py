@@ -275,7 +275,7 @@ def learned_sections() -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Of the learned methods, the section of options of each: name -> its `module:Class`, and its own defaults."""
     found = {}
     for info in known_infos():
-        if info.section is not None and not is_variant(info.name):
+        if info.learned and info.section is not None and not is_variant(info.name):
             found[info.name] = (info.section, info.defaults)
     return found
 

@@ -69,9 +69,9 @@ class Solvex(PerturbationExplainer):
     def check_text(self, text: PerturbedText) -> None:
         if len(text) > self.options.max_words:
             raise UnsupportedError(
-                f"solvex: a text has {len(text)} words, more than max_words = {self.options.max_words}; the search takes "
-                f"about {self.options.beam * len(text) ** 2 // 2:,} forward passes for it: raise the option and wait, or use "
-                "occlusion, which takes one a word"
+                f"solvex: a text has {len(text)} words, more than max_words = {self.options.max_words}; the search "
+                f"takes about {self.options.beam * len(text) ** 2 // 2:,} forward passes for it: raise the option and "
+                "wait, or use occlusion, which takes one a word"
             )
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
