@@ -21,8 +21,8 @@ from explearn.methods.names import get_info, list_explainers, register
 if TYPE_CHECKING:
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle, load
-    from explearn.compare.run import Comparison, compare
-    from explearn.compare.texts import TextColumns
+    from explearn.comparison.run import Comparison, compare
+    from explearn.comparison.texts import TextColumns
     from explearn.core.records import Attribution, Example, Rationale
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
@@ -68,7 +68,7 @@ _LAZY = {
     "Bundle": "explearn.bundle.loading",
     "CallableClassifier": "explearn.model.callable",
     "Classifier": "explearn.model.classifier",
-    "Comparison": "explearn.compare.run",
+    "Comparison": "explearn.comparison.run",
     "Example": "explearn.core.records",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.explainer",
@@ -80,8 +80,8 @@ _LAZY = {
     "side_by_side": "explearn.core.side_by_side",
     "to_arrow": "explearn.core.word_tables",
     "to_frame": "explearn.core.word_tables",
-    "TextColumns": "explearn.compare.texts",
-    "compare": "explearn.compare.run",
+    "TextColumns": "explearn.comparison.texts",
+    "compare": "explearn.comparison.run",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

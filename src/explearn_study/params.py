@@ -330,12 +330,12 @@ class Params(ModelParams):
                 return merged
             section = type(self.section(of))
             try:
-                checked: dict[str, Any] = section.model_validate(merged).model_dump()
+                checked: dict[str, Any] = section.model_validate(merged).model_dump(exclude={"seed"})
                 return checked
             except ValidationError as error:
                 raise ParamsError(problems_sentence(error, section)) from error
         if name in learned_sections():
-            found: dict[str, Any] = self.section(name).model_dump()
+            found: dict[str, Any] = self.section(name).model_dump(exclude={"seed"})
             return found
         get_info(name)
         return {**self.baselines.quick, **self.baselines.costly}.get(name, {})

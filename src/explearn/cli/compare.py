@@ -71,8 +71,8 @@ def compare(
         names = _label_names(label_name or (), labels)
         compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
         # What loads torch takes seconds, which --help need not wait for.
-        from explearn.compare.run import compare as run
-        from explearn.compare.texts import TextColumns
+        from explearn.comparison.run import compare as run
+        from explearn.comparison.texts import TextColumns
 
         found = run(
             classifier,

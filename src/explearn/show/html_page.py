@@ -17,7 +17,7 @@ from explearn.show.markdown import Markdown, inline_html
 def page_environment() -> Environment:
     """The environment of HTML templates: autoescape is on; the filter `inline` turns our own Markdown into HTML."""
     environment = Environment(
-        loader=PackageLoader("explearn_study.report"),
+        loader=PackageLoader("explearn.show"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -32,7 +32,7 @@ def page_environment() -> Environment:
 
 def asset(name: str) -> str:
     """A file beside the templates."""
-    return resources.files("explearn_study.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("explearn.show").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def source_hash(script: str) -> str:

@@ -15,7 +15,7 @@ from explearn_study.report.papers import SideBySide
 def markdown_environment() -> Environment:
     """The environment of Markdown templates. Names and texts come from data: all but `Markdown` is escaped."""
     return Environment(
-        loader=PackageLoader("explearn_study.report"),
+        loader=PackageLoader("explearn.show"),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

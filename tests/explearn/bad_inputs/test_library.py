@@ -14,8 +14,8 @@ from saying import complaint
 
 import explearn
 from explearn import Attribution, CallableClassifier, get_explainer
-from explearn.compare.choice import choose_methods, parse_budget
-from explearn.compare.texts import given_texts
+from explearn.comparison.choice import choose_methods, parse_budget
+from explearn.comparison.texts import given_texts
 from explearn.core.storage import write_text
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}

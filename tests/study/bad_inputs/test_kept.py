@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from explearn.bundle.export import export
 from explearn.cli.app import app
-from explearn.compare.given import read_scores
-from explearn.compare.work import read_plan
+from explearn.comparison.given import read_scores
+from explearn.comparison.work import read_plan
 from explearn.core.errors import ModelError
 from explearn_apps.jobs.manifest import read_manifest
 from explearn_study.report.evidence import check_manifest

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import typer
 import yaml
 from stage_cases import COMMANDS, STAGES, change_params, complaint, required, run, succeed
-from typer.testing import CliRunner
 
-from explearn.cli.app import app
 from explearn.cli.running import COMPUTE_OPTIONS
 from explearn.core.storage import read_examples
 
@@ -100,68 +96,3 @@ def test_prepare_reads_a_folder_that_is_laid_out_as_on_the_hub(tmp_path: Path) -
     counts = [len(read_examples(folder / f"{split}.parquet")) for split in ("train", "validation", "test")]
     assert counts == [36, 4, 10]
     assert json.loads((folder / "task.json").read_text())["labels"] == ["negative", "positive"]
-
-
-class TestNextTexts:
-    """`explearn annotate next` on the files of a run."""
-
-    def next(self, folder: Path, *arguments: str) -> Any:
-        with contextlib.chdir(folder):
-            return CliRunner().invoke(app, ["annotate", "next", "--task", "films", *arguments], env={"COLUMNS": "240"})
-
-    def unmark(self, folder: Path, ids: list[str]) -> None:
-        for path in (
-            folder / "data" / "examples" / "films" / "native.parquet",
-            folder / "data" / "rationales" / "films.parquet",
-        ):
-            rows = pq.read_table(path)
-            kept = [example_id not in ids for example_id in rows["example_id"].to_pylist()]
-            pq.write_table(rows.filter(kept), path)
-
-    def test_proposes_unmarked_texts_with_a_sheet_and_an_outlook(self, project: Path) -> None:
-        ids = [f"films-train-{number}" for number in range(6, 20)]
-        self.unmark(project, ids)
-        result = self.next(project, "--count", "3", "--out", "next.csv")
-        assert result.exit_code == 0, result.output
-        rows = (project / "next.csv").read_text(encoding="utf-8-sig").splitlines()
-        proposed = [row.split(",")[1] for row in rows[1:]]
-        assert len(set(proposed)) == 3 and set(proposed) <= set(ids)
-        assert all(example_id in result.stdout for example_id in proposed)
-        assert "by the consensus of meals and " in result.stdout
-        assert "F1 top-K is" in result.stdout
-
-    def test_a_sheet_that_somebody_has_filled_in_stays(self, project: Path) -> None:
-        self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
-        sheet = project / "next.csv"
-        assert self.next(project, "--count", "3", "--out", "next.csv").exit_code == 0
-        filled = sheet.read_text(encoding="utf-8-sig").rstrip("\n") + "\nmark,x,,y,,,ana,1,0,\n"
-        sheet.write_text(filled, encoding="utf-8-sig")
-        result = self.next(project, "--count", "3", "--out", "next.csv")
-        assert result.exit_code == 2 and "people may have filled it in" in result.stderr
-        assert sheet.read_text(encoding="utf-8-sig") == filled
-
-    def test_a_sheet_of_another_kind_is_refused_before_anything_is_computed(self, project: Path) -> None:
-        result = self.next(project, "--out", "next.xlsx")
-        assert result.exit_code == 2 and result.stdout == ""
-        assert "expected a file ending in .html or .csv" in result.stderr
-
-    def test_a_page_that_is_there_is_refused_before_anything_is_computed(self, project: Path) -> None:
-        (project / "next.html").write_text("filled in")
-        result = self.next(project, "--out", "next.html")
-        assert result.exit_code == 2 and result.stdout == ""
-        assert "next.html is there already, and people may have filled it in" in result.stderr
-        assert (project / "next.html").read_text() == "filled in"
-
-    def test_without_a_curve_it_says_how_to_get_one(self, project: Path) -> None:
-        self.unmark(project, [f"films-train-{number}" for number in range(6, 20)])
-        (project / "reports" / "metrics" / "curve" / "films.json").unlink()
-        assert "`python stages/marks_curve.py --task films` measures it" in self.next(project).stdout
-
-    def test_where_every_text_is_marked(self, project: Path) -> None:
-        result = self.next(project)
-        assert result.exit_code == 2
-        assert "each of the 24 texts with signals is marked already" in result.stderr
-
-    def test_a_split_without_signals(self, project: Path) -> None:
-        result = self.next(project, "--split", "test")
-        assert result.exit_code == 2 and "split 'test': its texts have no signals" in result.stderr

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from explearn.compare.choice import within_budget
-from explearn.compare.given import match_scores
-from explearn.compare.texts import OwnTexts
-from explearn.compare.work import Plan, add_cost, predictions_of, read_done, write_given
+from explearn.comparison.choice import within_budget
+from explearn.comparison.given import match_scores
+from explearn.comparison.texts import OwnTexts
+from explearn.comparison.work import Plan, add_cost, predictions_of, read_done, write_given
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Attribution
 from explearn.judge.faithfulness import faithfulness

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from explearn.compare.choice import JUDGING_PASSES, choose_methods, parse_budget, within_budget
-from explearn.compare.methods_run import time_left
+from explearn.comparison.choice import JUDGING_PASSES, choose_methods, parse_budget, within_budget
+from explearn.comparison.methods_run import time_left
 from explearn.core.errors import ParamsError
 
 

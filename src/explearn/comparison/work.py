@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from explearn.compare.choice import JUDGING_PASSES, Choice
-from explearn.compare.texts import OwnTexts
+from explearn.comparison.choice import JUDGING_PASSES, Choice
+from explearn.comparison.texts import OwnTexts
 from explearn.core.errors import DataError
 from explearn.core.finite import is_score
 from explearn.core.records import SPLITS, Attribution, Example, Rationale

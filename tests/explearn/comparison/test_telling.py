@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-from explearn.compare import methods_run, run
+from explearn.comparison import methods_run, run
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.storage import read_json
 from explearn.methods.perturbation.occlusion import Occlusion

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from explearn.compare.methods_run import HeadPredictions
+from explearn.comparison.methods_run import HeadPredictions
 from explearn.core.records import Example
 from explearn.judge.predictions import Predictions
 from explearn_study import attribute

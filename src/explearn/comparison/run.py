@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from explearn.compare.choice import choose_methods, parse_budget
-from explearn.compare.given import PREFIX, read_scores, register_given
-from explearn.compare.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
-from explearn.compare.texts import OwnTexts, TextColumns, given_texts, read_texts
-from explearn.compare.work import (
+from explearn.comparison.choice import choose_methods, parse_budget
+from explearn.comparison.given import PREFIX, read_scores, register_given
+from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
+from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
+from explearn.comparison.work import (
     PLAN,
     Plan,
     make_params,

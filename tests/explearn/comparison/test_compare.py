@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-from explearn.compare import methods_run
-from explearn.compare.texts import TextColumns, read_texts
+from explearn.comparison import methods_run
+from explearn.comparison.texts import TextColumns, read_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.storage import read_attributions, read_json

@@ -1,0 +1,3 @@
+"""Fixtures of these tests."""
+
+from bundle_cases import metrics, model, trained  # noqa: F401
