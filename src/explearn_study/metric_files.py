@@ -16,7 +16,7 @@ from explearn.core.errors import DataError, problem_of
 from explearn.core.shapes import read_document
 from explearn.core.storage import parquet_writer, read_table, write_json, write_table
 from explearn.judge.evaluate import TaskEvaluation
-from explearn.judge.significance import Comparison
+from explearn.judge.significance import PairedTests
 from explearn_study.shapes import Comparisons
 
 Array = NDArray[np.float64]
@@ -112,7 +112,7 @@ def write_comparisons(summary: Path, pairs: Path, evaluation: TaskEvaluation) ->
     )
 
 
-def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, Comparison], dict[str, Array]]:
+def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, PairedTests], dict[str, Array]]:
     """What `write_comparisons` wrote: comparisons by metric, and (methods, methods) matrices of agreement by name.
 
     The methods of the matrices stand in the order of the summary's `methods`.
@@ -135,12 +135,12 @@ def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, Comparison],
     return comparisons, agreement
 
 
-def _comparison(name: str, found: dict[str, Any], rows: dict[tuple[str, str], dict[str, Any]]) -> Comparison:
+def _comparison(name: str, found: dict[str, Any], rows: dict[tuple[str, str], dict[str, Any]]) -> PairedTests:
     methods = list(found["values"])
     ones = np.ones(len(methods))
     texts = np.array([found["texts"][method] for method in methods], dtype=np.float64)
     direction = _matrix(methods, rows, "direction", np.zeros(len(methods)))
-    return Comparison(
+    return PairedTests(
         metric=name,
         larger_is_better=found["larger_is_better"],
         methods=tuple(methods),

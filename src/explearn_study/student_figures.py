@@ -20,7 +20,7 @@ from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.faithfulness import logit
 from explearn.judge.plausibility import ranking
 from explearn.judge.protocols import top_count
-from explearn.judge.significance import compare
+from explearn.judge.significance import paired_tests
 from explearn.judge.stability import stability
 from explearn.text.alignment import NO_WORD
 
@@ -204,7 +204,7 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
                 of_seeds = [float(row[~np.isnan(row)].mean()) for row in values if not np.isnan(row).all()]
                 spread = float(np.std(of_seeds, ddof=1) / np.sqrt(len(of_seeds))) if len(of_seeds) > 1 else None
                 figures["seeds_error"] = spread
-        test = compare(
+        test = paired_tests(
             name,
             {side: figures[side] for side in ("teacher", "student")},
             {side: means[side] for side in ("teacher", "student")},

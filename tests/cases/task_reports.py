@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.judge.significance import Comparison
+from explearn.judge.significance import PairedTests
 from explearn.show.columns import DISTRIBUTION, TABLES
 from explearn.show.task_report import TaskReport
 
@@ -37,7 +37,7 @@ def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
     return TaskReport(**{**fields, **changes})
 
 
-def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None) -> Comparison:
+def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, direction=None) -> PairedTests:
     """`p_values`: (method, method) -> corrected p-value; 1 where none is given. The test's direction is by default that
     of the values."""
     methods = tuple(values)
@@ -47,7 +47,7 @@ def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, d
         adjusted[i, j] = adjusted[j, i] = p
     figures = np.array(list(values.values()), dtype=np.float64)
     best = (max if larger_is_better else min)(values, key=values.__getitem__)
-    return Comparison(
+    return PairedTests(
         metric=metric,
         larger_is_better=larger_is_better,
         methods=methods,

@@ -19,7 +19,7 @@ from explearn.judge.columns import Columns, MethodMetrics
 from explearn.judge.context import Context, ExplainedModel
 from explearn.judge.params import EvaluateParams
 from explearn.judge.predictions import Predictions
-from explearn.judge.significance import Comparison, bootstrap_counts, compare
+from explearn.judge.significance import PairedTests, bootstrap_counts, paired_tests
 from explearn.methods.info import Binarisation
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TaskEvaluation:
     metrics: dict[str, MethodMetrics]
     example_ids: tuple[str, ...]
     by_text: dict[str, dict[str, Array]]
-    comparisons: dict[str, Comparison]
+    comparisons: dict[str, PairedTests]
     agreement: dict[str, Array]
 
 
@@ -174,7 +174,7 @@ def _evaluation(context: Context, columns: Columns, own: Collection[str]) -> Tas
         # Looking up a metric that no method has leaves an empty entry.
         by_text={name: dict(values) for name, values in columns.by_text.items() if values},
         comparisons={
-            metric.name: compare(
+            metric.name: paired_tests(
                 metric.name,
                 # Figures of different classifiers cannot be compared.
                 {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},

@@ -108,7 +108,7 @@ MOST_FLIPPED = 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class PairedTests:
     """How the methods compare in one metric.
 
     Attributes:
@@ -153,13 +153,13 @@ class Comparison:
         return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
 
 
-def compare(
+def paired_tests(
     metric: str,
     values: Mapping[str, float | None],
     by_text: Mapping[str, ArrayLike],
     larger_is_better: bool = True,
     significance: float = 0.05,
-) -> Comparison:
+) -> PairedTests:
     """Find the best method in a metric, and those that are not significantly worse.
 
     Args:
@@ -202,7 +202,7 @@ def compare(
     if count:
         best = np.flatnonzero(numbers == (numbers.max() if larger_is_better else numbers.min()))
     apart = _told_apart(numbers, adjusted, direction, significance) != 0
-    return Comparison(
+    return PairedTests(
         metric=metric,
         larger_is_better=larger_is_better,
         methods=methods,

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Example, RationaleKind
 from explearn.judge.plausibility import binarise
-from explearn.judge.significance import Comparison
+from explearn.judge.significance import PairedTests
 from explearn.methods.names import get_info
 
 Number = int | float | None
@@ -105,7 +105,7 @@ class TaskReport:
     k: int | None = None
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    comparisons: Mapping[str, PairedTests] = field(default_factory=dict)
     by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     sanity: Mapping[str, Any] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explearn.judge.significance import Comparison
+from explearn.judge.significance import PairedTests
 from explearn.methods.aml.report import aml_blocks
 from explearn.methods.names import get_info, leaderboard_order
 from explearn.show.blocks import Block
@@ -207,7 +207,7 @@ def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
     return rows
 
 
-def significance_matrix(comparison: Comparison, level: float) -> list[tuple[str, list[str]]]:
+def significance_matrix(comparison: PairedTests, level: float) -> list[tuple[str, list[str]]]:
     """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, and SELF against itself."""
     methods = leaderboard_order(list(comparison.methods))
     place = {method: comparison.methods.index(method) for method in methods}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.judge.catalogue import METRICS
-from explearn.judge.significance import Comparison, compare
+from explearn.judge.significance import PairedTests, paired_tests
 from explearn.methods.names import get_info, leaderboard_order
 from explearn.show.columns import Cell, Column, Row, comparable
 from explearn.show.columns import column as of_catalogue
@@ -158,7 +158,7 @@ def leaders(tasks: Sequence[TaskReport], significance: float) -> list[Leader]:
 
 def compare_together(
     metric: str, values: Mapping[str, float], tasks: Sequence[TaskReport], larger_is_better: bool, significance: float
-) -> Comparison | None:
+) -> PairedTests | None:
     """Paired tests over the texts of all tasks together, between the methods in `values` (method -> mean over tasks);
     None where a task has such figures, but not text by text."""
     rows: dict[str, list[NDArray[np.float64]]] = {method: [] for method in values}
@@ -171,7 +171,7 @@ def compare_together(
         for method, of_tasks in rows.items():
             of_tasks.append(by_text[method])
     joined = {method: np.concatenate(of_tasks) for method, of_tasks in rows.items()}
-    return compare(metric, values, joined, larger_is_better, significance)
+    return paired_tests(metric, values, joined, larger_is_better, significance)
 
 
 LEADER_HEADINGS = [

@@ -7,7 +7,7 @@ import pytest
 
 from explearn.core.errors import DataError
 from explearn.judge.evaluate import TaskEvaluation
-from explearn.judge.significance import compare
+from explearn.judge.significance import paired_tests
 from explearn_study.metric_files import read_by_text, read_comparisons, write_by_text, write_comparisons
 
 RNG = np.random.default_rng(0)
@@ -23,8 +23,8 @@ def evaluation() -> TaskEvaluation:
         example_ids=tuple("abcdef"),
         by_text=BY_TEXT,
         comparisons={
-            "m": compare("m", values, BY_TEXT["m"]),
-            "n": compare("n", dict.fromkeys(METHODS), BY_TEXT["n"], larger_is_better=False),
+            "m": paired_tests("m", values, BY_TEXT["m"]),
+            "n": paired_tests("n", dict.fromkeys(METHODS), BY_TEXT["n"], larger_is_better=False),
         },
         agreement={"rank_agreement": matrix},
     )

@@ -89,7 +89,7 @@ def closed_bonferroni(p_values):
 
 def test_p_values_are_scipys_and_holms():
     by_text = table()
-    found = s.compare("m", means(by_text), by_text)
+    found = s.paired_tests("m", means(by_text), by_text)
     pairs = [("good", "fair"), ("good", "bad"), ("fair", "bad")]
     raw = [wilcoxon(by_text[a], by_text[b]).pvalue for a, b in pairs]
     for (a, b), p, adjusted in zip(pairs, raw, closed_bonferroni(raw), strict=True):
@@ -101,15 +101,15 @@ def test_p_values_are_scipys_and_holms():
 
 def test_the_best_is_alone_and_those_not_significantly_worse_tie():
     by_text = table()
-    found = s.compare("m", means(by_text), by_text)
+    found = s.paired_tests("m", means(by_text), by_text)
     assert (found.best, found.tied) == (("good",), ("fair",))
-    turned = s.compare("m", means(by_text), by_text, larger_is_better=False)
+    turned = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
     assert (turned.best, turned.tied) == (("bad",), ())
 
 
 def test_the_direction_is_that_of_the_signed_ranks():
     by_text = table()
-    found = s.compare("m", means(by_text), by_text)
+    found = s.paired_tests("m", means(by_text), by_text)
     for i, first in enumerate(found.methods):
         for j, second in enumerate(found.methods):
             differences = by_text[first] - by_text[second]
@@ -118,24 +118,24 @@ def test_the_direction_is_that_of_the_signed_ranks():
             below = wilcoxon(-differences, alternative="greater").statistic if i != j else 0
             assert found.direction[i, j] == np.sign(above - below)
     # Differences 0, NaN, -1 and 3: ranks 1 and 2.
-    few = s.compare("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
+    few = s.paired_tests("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
     assert few.direction.tolist() == [[0, 1], [-1, 0]]
 
 
 def test_where_the_test_contradicts_the_figures_nobody_is_better():
     by_text = table()
     figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
-    found = s.compare("m", figures, by_text)
+    found = s.paired_tests("m", figures, by_text)
     assert found.p_value("good", "bad") < 0.05 and found.outcome("good", "bad", 0.05) == 0
     assert (found.best, found.tied) == (("bad",), ("good", "fair"))
-    sure = s.compare("m", means(by_text), by_text, larger_is_better=False)
+    sure = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
     assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
     assert sure.outcome("good", "fair", 0.05) == 0
 
 
 def test_equal_figures_are_best_together():
     values = np.arange(9.0)
-    found = s.compare("m", {"a": 4.0, "b": 4.0, "c": None}, {"a": values, "b": values})
+    found = s.paired_tests("m", {"a": 4.0, "b": 4.0, "c": None}, {"a": values, "b": values})
     assert (found.best, found.tied, found.methods) == (("a", "b"), (), ("a", "b"))
     assert found.p_value("a", "b") == 1
 
@@ -143,11 +143,11 @@ def test_equal_figures_are_best_together():
 def test_undefined_texts_are_left_out_pair_by_pair():
     by_text = table(30)
     by_text["fair"][:10] = np.nan
-    found = s.compare("m", means(by_text), by_text)
+    found = s.paired_tests("m", means(by_text), by_text)
     assert found.texts.tolist() == [[30, 20, 30], [20, 20, 20], [30, 20, 30]]
     i, j = found.methods.index("good"), found.methods.index("fair")
     assert found.p_values[i, j] == pytest.approx(wilcoxon(by_text["good"][10:], by_text["fair"][10:]).pvalue)
-    nothing = s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [np.nan, 1.0], "b": [1.0, np.nan]})
+    nothing = s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [np.nan, 1.0], "b": [1.0, np.nan]})
     assert nothing.p_value("a", "b") == 1 and nothing.tied == ("a",) and nothing.texts[0, 1] == 0
 
 
@@ -156,7 +156,7 @@ def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
     rng = np.random.default_rng(texts)
     by_text = {name: np.r_[rng.integers(0, 4, texts) / 4, np.full(60 - texts, np.nan)] for name in ("a", "b", "c")}
     values = {name: float(np.nanmean(rows)) for name, rows in by_text.items()}
-    found = s.compare("m", values, by_text)
+    found = s.paired_tests("m", values, by_text)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         first, second = by_text[found.methods[i]][:texts], by_text[found.methods[j]][:texts]
         expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
@@ -177,9 +177,9 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values):
 
 
 def test_a_table_of_one_method_or_none():
-    one = s.compare("m", {"a": 1.0}, {"a": [1.0, np.nan]})
+    one = s.paired_tests("m", {"a": 1.0}, {"a": [1.0, np.nan]})
     assert (one.best, one.tied, one.texts.tolist()) == (("a",), (), [[1]])
-    assert s.compare("m", {"a": None}, {}).best == ()
+    assert s.paired_tests("m", {"a": None}, {}).best == ()
 
 
 @settings(max_examples=20)  # of few texts scipy counts out every sign
@@ -187,7 +187,7 @@ def test_a_table_of_one_method_or_none():
 def test_best_and_tied_are_apart_and_p_values_are_probabilities(seed, methods, texts):
     rng = np.random.default_rng(seed)
     by_text = {str(m): rng.integers(0, 3, size=texts).astype(float) for m in range(methods)}
-    found = s.compare("m", means(by_text), by_text)
+    found = s.paired_tests("m", means(by_text), by_text)
     assert found.best and not set(found.best) & set(found.tied)
     assert ((found.adjusted >= 0) & (found.adjusted <= 1)).all()
     assert (found.adjusted >= found.p_values - 1e-12).all()
@@ -196,6 +196,6 @@ def test_best_and_tied_are_apart_and_p_values_are_probabilities(seed, methods, t
 
 def test_bad_input_is_named():
     with pytest.raises(DataError, match="'m': method 'b' has no values"):
-        s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [1.0]})
+        s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [1.0]})
     with pytest.raises(DataError, match="different lengths"):
-        s.compare("m", {"a": 1.0, "b": 2.0}, {"a": [1.0], "b": [1.0, 2.0]})
+        s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [1.0], "b": [1.0, 2.0]})
