@@ -12,6 +12,8 @@ from explearn.core.arguments import SEVERAL, TEXT, Kind, check_argument, one_of,
 from explearn.core.errors import ParamsError
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
+FAMILIES: tuple[str, ...] = get_args(Family)
+"""In the order of tables."""
 Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
 
 Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
-from explearn.methods.info import Family, MethodInfo, check_name
+from explearn.methods.info import FAMILIES, MethodInfo, check_name
 
 INDEX = Path(__file__).resolve().parents[1] / "methods" / "index.json"
 """What the classes of Explearn's own methods declare, in the order of reports."""
@@ -280,13 +280,9 @@ def learned_sections() -> dict[str, tuple[str, Mapping[str, Any]]]:
     return found
 
 
-FAMILY_ORDER: tuple[str, ...] = get_args(Family)
-"""Order of the families in tables."""
-
-
 def leaderboard_order(methods: Iterable[str]) -> list[str]:
     """Method names by family, in the order given within each."""
-    return sorted(methods, key=lambda method: FAMILY_ORDER.index(get_info(method).family))
+    return sorted(methods, key=lambda method: FAMILIES.index(get_info(method).family))
 
 
 def known_infos() -> Iterator[MethodInfo]:

@@ -1,0 +1,137 @@
+"""What a run found, as its report gets it: facts of the run, and for each task what its methods reached.
+
+Whoever judges methods fills these objects and gives them to `explearn.show`. The folder of a learned method may hold a
+module `report` with a function `report(run, tasks) -> list[Block]`: what the report says of it, empty where a run lacks
+it (`explearn.show.report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.records import Attribution, Example, RationaleKind
+from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.params import EvaluateParams
+from explearn.judge.significance import Comparison
+from explearn.methods.info import FAMILIES, MethodInfo
+
+Number = int | float | None
+
+
+def in_table_order(infos: Iterable[MethodInfo]) -> dict[str, MethodInfo]:
+    """Methods by name, ordered by family and within each as given: the order of all tables."""
+    return {info.name: info for info in sorted(infos, key=lambda info: FAMILIES.index(info.family))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a report says of a run as a whole.
+
+    Attributes:
+        title, subtitle: the page's title, and a sentence on what was judged.
+        methods: name -> what is known of it, as `in_table_order` gives them; variants of the run included.
+        study: the method under study; None where all methods count alike.
+        trained: the learned methods that this run trained; others came trained.
+        options: method -> its options.
+        evaluate: how methods were judged.
+        chance_margin: by how much a classifier must be better than always choosing the most frequent class for its task
+            to count.
+        seed: of the run.
+        remarks: sentences of whoever made the run, on what not to trust.
+        parameters: what the page shows as the run's parameters, as YAML; empty: nothing.
+    """
+
+    title: str
+    subtitle: str
+    methods: Mapping[str, MethodInfo]
+    study: str | None = None
+    trained: Collection[str] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    evaluate: EvaluateParams = field(default_factory=EvaluateParams)
+    chance_margin: float = 0.1
+    seed: int = 13
+    remarks: Sequence[str] = ()
+    parameters: str = ""
+
+    def ordered(self, names: Collection[str]) -> list[str]:
+        """The methods among `names`, in the order of tables."""
+        return [name for name in self.methods if name in names]
+
+    def comparable(self, method: str, metric: str) -> bool:
+        """Whether a method's figure compares with the others'.
+
+        It does not where the method explains, and the metric asks, a classifier of its own.
+        """
+        return not (self.methods[method].own_model and metric in CATALOGUE and CATALOGUE[metric].of_model)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExampleReport:
+    """One text to show.
+
+    Attributes:
+        example: the text and its true label.
+        gold: marked words, bool (n,).
+        kinds: who marked it (human, llm, author); empty when nobody did.
+        attributions: by method.
+        selected: by method, the words that it chooses by its own rule, bool (n,).
+        answer: an explanation of the task's classifier, which also holds its answer. Where all methods explain
+            classifiers of their own, that of the first method; None without methods.
+    """
+
+    example: Example
+    gold: NDArray[np.bool_]
+    kinds: tuple[RationaleKind, ...]
+    attributions: Mapping[str, Attribution]
+    selected: Mapping[str, NDArray[np.bool_]]
+    answer: Attribution | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskReport:
+    """What a run found on one task.
+
+    Attributes:
+        task: name.
+        labels: classes in the classifier's order.
+        split_counts: texts of each split.
+        agreement: figures of `explearn.text.agreement.agreement_metrics`; any may be missing or None.
+        classifier: by split, accuracy, macro_f1, mcc, majority_rate, texts; any may be missing.
+        methods: by method, the metrics of `explearn.judge.evaluate.evaluate_task`, costs joined.
+        texts: example texts.
+        k: number of words that the top-K rule chooses in a text; None where unknown.
+        positive_rate: share of marked words in training; None where unknown.
+        thresholds: method -> lowest score of a chosen word, for methods that choose by a threshold.
+        comparisons: by metric, the paired tests, the best methods, and those that tie with them.
+        by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
+            undefined; names are those of `explearn.judge.catalogue.Metric.by_text`.
+        method_agreement: measure -> its value for every two methods, (methods, methods), in the order of `methods`.
+        sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
+            (`explearn.judge.sanity.SanityResult`); empty where nothing was checked.
+        own_models: explainer -> what was found on the classifier that it trained for itself: criteria, epochs (how many
+            were run), best_epoch (the one that was kept; 0 where none was better than the start), coefficients (of
+            heads, and of layers where it has some), classifier and methods (as above), tied (metric -> methods).
+        notes: method -> its notes (`Explainer.notes`), for methods that have some.
+    """
+
+    task: str
+    labels: Sequence[str]
+    split_counts: Mapping[str, int]
+    agreement: Mapping[str, Any]
+    classifier: Mapping[str, Mapping[str, Number]]
+    methods: Mapping[str, Mapping[str, Number]]
+    texts: Sequence[ExampleReport] = ()
+    k: int | None = None
+    positive_rate: float | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
+    method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    sanity: Mapping[str, Any] = field(default_factory=dict)
+    own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
