@@ -57,7 +57,7 @@ def test_options_are_kept_and_so_are_the_defaults_of_the_day(tmp_path: Path) -> 
     explearn.export(tmp_path / "b", method="integrated_gradients", options={"steps": 7})
     options = manifest(tmp_path / "b")["options"]
     assert options["steps"] == 7 and len(options) > 1
-    assert explearn.load(tmp_path / "b").explainer.steps == 7  # type: ignore[attr-defined]
+    assert explearn.load(tmp_path / "b").explainer.options.model_dump()["steps"] == 7
 
 
 def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path: Path) -> None:

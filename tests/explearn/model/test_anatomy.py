@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tiny
 import torch
+from rounding import assert_close
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import dissect
@@ -20,12 +21,12 @@ def test_parts_give_the_model_s_logits_attention_and_states(kind: str, texts: tu
     with torch.inference_mode(), tiny.eager(of.model):
         expected = of.model(**batch.model_inputs(), output_attentions=True, output_hidden_states=True)
         blocks, logits = tiny.trace(of.model, batch)
-    torch.testing.assert_close(logits, expected.logits, atol=1e-5, rtol=1e-5)
+    assert_close(logits, expected.logits)
     assert len(blocks) == layer_count(of.model) == len(expected.attentions)
     for block, attention in zip(blocks, expected.attentions, strict=True):
         real = mask[:, None, :, None].expand_as(attention)
-        torch.testing.assert_close(block.attention[real], attention[real], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(blocks[-1].result[mask], expected.hidden_states[-1][mask], atol=1e-5, rtol=1e-5)
+        assert_close(block.attention[real], attention[real])
+    assert_close(blocks[-1].result[mask], expected.hidden_states[-1][mask])
 
 
 def test_a_head_of_another_kind_is_refused() -> None:

@@ -8,6 +8,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from rounding import assert_close
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import dissect
@@ -62,12 +63,12 @@ class TestParts:
         with torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True, output_hidden_states=True)
             blocks, logits = tiny.trace(model, texts)
-        torch.testing.assert_close(logits, expected.logits, atol=1e-5, rtol=0)
+        assert_close(logits, expected.logits)
         assert len(blocks) == layer_count(model) == len(expected.attentions) == LAYERS
         for block, attention, state in zip(blocks, expected.attentions, expected.hidden_states[1:], strict=True):
             real = mask[:, None, :, None].expand_as(attention)
-            torch.testing.assert_close(block.attention[real], attention[real], atol=1e-5, rtol=0)
-            torch.testing.assert_close(block.result[mask], state[mask], atol=1e-5, rtol=0)
+            assert_close(block.attention[real], attention[real])
+            assert_close(block.result[mask], state[mask])
 
     def test_attention_is_captured_as_the_model_has_it(self, model_type: str) -> None:
         model, texts = tiny_model(model_type), batch()
@@ -75,7 +76,7 @@ class TestParts:
             expected = model(**texts.model_inputs(), output_attentions=True).attentions
         mask = texts.attention_mask.bool()
         for layer, attention in enumerate(expected):
-            torch.testing.assert_close(captured.of(layer)[mask], attention.mean(1)[mask], atol=1e-5, rtol=0)
+            assert_close(captured.of(layer)[mask], attention.mean(1)[mask])
 
     def test_positions_counted_from_the_offset_are_the_model_s_own(self, model_type: str) -> None:
         model, texts = tiny_model(model_type), batch()
@@ -83,7 +84,7 @@ class TestParts:
         with torch.inference_mode():
             own = model(**texts.model_inputs()).logits
             found = model(**texts.model_inputs(), position_ids=positions).logits
-        torch.testing.assert_close(found, own, atol=1e-6, rtol=0)
+        assert_close(found, own)
 
     def test_the_lowest_blocks_stay(self, model_type: str) -> None:
         encoder = tiny_model(model_type).base_model

@@ -6,6 +6,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from rounding import assert_close
 
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens import capture
@@ -19,8 +20,6 @@ from explearn.lens.capture import (
 )
 from explearn.lens.features import batch_features
 from explearn.model.encoding import Batch
-
-TOLERANCE = 1e-5
 
 
 def batch_of(kind: str) -> Batch:
@@ -40,7 +39,7 @@ class TestAgainstEagerAttention:
         row, column = expected[:, :, 0, :], expected[:, :, :, 0]
         wanted = torch.cat([row, column], dim=1).transpose(1, 2)
         real = batch.attention_mask.bool()
-        torch.testing.assert_close(found[real], wanted[real], atol=TOLERANCE, rtol=0)
+        assert_close(found[real], wanted[real])
 
     def test_mean_over_heads_of_all_layers(self, kind: str) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
@@ -48,14 +47,14 @@ class TestAgainstEagerAttention:
             of.model(**batch.model_inputs())
         real = batch.attention_mask.bool()
         for layer, expected in enumerate(tiny.eager_attentions(of, batch)):
-            torch.testing.assert_close(captured.of(layer)[real], expected.mean(1)[real], atol=TOLERANCE, rtol=0)
+            assert_close(captured.of(layer)[real], expected.mean(1)[real])
 
     def test_mean_over_heads_of_the_first_row(self, kind: str) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
         with capture_attention(of.model, cls_row_mean, [1]) as captured, torch.inference_mode():
             of.model(**batch.model_inputs())
         expected = tiny.eager_attentions(of, batch)[1].mean(1)[:, 0]
-        torch.testing.assert_close(captured.of(1), expected, atol=TOLERANCE, rtol=0)
+        assert_close(captured.of(1), expected)
 
     def test_padding_gets_no_attention(self, kind: str) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
@@ -69,7 +68,7 @@ class TestAgainstEagerAttention:
         of, batch = tiny.classifier(kind), batch_of(kind)
         whole = batch_features(of, batch, [-1]).attention
         monkeypatch.setattr(capture, "BLOCK_ELEMENTS", 1)  # one text, one head at a time
-        torch.testing.assert_close(batch_features(of, batch, [-1]).attention, whole, atol=1e-6, rtol=0)
+        assert_close(batch_features(of, batch, [-1]).attention, whole)
 
     def test_the_model_keeps_its_fused_attention_and_its_output(self, kind: str) -> None:
         of, batch = tiny.classifier(kind), batch_of(kind)
@@ -128,7 +127,7 @@ def test_a_second_forward_pass_overwrites_the_first() -> None:
         of.model(**first.model_inputs())
         of.model(**second.model_inputs())
     expected = tiny.eager_attentions(of, second)[1].mean(1)[:, 0]
-    torch.testing.assert_close(captured.of(1), expected, atol=TOLERANCE, rtol=0)
+    assert_close(captured.of(1), expected)
 
 
 @pytest.mark.parametrize("reduce", [cls_row_and_column, cls_row_mean, head_mean])
@@ -144,7 +143,7 @@ def test_float64_stays_float64(reduce: capture.Reducer[torch.Tensor]) -> None:
         cls_row_mean: weights[:, :, 0].mean(1),
         head_mean: weights.mean(1),
     }[reduce]
-    torch.testing.assert_close(found, expected, atol=1e-14, rtol=0)
+    assert_close(found, expected)
 
 
 class TestLayers:
@@ -198,4 +197,4 @@ class TestUnsupported:
         expected = tiny.eager_attentions(of, batch)
         assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
         found = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
-        torch.testing.assert_close(found, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
+        assert_close(found, expected[3][:, :, 0].transpose(1, 2))

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from rounding import assert_close
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens import cls_attention
 from explearn.lens.cls_attention import run_with_cls_attention
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
-
-TOLERANCE = 1e-5
 
 
 def batch_of(of: Classifier) -> Batch:
@@ -40,7 +39,7 @@ def test_row_and_column_are_those_of_eager_attention(kind: str, layers: list[int
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), layers)
     real = batch.attention_mask.bool()
     assert found.shape == (*batch.input_ids.shape, len(layers) * 2 * tiny.HEADS)
-    torch.testing.assert_close(found[real], expected(of, batch, layers)[real], atol=TOLERANCE, rtol=0)
+    assert_close(found[real], expected(of, batch, layers)[real])
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
@@ -86,7 +85,7 @@ def test_where_there_is_no_such_kernel_they_are_computed(
     monkeypatch.setattr(cls_attention, "runs_flash_on_cpu", no)
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), [0, 1, 2])
     real = batch.attention_mask.bool()
-    torch.testing.assert_close(found[real], expected(of, batch, [0, 1, 2])[real], atol=TOLERANCE, rtol=0)
+    assert_close(found[real], expected(of, batch, [0, 1, 2])[real])
 
 
 def test_a_model_with_eager_attention() -> None:
@@ -95,7 +94,7 @@ def test_a_model_with_eager_attention() -> None:
     batch = batch_of(of)
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), [2, 1])
     real = batch.attention_mask.bool()
-    torch.testing.assert_close(found[real], expected(of, batch, [2, 1])[real], atol=TOLERANCE, rtol=0)
+    assert_close(found[real], expected(of, batch, [2, 1])[real])
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -108,7 +107,7 @@ def test_a_float64_model_gives_float64(fused: bool, monkeypatch: pytest.MonkeyPa
     _, found = run_with_cls_attention(of.model, batch.model_inputs(), [0, 2])
     real = batch.attention_mask.bool()
     assert found.dtype == torch.float64
-    torch.testing.assert_close(found[real], expected(of, batch, [0, 2])[real], atol=1e-12, rtol=0)
+    assert_close(found[real], expected(of, batch, [0, 2])[real])
 
 
 def test_under_autocast_the_attention_is_that_of_what_the_model_computed() -> None:
@@ -118,7 +117,7 @@ def test_under_autocast_the_attention_is_that_of_what_the_model_computed() -> No
         _, found = run_with_cls_attention(of.model, batch.model_inputs(), [0, 1, 2])
     real = batch.attention_mask.bool()
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found[real], expected(of, batch, [0, 1, 2])[real], atol=0.02, rtol=0)
+    assert_close(found[real], expected(of, batch, [0, 1, 2])[real], torch.bfloat16, roundings=4)
 
 
 def test_another_architecture() -> None:

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
+import torch
+from rounding import assert_close, tolerance
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example
@@ -45,13 +47,13 @@ def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidd
         alone = of.batch([encoding])
         attention = tiny.eager_attentions(of, alone)[-2][0].numpy()
         expected = np.concatenate([attention[:, 0], attention[:, :, 0]]).T[encoding.positions]
-        np.testing.assert_allclose(row.attention, expected, rtol=2 * HALF, atol=1e-5)
+        np.testing.assert_allclose(row.attention, expected, rtol=2 * HALF, atol=tolerance())
         assert row.word_ids.tolist() == [encoding.word_ids[i] for i in encoding.positions]
-        np.testing.assert_allclose(row.probabilities, of.predict_proba([encoding])[0], atol=1e-5)
+        assert_close(row.probabilities, of.predict_proba([encoding])[0])
         assert row.predicted == of.predict([example])[0]
         if hidden:
             states = of.model(**alone.model_inputs(), output_hidden_states=True).hidden_states[-1][0].numpy()
-            np.testing.assert_allclose(row.hidden, states[encoding.positions], rtol=2 * HALF, atol=1e-4)
+            np.testing.assert_allclose(row.hidden, states[encoding.positions], rtol=2 * HALF, atol=tolerance(10))
         else:
             assert row.hidden is None
 
@@ -78,7 +80,7 @@ def test_a_row_group_holds_no_more_than_a_shard(tmp_path: Path, monkeypatch: pyt
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [3, 3, 2]
     for a, b in zip(read_features(tmp_path / "one.parquet"), read_features(tmp_path / "many.parquet"), strict=True):
         assert a.example_id == b.example_id
-        np.testing.assert_allclose(a.attention, b.attention, atol=1e-3)
+        assert_close(a.attention, b.attention, torch.float16, roundings=1)
 
 
 def test_reading_holds_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +172,7 @@ def test_padding_changes_no_feature(kind: str) -> None:
     for row, encoding in enumerate(encodings):
         alone = batch_features(of, of.batch([encoding]), hidden=True)
         length = len(encoding)
-        np.testing.assert_allclose(together.attention[row, :length], alone.attention[0], atol=1e-5)
+        assert_close(together.attention[row, :length], alone.attention[0])
         assert together.hidden is not None and alone.hidden is not None
-        np.testing.assert_allclose(together.hidden[row, :length], alone.hidden[0], atol=1e-4)
-        np.testing.assert_allclose(together.logits[row], alone.logits[0], atol=1e-5)
+        assert_close(together.hidden[row, :length], alone.hidden[0])
+        assert_close(together.logits[row], alone.logits[0])

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tiny
 import torch
+from rounding import assert_close
 
 import explearn
 from explearn.core.errors import ModelError, UnsupportedError
@@ -52,7 +52,7 @@ def test_values_and_gradients_equal_those_of_the_eager_model(kind: str, texts: s
     for part, reference, real in zip(parts, expected, (pairs, pairs, mask, mask), strict=True):
         assert len(part) == len(reference) == tiny.LAYERS
         for ours, theirs in zip(part, reference, strict=True):
-            torch.testing.assert_close(ours[real], theirs[real], atol=1e-10, rtol=1e-10)
+            assert_close(ours[real], theirs[real])
             assert ours[real].abs().max() > 1e-4
     with torch.inference_mode():
         torch.testing.assert_close(found.logits, of.model(**batch.model_inputs()).logits)
@@ -163,7 +163,7 @@ class TestInferenceMode:
             explearn.get_explainer("attn_lrp").explain(each, tiny.TEXTS) for each in (of, tiny.classifier("bert"))
         )
         for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+            assert_close(one.scores, other.scores)
 
     def test_a_model_made_in_it_is_refused(self) -> None:
         with torch.inference_mode():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from rounding import assert_close
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
@@ -26,7 +27,6 @@ from explearn.model.architectures import ARCHITECTURES, blocks_in_order, head_si
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
-TOLERANCE = 1e-5
 KINDS = ("deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
 
 
@@ -58,7 +58,7 @@ class TestAgainstEagerAttention:
                 row, column = own[:, place], own[:, :, place]
                 if kind == "modernbert mean":
                     row, column = own.mean(1), own.mean(2)
-                torch.testing.assert_close(found[text, :n], torch.cat([row, column]).T, atol=TOLERANCE, rtol=0)
+                assert_close(found[text, :n], torch.cat([row, column]).T)
             assert (found[:, :, : tiny.HEADS][~real] == 0).all()
 
     def test_means_over_heads(self, kind: str) -> None:
@@ -70,9 +70,9 @@ class TestAgainstEagerAttention:
         for found, row, attention in zip(
             run(of, batch, head_mean), run(of, batch, cls_row_mean), expected, strict=True
         ):
-            torch.testing.assert_close(found[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
+            assert_close(found[real], attention.mean(1)[real])
             wanted = torch.einsum("bq,bqk->bk", weights, attention.mean(1))
-            torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)
+            assert_close(row, wanted)
 
     def test_small_blocks_change_nothing(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         of = tiny.any_classifier(kind)
@@ -80,7 +80,7 @@ class TestAgainstEagerAttention:
         whole = run(of, batch, cls_row_and_column)
         monkeypatch.setattr("explearn.lens.patterns.BLOCK_ELEMENTS", 1)
         for found, expected in zip(run(of, batch, cls_row_and_column), whole, strict=True):
-            torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+            assert_close(found, expected)
 
     def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
@@ -90,7 +90,7 @@ class TestAgainstEagerAttention:
         with tiny.eager(of.model):
             found = run(of, batch, head_mean)
         for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
+            assert_close(a[real], b[real])
 
     def test_the_model_is_left_as_it_was_also_after_an_exception(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
@@ -117,16 +117,16 @@ class TestAgainstEagerAttention:
         for row, (text, target) in enumerate(zip(texts, [0, 1, 1], strict=True)):
             expected = tiny.eager_gradients(of, text, target)
             n = len(expected.attentions[0][0, 0])
-            torch.testing.assert_close(whole.logits[row], expected.logits[0], atol=TOLERANCE, rtol=0)
+            assert_close(whole.logits[row], expected.logits[0])
             for layer in range(tiny.LAYERS):
                 for name in ("attentions", "attention_gradients"):
                     found, wanted = getattr(whole, name)[layer][row, :, :n, :n], getattr(expected, name)[layer][0]
                     # No gradient is asked for where nothing is attended to.
                     seen = expected.attentions[layer][0] > 0
-                    torch.testing.assert_close(found[seen], wanted[seen], atol=TOLERANCE, rtol=1e-4)
+                    assert_close(found[seen], wanted[seen])
                 for name in ("inputs", "input_gradients"):
                     found, wanted = getattr(whole, name)[layer][row, :n], getattr(expected, name)[layer][0]
-                    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=1e-4)
+                    assert_close(found, wanted)
 
     def test_layers_below_the_first_one_asked_for_build_no_graph(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
@@ -134,7 +134,7 @@ class TestAgainstEagerAttention:
         last = differentiate(of, batch, None, attentions=True, first_layer=-1)
         assert len(last.attentions) == 1
         every = differentiate(of, batch, None, attentions=True)
-        torch.testing.assert_close(last.attention_gradients[-1], every.attention_gradients[-1], atol=1e-6, rtol=1e-5)
+        assert_close(last.attention_gradients[-1], every.attention_gradients[-1])
 
 
 @pytest.mark.parametrize("kind", ["modernbert", "modernbert mean", "llama", "gpt2"])
@@ -146,7 +146,7 @@ def test_where_the_kernel_gives_no_normalisers_they_are_computed(kind: str, monk
     monkeypatch.setattr("explearn.lens.patterns.runs_flash_on_cpu", lambda *_: False)
     for reduce, wanted in zip((cls_row_and_column, head_mean), expected, strict=True):
         for a, b in zip(run(of, batch, reduce), wanted, strict=True):
-            torch.testing.assert_close(a[real], b[real], atol=1e-6, rtol=0)
+            assert_close(a[real], b[real])
 
 
 @pytest.mark.parametrize("kind", ["modernbert", *tiny.DECODERS])
@@ -177,7 +177,7 @@ def test_what_a_layer_keeps_has_a_graph_where_one_is_asked_for() -> None:
     finally:
         handle.remove()
     found = captured.of(1)
-    torch.testing.assert_close(found.detach()[real], expected[1][real], atol=1e-6, rtol=0)
+    assert_close(found.detach()[real], expected[1][real])
     (gradient,) = torch.autograd.grad(found[..., tiny.HEADS :][real].sum(), inputs)
     assert gradient.isfinite().all() and gradient.abs().max() > 0
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from rounding import assert_close
 
 from explearn.lens.representations import aggregate_states, word_embeddings
 
@@ -19,7 +20,7 @@ def test_states_are_means_over_layers_and_real_tokens_whatever_the_padding(kind)
         with torch.inference_mode():
             layers = classifier.model(**classifier.batch([encoding]).model_inputs(), output_hidden_states=True)
         expected = np.mean([layer[0].numpy().mean(axis=0) for layer in layers.hidden_states[1:]], axis=0)
-        assert row == pytest.approx(expected, abs=1e-5)
+        assert_close(row, expected)
     assert len(layers.hidden_states) == tiny.LAYERS + 1
 
 
@@ -36,7 +37,7 @@ def test_a_words_embedding_is_the_mean_of_its_pieces():
     for word, row in enumerate(found):
         pieces = [table[t] for t, w in zip(encoding.input_ids, encoding.word_ids, strict=True) if w == word]
         if pieces:
-            assert row == pytest.approx(np.mean(pieces, axis=0), abs=1e-6)
+            assert_close(row, np.mean(pieces, axis=0))
         else:
             assert np.isnan(row).all()
     assert sum(np.isnan(row).any() for row in found) == len(encoding.words) - len({*encoding.word_ids} - {-1})

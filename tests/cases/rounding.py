@@ -1,0 +1,32 @@
+"""Equality up to rounding: a tolerance from the type of the numbers and their scale, the same on every processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+ROUNDINGS = 128
+"""Units in the last place, of the largest number, by which two ways to compute a result may differ in tiny
+classifiers: three layers of sums over up to fifty terms, forward and backward."""
+
+
+def tolerance(scale: float = 1.0, dtype: torch.dtype = torch.float32, roundings: int = ROUNDINGS) -> float:
+    """Return the largest difference that rounding explains between numbers of up to `scale`."""
+    return roundings * torch.finfo(dtype).eps * scale
+
+
+def assert_close(found: Any, expected: Any, dtype: torch.dtype | None = None, roundings: int = ROUNDINGS) -> None:
+    """Check two arrays of one shape for equality up to rounding at the scale of the largest expected number.
+
+    dtype: in which the results were computed (default: that of `found`; of arrays that NumPy holds, float32).
+    """
+    if dtype is None:
+        dtype = found.dtype if isinstance(found, torch.Tensor) else torch.float32
+    found, expected = (
+        np.asarray(each.detach() if isinstance(each, torch.Tensor) else each) for each in (found, expected)
+    )
+    assert found.shape == expected.shape
+    scale = float(np.abs(expected).max(initial=0.0))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(scale, dtype, roundings))
