@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from explearn.core.records import Attribution, Example, RationaleKind
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.params import EvaluateParams
-from explearn.judge.significance import Comparison
+from explearn.judge.significance import PairedTests
 from explearn.methods.info import FAMILIES, MethodInfo
 
 Number = int | float | None
@@ -129,7 +129,7 @@ class TaskReport:
     k: int | None = None
     positive_rate: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    comparisons: Mapping[str, PairedTests] = field(default_factory=dict)
     by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     sanity: Mapping[str, Any] = field(default_factory=dict)
