@@ -15,7 +15,7 @@ from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.distil import compare_with_students
 from explearn_study.params import Params
-from explearn_study.shapes import Agreement
+from explearn_study.shapes import AgreementFile
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
@@ -46,7 +46,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
         [example for example in examples if example.split != "test"],
         texts_to_explain(tests, gold, params.distil.max_texts, seed),
         gold,
-        rationale_k(read_document(workspace.agreement(task), Agreement, "rationalise")["mean_length"]),
+        rationale_k(read_document(workspace.agreement(task), AgreementFile, "rationalise")["mean_length"]),
         params,
         seed,
         task,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.records import filled
-from explearn.judge.arrays import ratio
-from explearn.judge.plausibility import binarise, rationale_counts, select_top_k
+from explearn.judge.arrays import float_or_none
+from explearn.judge.plausibility import binarise, f1_of_texts, rationale_counts, select_top_k
 from explearn.judge.significance import bootstrap_counts, percentile_interval, resampled_areas
 
 Curve = Mapping[str, Any]
@@ -52,37 +52,26 @@ def judge_draws(
     # The first sample is the texts as they are.
     counts = np.vstack([np.ones((1, len(marked)), np.int64), bootstrap_counts(len(marked), samples, rng)])
     picks = rng.integers(len(draws), size=(samples, len(draws)))
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
+    by_sample: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
     for scores in draws:
-        given = [np.asarray(text, dtype=np.float32) for text in scores]
-        read, values = [~np.isnan(text) for text in given], [filled(text) for text in given]
-        top = [known & select_top_k(text, k) for known, text in zip(read, values, strict=True)]
-        own = [
-            known & binarise(text, rule, k=k, threshold=None, positive_rate=0.0)
-            for known, text in zip(read, values, strict=True)
-        ]
-        found["f1_topk"].append(_resampled_f1(top, marked, counts))
-        found["f1"].append(_resampled_f1(own, marked, counts))
-        found["auroc"].append(resampled_areas(values, marked, counts)[0])
+        texts = [np.asarray(text, dtype=np.float32) for text in scores]
+        values = [filled(text) for text in texts]
+        by_rule = {
+            "f1_topk": [select_top_k(text, k) for text in values],
+            "f1": [binarise(text, rule, k=k, threshold=None, positive_rate=0.0) for text in values],
+        }
+        for name, masks in by_rule.items():
+            chosen = [mask & ~np.isnan(text) for mask, text in zip(masks, texts, strict=True)]
+            by_sample[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
+        by_sample["auroc"].append(resampled_areas(values, marked, counts)[0])
     point: dict[str, Any] = {}
-    for name, rows in found.items():
-        by_sample = np.stack(rows)
-        means = by_sample[picks, np.arange(1, samples + 1)[:, None]].mean(1)
-        point[name] = _known(by_sample[:, 0].mean())
+    for name, rows in by_sample.items():
+        of_draws = np.stack(rows)
+        means = of_draws[picks, np.arange(1, samples + 1)[:, None]].mean(1)
+        point[name] = float_or_none(of_draws[:, 0].mean())
         point[f"{name}_low"], point[f"{name}_high"] = percentile_interval(means, confidence)
-    point["by_draw"] = {name: [_known(row[0]) for row in rows] for name, rows in found.items()}
+    point["by_draw"] = {name: [float_or_none(row[0]) for row in rows] for name, rows in by_sample.items()}
     return point
-
-
-def _resampled_f1(
-    chosen: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    sums = counts @ rationale_counts(chosen, marked)
-    return ratio(2 * sums[:, 0], 2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def expected(curve: Curve, figure: str, marks: float) -> float | None:

@@ -23,15 +23,16 @@ from explearn.methods.base.task_data import Lessons
 from explearn.methods.l2e.explainer import L2E
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
+from explearn.text.alignment import NO_WORD
 from explearn_study.params import Params
-from explearn_study.student_figures import Explained, choose, has_words, judge, summarise
+from explearn_study.student_figures import SideScores, choose, judge, summarise
 
 TIMED_RUNS = 3
 """Of the student and of the classifier, whose median is taken; the teacher is timed once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Texts:
+class ComparedTexts:
     """The test texts that students and teacher are compared on.
 
     Attributes:
@@ -87,7 +88,7 @@ def compare_with_students(
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}
     training_seconds: list[float] = []
-    times: list[tuple[float, float, float]] = []
+    times: list[list[float]] = []
     for formulation in params.distil.formulations:
         ranking_order = params.section("l2e").ranking_order
         of_teacher = _teacher_side(texts.weights, lessons.signed, formulation, ranking_order)
@@ -118,13 +119,22 @@ def compare_with_students(
                 "random": [rng.random(len(e.words)) for e in texts.encodings],
             }
             by_seed.append(judge(choices, orders, texts.encodings, predictions, texts.neighbours, texts.judged, k))
-            times.append(_times(student, classifier, texts.examples, texts.encodings, texts.targets))
+            times.append(
+                [
+                    _seconds(
+                        student.word_scores, texts.encodings, texts.targets, classifier.max_tokens, classifier.device
+                    ),
+                    _seconds(lambda student: list(student.explain(classifier, texts.examples)), student),
+                    _seconds(lambda: classifier.predict_proba(classifier.encode(texts.examples))),
+                ]
+            )
         formulations[formulation] = summarise(by_seed)
-    sides = zip(("student", "student_classified", "classifier"), zip(*times, strict=True), strict=True)
     count = len(texts.examples)
-    seconds = {"teacher": teacher_seconds, **{side: median(of_side) / count for side, of_side in sides}}
-    found = {"task": task, "teacher": name, "texts": count, "formulations": formulations, "students": students}
-    return found, {"seconds": seconds, "training": training_seconds}
+    seconds = {"teacher": teacher_seconds}
+    for side, of_side in zip(("student", "student_classified", "classifier"), zip(*times, strict=True), strict=True):
+        seconds[side] = median(of_side) / count
+    figures = {"task": task, "teacher": name, "texts": count, "formulations": formulations, "students": students}
+    return figures, {"seconds": seconds, "training": training_seconds}
 
 
 def _explained_by(
@@ -135,19 +145,19 @@ def _explained_by(
     gold: Mapping[str, ArrayLike],
     neighbours: int,
     task: str,
-) -> tuple[Texts, float]:
+) -> tuple[ComparedTexts, float]:
     """The texts with words, explained by the teacher, and its seconds for one of them."""
     encodings = classifier.encode(tests)
-    kept = [i for i, encoding in enumerate(encodings) if has_words(encoding)]
+    kept = [i for i, encoding in enumerate(encodings) if set(encoding.word_ids) - {NO_WORD}]
     if not kept:
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
     tests, encodings = [tests[i] for i in kept], [encodings[i] for i in kept]
     for method in teacher.values():
         list(method.explain(classifier, tests[:2]))
-    asked = judged_targets(classifier, tests)
+    targets = judged_targets(classifier, tests)
     start = time.perf_counter()
     explained = {
-        member: list(method.explain(classifier, tests, asked, description=f"{task}: test texts, {member}"))
+        member: list(method.explain(classifier, tests, targets, description=f"{task}: test texts, {member}"))
         for member, method in teacher.items()
     }
     seconds = (time.perf_counter() - start) / len(tests)
@@ -158,7 +168,7 @@ def _explained_by(
         else None
         for example, attribution in zip(tests, predicted, strict=True)
     ]
-    found = Texts(
+    texts = ComparedTexts(
         examples=tests,
         encodings=encodings,
         targets=[classifier.label_index(attribution.predicted) for attribution in predicted],
@@ -169,46 +179,31 @@ def _explained_by(
             "lexical": nearest(lexical_similarity([e.words for e in encodings]), neighbours),
         },
     )
-    return found, seconds
+    return texts, seconds
 
 
-def _student_side(student: L2E, classifier: Classifier, texts: Texts) -> Explained:
+def _student_side(student: L2E, classifier: Classifier, texts: ComparedTexts) -> SideScores:
     where = (classifier.max_tokens, classifier.device)
     scores = student.word_scores(texts.encodings, texts.targets, *where)
     levels_of = None
     if student.options.formulation == "labelling":
         levels_of = student.word_levels(texts.encodings, texts.targets, *where)
-    return Explained([np.asarray(filled(of_text), dtype=np.float64) for of_text in scores], levels_of)
+    return SideScores([np.asarray(filled(of_text), dtype=np.float64) for of_text in scores], levels_of)
 
 
 def _teacher_side(
     weights: Sequence[NDArray[np.float64]], signed: bool, formulation: str, ranking_order: str
-) -> Explained:
+) -> SideScores:
     if formulation == "labelling":
-        return Explained(weights, [levels(of_text, signed) for of_text in weights])
-    return Explained([np.abs(of_text) for of_text in weights] if ranking_order == "magnitude" else weights)
+        return SideScores(weights, [levels(of_text, signed) for of_text in weights])
+    return SideScores([np.abs(of_text) for of_text in weights] if ranking_order == "magnitude" else weights)
 
 
-def _times(
-    student: L2E,
-    classifier: Classifier,
-    tests: Sequence[Example],
-    encodings: Sequence[Encoding],
-    targets: Sequence[int],
-) -> tuple[float, float, float]:
-    """Seconds for all texts: the student given the class, the student with the classifier, the classifier alone."""
-    return (
-        _seconds(lambda: student.word_scores(encodings, targets, classifier.max_tokens, classifier.device)),
-        _seconds(lambda: list(student.explain(classifier, tests))),
-        _seconds(lambda: classifier.predict_proba(classifier.encode(tests))),
-    )
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    run()
-    found = []
+def _seconds(run: Callable[..., object], *arguments: object) -> float:
+    run(*arguments)
+    times = []
     for _ in range(TIMED_RUNS):
         start = time.perf_counter()
-        run()
-        found.append(time.perf_counter() - start)
-    return median(found)
+        run(*arguments)
+        times.append(time.perf_counter() - start)
+    return median(times)

@@ -25,7 +25,7 @@ from explearn.methods.expnet.words import check_source
 from explearn.text.choice import texts_to_explain
 from explearn_study.curve_figures import FIGURES, Curve, judge_draws
 from explearn_study.params import Params
-from explearn_study.shapes import Agreement
+from explearn_study.shapes import AgreementFile
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
@@ -75,7 +75,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     if not tested:
         raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
-    k = rationale_k(read_document(workspace.agreement(name), Agreement, "rationalise")["mean_length"])
+    k = rationale_k(read_document(workspace.agreement(name), AgreementFile, "rationalise")["mean_length"])
     available = len(marked_lessons(task))
     # A protocol may aim elsewhere than another; what their consensus learns from is read once for each aim.
     aims = {protocol: float(params.options_of(section)["aim"]) for protocol, section in SECTIONS.items()}

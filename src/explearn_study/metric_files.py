@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
+from math import isqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, problem_of
+from explearn.core.errors import DataError
 from explearn.core.shapes import read_document
-from explearn.core.storage import parquet_writer, read_table, write_json, write_table
-from explearn.judge.evaluate import TaskEvaluation
+from explearn.core.storage import parquet_writer, read_table, write_json
 from explearn.judge.significance import PairedTests
 from explearn_study.shapes import Comparisons
+
+if TYPE_CHECKING:
+    # It imports torch, which takes seconds; reading results does not need it.
+    from explearn.judge.evaluate import TaskEvaluation
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
@@ -32,20 +34,18 @@ TEXT_SCHEMA = pa.schema(
 )
 """One row a metric, method and text; value is null where undefined."""
 
+TESTED = ("texts", "p_values", "adjusted", "direction")
+
 PAIR_SCHEMA = pa.schema(
     [
         pa.field("metric", pa.string(), nullable=False),
         pa.field("first", pa.string(), nullable=False),
         pa.field("second", pa.string(), nullable=False),
-        pa.field("texts", pa.int64()),
-        pa.field("p_value", pa.float64()),
-        pa.field("adjusted", pa.float64()),
-        pa.field("direction", pa.int64()),
-        pa.field("value", pa.float64()),
+        *(pa.field(name, pa.float64()) for name in (*TESTED, "value")),
     ]
 )
-"""One row a metric and pair of methods: texts compared, p-value and its correction, and the direction: 1 where the
-first has the larger values on them, -1 where the second has, else 0; or, for a measure of agreement, its value."""
+"""One row a metric and two methods, in either order, and each method with itself: the matrices of `PairedTests`, row by
+row; or, for a measure of agreement, its value. Null where undefined."""
 
 
 def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
@@ -63,106 +63,95 @@ def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
             writer.write_table(pa.table(columns, schema=TEXT_SCHEMA))
 
 
-def read_by_text(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
-    """metric -> method -> example id -> value; raises DataError for a missing or damaged file."""
-    found: dict[str, dict[str, dict[str, float | None]]] = defaultdict(lambda: defaultdict(dict))
-    for row in read_table(path, TEXT_SCHEMA).to_pylist():
-        found[row["metric"]][row["method"]][row["example_id"]] = row["value"]
-    return {metric: dict(methods) for metric, methods in found.items()}
+def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
+    """metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
+
+    Raises DataError for a missing or damaged file, and where a method lacks texts.
+    """
+    by_text: dict[str, dict[str, Array]] = defaultdict(dict)
+    order = None
+    for (metric, method), rows in read_table(path, TEXT_SCHEMA).to_pandas().groupby(["metric", "method"], sort=False):
+        ids = list(rows["example_id"])
+        order = order or ids
+        if ids != order:
+            raise DataError(
+                f"{path}: {metric} of {method} has {len(ids)} texts; expected the same {len(order)} as of all others; "
+                "run evaluate again"
+            )
+        by_text[metric][method] = rows["value"].to_numpy(dtype=np.float64)
+    return dict(by_text)
 
 
 def write_comparisons(summary: Path, pairs: Path, evaluation: TaskEvaluation) -> None:
-    """Write who is best and who ties, metric by metric, as JSON, and the tests pair by pair in PAIR_SCHEMA."""
-    rows: list[dict[str, object]] = []
-    for metric, comparison in evaluation.comparisons.items():
-        for (i, first), (j, second) in combinations(enumerate(comparison.methods), 2):
-            rows.append(
-                {
-                    "metric": metric,
-                    "first": first,
-                    "second": second,
-                    "texts": int(comparison.texts[i, j]),
-                    "p_value": float(comparison.p_values[i, j]),
-                    "adjusted": float(comparison.adjusted[i, j]),
-                    "direction": int(comparison.direction[i, j]),
-                }
-            )
-    methods = list(evaluation.metrics)
-    for name, matrix in evaluation.agreement.items():
-        for (i, first), (j, second) in combinations(enumerate(methods), 2):
-            value = None if np.isnan(matrix[i, j]) else float(matrix[i, j])
-            rows.append({"metric": name, "first": first, "second": second, "value": value})
-    write_table(pairs, rows, PAIR_SCHEMA)
+    """Write who is best and who ties, metric by metric, as JSON, and the matrices pair by pair in PAIR_SCHEMA."""
+    with parquet_writer(pairs, PAIR_SCHEMA) as writer:
+
+        def write(metric: str, methods: list[str], **matrices: Array) -> None:
+            count = len(methods) ** 2
+            columns = {
+                "metric": [metric] * count,
+                "first": [method for method in methods for _ in methods],
+                "second": methods * len(methods),
+                **{name: [None] * count for name in (*TESTED, "value")},
+                **{name: pa.array(np.ravel(matrix) * 1.0, from_pandas=True) for name, matrix in matrices.items()},
+            }
+            writer.write_table(pa.table(columns, schema=PAIR_SCHEMA))
+
+        for metric, tests in evaluation.comparisons.items():
+            write(metric, list(tests.methods), **{name: getattr(tests, name) for name in TESTED})
+        for name, matrix in evaluation.agreement.items():
+            write(name, list(evaluation.metrics), value=matrix)
     write_json(
         summary,
         {
-            "methods": methods,
+            "methods": list(evaluation.metrics),
             "agreement": list(evaluation.agreement),
             "metrics": {
                 metric: {
-                    "larger_is_better": comparison.larger_is_better,
-                    "best": list(comparison.best),
-                    "tied": list(comparison.tied),
-                    "values": dict(zip(comparison.methods, comparison.values.tolist(), strict=True)),
-                    "texts": dict(zip(comparison.methods, np.diag(comparison.texts).tolist(), strict=True)),
+                    "larger_is_better": tests.larger_is_better,
+                    "best": list(tests.best),
+                    "tied": list(tests.tied),
+                    "values": dict(zip(tests.methods, tests.values.tolist(), strict=True)),
+                    "texts": dict(zip(tests.methods, np.diag(tests.texts).tolist(), strict=True)),
                 }
-                for metric, comparison in evaluation.comparisons.items()
+                for metric, tests in evaluation.comparisons.items()
             },
         },
     )
 
 
-def read_comparisons(summary: Path, pairs: Path) -> tuple[dict[str, PairedTests], dict[str, Array]]:
+def read_comparisons(
+    summary: Path, pairs: Path, significance: float = 0.05
+) -> tuple[dict[str, PairedTests], dict[str, Array]]:
     """What `write_comparisons` wrote: comparisons by metric, and (methods, methods) matrices of agreement by name.
 
     The methods of the matrices stand in the order of the summary's `methods`.
     Raises DataError for a missing or damaged file, or files that do not belong together.
     """
-    document: dict[str, Any] = read_document(summary, Comparisons, "evaluate")
-    rows: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
-    for row in read_table(pairs, PAIR_SCHEMA).to_pylist():
-        rows[row["metric"]][row["first"], row["second"]] = row
-    try:
-        comparisons = {name: _comparison(name, found, rows[name]) for name, found in document["metrics"].items()}
-        agreement = {
-            name: _matrix(document["methods"], rows[name], "value", np.ones(len(document["methods"])))
-            for name in document["agreement"]
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{summary} and {pairs} do not belong together ({problem_of(error)}); run evaluate again"
-        ) from error
-    return comparisons, agreement
+    document = read_document(summary, Comparisons, "evaluate")
+    tables = dict(iter(read_table(pairs, PAIR_SCHEMA).to_pandas().groupby("metric", sort=False)))
 
+    def matrix(metric: str, column: str, methods: list[str]) -> Array:
+        rows = tables.get(metric)
+        if rows is None or list(rows["second"])[: isqrt(len(rows))] != methods:
+            if methods:
+                raise DataError(f"{summary} and {pairs} do not belong together ({metric}); run evaluate again")
+            return np.zeros((0, 0))
+        return np.asarray(rows[column].to_numpy(dtype=np.float64).reshape(len(methods), -1))
 
-def _comparison(name: str, found: dict[str, Any], rows: dict[tuple[str, str], dict[str, Any]]) -> PairedTests:
-    methods = list(found["values"])
-    ones = np.ones(len(methods))
-    texts = np.array([found["texts"][method] for method in methods], dtype=np.float64)
-    direction = _matrix(methods, rows, "direction", np.zeros(len(methods)))
-    return PairedTests(
-        metric=name,
-        larger_is_better=found["larger_is_better"],
-        methods=tuple(methods),
-        values=np.array(list(found["values"].values()), dtype=np.float64),
-        texts=_matrix(methods, rows, "texts", texts).astype(np.int64),
-        p_values=_matrix(methods, rows, "p_value", ones),
-        adjusted=_matrix(methods, rows, "adjusted", ones),
-        direction=(np.triu(direction) - np.triu(direction).T).astype(np.int8),
-        best=tuple(found["best"]),
-        tied=tuple(found["tied"]),
-    )
-
-
-def _matrix(methods: list[str], rows: dict[tuple[str, str], dict[str, Any]], column: str, diagonal: Array) -> Array:
-    """Symmetric matrix from the pairs above its diagonal."""
-    matrix = np.diag(diagonal)
-    for i, j, pair in _pairs(methods):
-        value = rows[pair][column]
-        matrix[i, j] = matrix[j, i] = np.nan if value is None else value
-    return matrix
-
-
-def _pairs(methods: list[str]) -> Iterator[tuple[int, int, tuple[str, str]]]:
-    for (i, first), (j, second) in combinations(enumerate(methods), 2):
-        yield i, j, (first, second)
+    comparisons = {}
+    for metric, found in document["metrics"].items():
+        methods = list(found["values"])
+        of_tests = {name: matrix(metric, name, methods) for name in TESTED}
+        comparisons[metric] = PairedTests(
+            metric=metric,
+            larger_is_better=found["larger_is_better"],
+            methods=tuple(methods),
+            values=np.array(list(found["values"].values()), dtype=np.float64),
+            texts=of_tests["texts"].astype(np.int64),
+            p_values=of_tests["p_values"],
+            adjusted=of_tests["adjusted"],
+            direction=of_tests["direction"].astype(np.int8),
+            significance=significance,
+        )
+    return comparisons, {name: matrix(name, "value", document["methods"]) for name in document["agreement"]}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import scratch_folder
-from explearn.judge.sanity import SanityResult, check_methods, over_draws
+from explearn.judge.sanity import SanityResult, check_methods
+from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune
 from explearn.text.choice import texts_to_explain
@@ -32,12 +35,7 @@ def check_task(
 ) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
-    A method with a classifier of its own is checked on copies of that one, the others on copies of `classifier`
-    (default: the workspace's).
-
-    Args:
-        known: by method, attributions of the classifier as it is; a method that has them for all texts checked explains
-            only the copies. Their last digits are those of other batches.
+    A method with a classifier of its own is checked on copies of that one, the others on copies of the workspace's.
 
     Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
     seeds. Raises as `group_methods` and `check_methods` do.
@@ -50,35 +48,25 @@ def check_task(
     examples = texts_to_explain(
         workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
     )
-    by_classifier: dict[Path, list[str]] = {workspace.classifier(task): []}
+    by_classifier: dict[Path, list[Explainer]] = defaultdict(list)
     for name in chosen:
-        by_classifier.setdefault(workspace.explained(task, params.group_of(name)), []).append(name)
-    models = {}
-    for folder, names in by_classifier.items():
-        explainers = [next(e for e, _ in groups[params.group_of(name)] if e.name == name) for name in names]
-        for explainer in explainers:
-            explainer.any_classifier = True
-        shared = classifier if folder == workspace.classifier(task) else None
-        models[folder] = (explainers, shared or Classifier.from_pretrained(folder, compute))
-    ids = [example.id for example in examples]
-    given = {
-        name: {a.example_id: a.filled() for a in found if a.target == a.predicted}
-        for name, found in (known or {}).items()
-    }
-    as_it_is = {name: [found[i] for i in ids] for name, found in given.items() if found.keys() >= set(ids)}
-    draws: dict[str, list[SanityResult]] = {}
-    for draw in range(seed, seed + params.sanity.seeds):
-        other_labels = None
-        if params.sanity.random_labels:
-            other_labels = _finetuned_on_permuted_labels(workspace, task, params, compute, draw)
-        for explainers, model in models.values():
-            percent = params.evaluate.headline_percent
-            found = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels, as_it_is)
-            for name, result in found.items():
-                draws.setdefault(name, []).append(result)
+        group = params.group_of(name)
+        explainer = next(explainer for explainer, _ in groups[group] if explainer.name == name)
+        explainer.any_classifier = True
+        by_classifier[workspace.explained(task, group)].append(explainer)
+    other_labels = None
+    if params.sanity.random_labels:
+        other_labels = cache(partial(_finetuned_on_permuted_labels, workspace, task, params, compute))
+    results: dict[str, SanityResult] = {}
+    for folder, explainers in by_classifier.items():
+        model = classifier or Classifier.from_pretrained(folder, compute)
+        of_texts = {name: {a.example_id: a.filled() for a in found} for name, found in (known or {}).items()}
+        as_it_is = {name: [found[e.id] for e in examples] for name, found in of_texts.items()}
+        percent = params.evaluate.headline_percent
+        results |= check_methods(explainers, model, examples, params.sanity, seed, percent, other_labels, as_it_is)
     return {
         "texts": len(examples),
-        "methods": {name: asdict(over_draws(results)) for name, results in draws.items()},
+        "methods": {name: asdict(results[name]) for name in chosen},
         **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
     }
 

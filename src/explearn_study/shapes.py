@@ -1,4 +1,4 @@
-"""The shapes of the JSON documents under reports/metrics, for `explearn.core.shapes`."""
+"""The shapes of the JSON documents between stages, for `explearn.core.shapes`: what a later stage relies on."""
 
 from __future__ import annotations
 
@@ -9,31 +9,24 @@ from pydantic import ConfigDict, Field
 from explearn.core.shapes import Count, Figure, Figures, Shape
 
 
-class Agreement(Shape):
-    """What stage rationalise finds (`explearn.text.agreement.agreement_metrics`)."""
+class AgreementFile(Shape):
+    """What stage rationalise measures (`explearn.text.agreement.agreement_metrics`)."""
 
     mean_length: Figure
     positive_rate: Figure
     alpha: Figure = None
     pairwise_f1: Figure = None
     alpha_texts: Count | None = None
-    mean_length_by_split: Figures | None = None
-    positive_rate_by_split: Figures | None = None
     texts: dict[str, Count] | None = None
     alpha_by_pair: dict[str, Figures] | None = None
     kinds: dict[str, Count] | None = None
-    rationales: Count | None = None
-    annotators: Count | None = None
-    adjudicated: Count | None = None
-    llm: dict[str, Any] | None = None
 
 
 class ClassifierFigures(Shape):
-    """What stage finetune finds on a split's texts; a split without texts has none."""
+    """A classifier's figures on the texts of two splits; a split without texts has none."""
 
-    validation: Figures | None
-    test: Figures | None
-    epochs: Count | None = None
+    validation: Figures | None = None
+    test: Figures | None = None
 
 
 class MethodFigures(Shape):
@@ -56,7 +49,6 @@ class ComparedMethods(Shape):
     best: list[str]
     tied: list[str]
     values: Figures
-    texts: dict[str, Count]
 
 
 class Comparisons(Shape):
@@ -67,8 +59,8 @@ class Comparisons(Shape):
     metrics: dict[str, ComparedMethods]
 
 
-class Similarity(Shape):
-    """See `explearn.judge.sanity.Similarity`."""
+class SimilarityFigures(Shape):
+    """See `explearn.judge.sanity.ScoreSimilarity`."""
 
     spearman: Figure
     spearman_low: Figure
@@ -79,44 +71,41 @@ class Similarity(Shape):
 class SanityOfMethod(Shape):
     """See `explearn.judge.sanity.SanityResult`."""
 
-    random_model: dict[str, Similarity]
-    random_labels: Similarity | None
+    random_model: dict[str, SimilarityFigures]
+    random_labels: SimilarityFigures | None
     max_sensitivity: Figure
     skipped: str
 
 
 class Sanity(Shape):
-    """What stage sanity finds."""
+    """What stage sanity measures."""
 
     texts: Count
     methods: dict[str, SanityOfMethod]
 
 
-class Point(Shape):
-    """Figures after training with a number of marked texts."""
+class CurvePoint(Shape):
+    """Figures after training with a number of marked texts, NAME_low and NAME_high besides."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Figure] = Field(init=False)
 
     marks: Count
     protocol: str
     f1_topk: Figure
-    f1_topk_low: Figure
-    f1_topk_high: Figure
     auroc: Figure
-    auroc_low: Figure
-    auroc_high: Figure
     f1: Figure
-    f1_low: Figure
-    f1_high: Figure
     by_draw: dict[str, list[Figure]]
 
 
 class MarksCurve(Shape):
-    """What stage marks-curve finds (`explearn_study.curve_figures`)."""
+    """What stage marks-curve measures (`explearn_study.curve_figures`)."""
 
     task: str
     texts: Count
     k: Count
     draws: Count
-    points: list[Point]
+    points: list[CurvePoint]
 
 
 class Coefficients(Shape):
@@ -139,64 +128,56 @@ class TrainedModel(Shape):
     coefficients: Coefficients
 
 
-class OwnClassifier(Shape):
-    validation: Figures | None = None
-    test: Figures | None = None
-
-
-class OwnModel(Shape):
-    """What stage evaluate finds on the classifier that an explainer trained for itself."""
+class OwnModelFigures(Shape):
+    """What stage evaluate measures on the classifier that an explainer trained for itself."""
 
     criteria: list[str]
     epochs: Count
     best_epoch: Count
     coefficients: Coefficients
-    classifier: OwnClassifier
+    classifier: ClassifierFigures
     methods: Explanations
     tied: dict[str, list[str]] | None = None
 
 
-OwnModels = dict[str, OwnModel]
+OwnModels = dict[str, OwnModelFigures]
 
 
-class Epoch(Shape):
+class EpochFigures(Shape):
     loss: Figure
     agreement: Figure
 
 
-class Student(Shape):
+class StudentTraining(Shape):
     """How the training of one student went."""
 
     formulation: str
     seed: Count
     texts: Count
-    epochs: list[Epoch]
+    epochs: list[EpochFigures]
 
 
-class Compared(Shape):
-    """A teacher, its students and chance, in one metric."""
+class ComparedSides(Shape):
+    """A teacher, its students and chance, in one metric; `both` and errors besides."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Figure] = Field(init=False)
 
     teacher: Figure
     student: Figure
     random: Figure
     texts: Count
     p_value: Figure
-    teacher_error: Figure = None
-    student_error: Figure = None
-    seeds_error: Figure = None
-    random_error: Figure = None
-    both: Figure = None
-    both_error: Figure = None
 
 
 class Distillation(Shape):
-    """What stage distil finds: formulation -> metric -> figures, and the students."""
+    """What stage distil measures: formulation -> metric -> figures, and the students."""
 
     task: str
     teacher: str
     texts: Count
-    formulations: dict[str, dict[str, Compared]]
-    students: list[Student]
+    formulations: dict[str, dict[str, ComparedSides]]
+    students: list[StudentTraining]
 
 
 class DistillationCosts(Shape):
@@ -207,7 +188,7 @@ class DistillationCosts(Shape):
 
 
 class Transfer(Shape):
-    """What stage transfer finds: source task -> target task -> figures."""
+    """What stage transfer measures: source task -> target task -> figures."""
 
     explainer: str
     criteria: list[str]

@@ -8,7 +8,7 @@ side whose level is not neutral. (In the paper, section 5, both sides have equal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.context import mean_where_defined
 from explearn.judge.faithfulness import logit
 from explearn.judge.plausibility import ranking
 from explearn.judge.protocols import top_count
 from explearn.judge.significance import paired_tests
 from explearn.judge.stability import stability
-from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.judge.predictions import Predictions
@@ -47,7 +47,7 @@ COMPARED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explained:
+class SideScores:
     """One side's explanations of n texts.
 
     scores: one array (words,) a text, larger for more evidence (ranking: for more weight). levels: int8, (words,), of
@@ -59,7 +59,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class ChosenWords:
     """Words of a text that make its explanation: for the class, against it; and the levels that stability compares."""
 
     positive: list[int]
@@ -68,8 +68,8 @@ class Choice:
 
 
 def choose(
-    teacher: Explained, student: Explained, percent: int, seed: int
-) -> tuple[list[Choice], list[Choice], list[Choice]]:
+    teacher: SideScores, student: SideScores, percent: int, seed: int
+) -> tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]]:
     """What teacher, student and chance choose in each text, equally many words each.
 
     Args:
@@ -81,7 +81,7 @@ def choose(
     if len(teacher.scores) != len(student.scores) or (teacher.levels is None) != (student.levels is None):
         raise DataError("teacher and student explain different texts or in different ways; expected the same")
     rng = np.random.default_rng(seed)
-    sides: tuple[list[Choice], list[Choice], list[Choice]] = ([], [], [])
+    sides: tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]] = ([], [], [])
     for text, (a, b) in enumerate(zip(teacher.scores, student.scores, strict=True)):
         if a.shape != b.shape:
             raise DataError(f"text {text}: scores of {a.size} words and of {b.size}; expected the same words")
@@ -100,12 +100,12 @@ def choose(
             marks = [*found, rng.permutation(found[0])]
             orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
         for side, order, mark in zip(sides, orders, marks, strict=True):
-            side.append(Choice(order[:count].tolist(), order[::-1][:against].tolist(), mark))
+            side.append(ChosenWords(order[:count].tolist(), order[::-1][:against].tolist(), mark))
     return sides
 
 
 def judge(
-    choices: tuple[Sequence[Choice], Sequence[Choice], Sequence[Choice]],
+    choices: tuple[Sequence[ChosenWords], Sequence[ChosenWords], Sequence[ChosenWords]],
     orders: Mapping[str, Sequence[NDArray[np.float64]]],
     encodings: Sequence[Encoding],
     predictions: Predictions,
@@ -134,51 +134,37 @@ def judge(
             f"got a {predictions.classifier.problem} classifier; students and teachers compare on one class of several"
         )
     mask = predictions.classifier.mask_token_id
-
-    def requested(perturb: Callable[[Encoding, Choice], Encoding]) -> list[list[int]]:
-        """Rows of the predictions for each side's perturbed texts."""
-        return [
-            [predictions.request(perturb(e, choice)) for e, choice in zip(encodings, side, strict=True)]
-            for side in choices
-        ]
-
     full = [predictions.request(encoding) for encoding in encodings]
-    only = requested(lambda encoding, choice: encoding.keep(choice.positive))
-    positive = requested(lambda encoding, choice: encoding.mask(choice.positive, mask))
-    negative = requested(lambda encoding, choice: encoding.mask(choice.negative, mask))
+    pairs = [list(zip(encodings, side, strict=True)) for side in choices]
+    only = [[predictions.request(e.keep(words.positive)) for e, words in side] for side in pairs]
+    positive = [[predictions.request(e.mask(words.positive, mask)) for e, words in side] for side in pairs]
+    negative = [[predictions.request(e.mask(words.negative, mask)) for e, words in side] for side in pairs]
     predictions.evaluate("teacher and student")
     p = predictions.probabilities
     targets = p[full].argmax(axis=1)
-    words = [encoding.words for encoding in encodings]
-    found: dict[str, dict[str, Array]] = {name: {} for name in COMPARED}
-    given = [p[rows].argmax(axis=1) for rows in only]
+    texts = [encoding.words for encoding in encodings]
+    values: dict[str, dict[str, Array]] = {name: {} for name in COMPARED}
+    classes = [p[rows].argmax(axis=1) for rows in only]
     for number, side in enumerate(SIDES):
         of_side = choices[number]
-        found["agreement"][side] = (given[number] == targets).astype(np.float64)
+        values["agreement"][side] = (classes[number] == targets).astype(np.float64)
         for name, rows in (("positive", positive[number]), ("negative", negative[number])):
-            some = np.array([bool(getattr(choice, name)) for choice in of_side])
+            some = np.array([bool(getattr(words, name)) for words in of_side])
             change = logit(p[full], targets) - logit(p[rows], targets)
-            found[f"delta_log_odds_{name}"][side] = np.where(some, change, np.nan)
-        levels = [choice.levels for choice in of_side]
+            values[f"delta_log_odds_{name}"][side] = np.where(some, change, np.nan)
+        levels = [words.levels for words in of_side]
         for kind, near in neighbours.items():
-            found[f"stability_{kind}"][side] = stability(levels, words, near)
-            found[f"stability_{kind}_content"][side] = stability(levels, words, near, content_words=True)
-        found["precision"][side], found["recall"][side], found["f1"][side] = _overlap(orders[side], gold, k)
-    found["agreement"]["both"] = (given[0] == given[1]).astype(np.float64)
-    return found
-
-
-def _overlap(
-    scores: Sequence[NDArray[np.float64]], gold: Sequence[NDArray[np.bool_] | None], k: int
-) -> tuple[Array, Array, Array]:
-    """Precision, recall and F1 of each text's k best words, NaN for texts without marked words."""
-    found = np.full((3, len(scores)), np.nan)
-    for text, (of_text, marked) in enumerate(zip(scores, gold, strict=True)):
-        if marked is not None and marked.any():
-            chosen = ranking(of_text)[:k]
-            hits = float(marked[chosen].sum())
-            found[:, text] = hits / len(chosen), hits / marked.sum(), 2 * hits / (len(chosen) + marked.sum())
-    return found[0], found[1], found[2]
+            values[f"stability_{kind}"][side] = stability(levels, texts, near)
+            values[f"stability_{kind}_content"][side] = stability(levels, texts, near, content_words=True)
+        agreement = np.full((3, len(gold)), np.nan)
+        for text, (scores, marked) in enumerate(zip(orders[side], gold, strict=True)):
+            if marked is not None and marked.any():
+                best = ranking(scores)[:k]
+                hits = float(marked[best].sum())
+                agreement[:, text] = hits / len(best), hits / marked.sum(), 2 * hits / (len(best) + marked.sum())
+        values["precision"][side], values["recall"][side], values["f1"][side] = agreement
+    values["agreement"]["both"] = (classes[0] == classes[1]).astype(np.float64)
+    return values
 
 
 def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[str, dict[str, float | int | None]]:
@@ -198,12 +184,12 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
             # A text counts where it is defined for every seed.
             means[side] = values.mean(axis=0)
             known = means[side][~np.isnan(means[side])]
-            figures[side] = float(known.mean()) if known.size else None
-            figures[f"{side}_error"] = float(known.std(ddof=1) / np.sqrt(known.size)) if known.size > 1 else None
+            figures[side] = mean_where_defined(means[side])
+            figures[f"{side}_error"] = _standard_error(known)
             if side == "student":
-                of_seeds = [float(row[~np.isnan(row)].mean()) for row in values if not np.isnan(row).all()]
-                spread = float(np.std(of_seeds, ddof=1) / np.sqrt(len(of_seeds))) if len(of_seeds) > 1 else None
-                figures["seeds_error"] = spread
+                figures["seeds_error"] = _standard_error(
+                    [mean for row in values if (mean := mean_where_defined(row)) is not None]
+                )
         test = paired_tests(
             name,
             {side: figures[side] for side in ("teacher", "student")},
@@ -217,6 +203,7 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
     return summary
 
 
-def has_words(encoding: Encoding) -> bool:
-    """Whether any sub-token of a word is left of a text."""
-    return any(word != NO_WORD for word in encoding.word_ids)
+def _standard_error(values: Sequence[float] | Array) -> float | None:
+    """Of a mean; None of fewer than two values."""
+    count = len(values)
+    return float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else None

@@ -82,18 +82,20 @@ def criteria_figures(
     """The metrics of IvRA's four criteria, of one method on some texts; None where one is undefined."""
     encodings = classifier.encode(examples)
     by_id = {encoding.example_id: encoding for encoding in encodings}
-    faithful = faithfulness(classifier, by_id, {explainer.name: list(attributions)}, params)[explainer.name].means()
+    name = explainer.name
+    faithful = faithfulness(classifier, by_id, {name: attributions}, params)[name].means()
     scores = [attribution.filled(0.0) for attribution in attributions]
     states = aggregate_states(classifier, encodings)
+    consistent = consistency(states, {name: scores}, params.consistency_batch, params.bootstrap_samples, seed=seed)
     figures = {
         "aopc_comprehensiveness": faithful["aopc_comprehensiveness"],
         "aopc_sufficiency": faithful["aopc_sufficiency"],
-        "consistency": consistency(states, scores, params.consistency_batch, params.bootstrap_samples, seed=seed).value,
+        "consistency": consistent[name].value,
         "simulatability": None,
     }
     classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
     if params.simulatability.enabled and len(examples) >= params.simulatability.folds and len(set(classes)) > 1:
         words = word_embeddings(classifier, encodings)
-        gains = simulatability(words, classes, {explainer.name: scores}, params.simulatability, seed)
-        figures["simulatability"] = float(np.mean(gains[explainer.name].gain))
+        gains = simulatability(words, classes, {name: scores}, params.simulatability, seed)
+        figures["simulatability"] = float(np.mean(gains[name].gain))
     return figures

@@ -17,12 +17,13 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.records import Attribution
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.predictions import Predictions
+from explearn.judge.runs import write_run
 from explearn.lens.first_token import first_token_alone
+from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
 from explearn.methods.names import get_info
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain
-from explearn_study.attribute import ForwardClock, untrained_method, write_attributions
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
@@ -171,7 +172,10 @@ class MethodsRun:
                     own = time.perf_counter() - begun
                     share = max(1, len(self.examples) // CLOCKED_TEXTS)
                     forward = forward or ForwardClock(self.classifier, self.examples, share)
-                    cost = write_attributions(path, explainer, self.classifier, self.examples, options, forward)
+                    run = explain_timed(explainer, self.classifier, self.examples, options, forward)
+                    write_run(path, run)
+                    cost = run.cost
+                    assert cost is not None
                     own += cost.seconds
                 except UnsupportedError as error:
                     self.refused[name] = str(error)

@@ -29,12 +29,12 @@ from explearn.core.storage import (
     write_table,
     write_text,
 )
+from explearn.judge.runs import Cost
 from explearn.methods.names import get_info
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.agreement import agreement_metrics
 from explearn_study.params import Params
-from explearn_study.runs import Cost
 from explearn_study.workspace import Workspace
 
 PROFILE = "compare"

@@ -37,6 +37,7 @@ class Metric:
         direction: which way is better; None where neither is.
         group: the report's table that shows it; `other` for those that have no column in the tables of all methods.
         family: module of `explearn.judge` whose `measure` gives it; empty for a figure that something else makes.
+        reference: paper that defines it, with section or equation.
         by_text: name of the texts' own values that paired tests take; empty where methods are not tested on it.
         of_model: whether it asks the classifier that is explained. Methods that explain different classifiers cannot be
             compared by such a metric.
@@ -57,6 +58,7 @@ class Metric:
     direction: Direction | None
     group: Group
     family: str = ""
+    reference: str = ""
     by_text: str = ""
     of_model: bool = False
     of_machine: bool = False
@@ -77,7 +79,9 @@ class Metric:
         return self.direction == "higher"
 
 
-_marked_words = partial(Metric, direction="higher", group="plausibility", family="judge")
+_marked_words = partial(
+    Metric, direction="higher", group="plausibility", family="plausibility", reference="ExpNet (2026), appendix B"
+)
 _PLAUSIBILITY = (
     _marked_words(
         "f1",
@@ -127,6 +131,7 @@ _SPARSITY = (
         direction="lower",
         group="other",
         family="importance",
+        reference="IvRA, appendix D",
     ),
 )
 """How few words an explanation takes."""
@@ -137,13 +142,15 @@ def _asking(*metrics: Metric) -> tuple[Metric, ...]:
     return tuple(replace(metric, by_text=metric.name, of_model=True) for metric in metrics)
 
 
-_faithful = partial(Metric, group="faithfulness", family="faithfulness")
+_faithful = partial(
+    Metric,
+    group="faithfulness",
+    family="faithfulness",
+    reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
+)
 _FAITHFULNESS = _asking(
     _faithful(
-        "comprehensiveness",
-        "Comprehensiveness",
-        "how much p falls without the {top} of the words",
-        direction="higher",
+        "comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the words", direction="higher"
     ),
     _faithful("sufficiency", "Sufficiency", "how much p falls with those words alone", direction="lower"),
     _faithful("log_odds", "Log-odds", "change of log p when those words are masked", direction="lower"),
@@ -188,12 +195,19 @@ _FAITHFULNESS = _asking(
         direction="lower",
         group="faithfulness",
         family="infidelity",
+        reference="Yeh et al. 2019, definition 2.1",
         decimals=4,
     ),
 )
 """Agreement with the model."""
 
-_stable = partial(Metric, direction="higher", group="behaviour", family="stability")
+_stable = partial(
+    Metric,
+    direction="higher",
+    group="behaviour",
+    family="stability",
+    reference="L2E (Situ et al. 2021), section 4.4, equation 1",
+)
 _BEHAVIOUR = _asking(
     _stable(
         "stability_semantic",
@@ -222,6 +236,7 @@ _BEHAVIOUR = _asking(
         direction="higher",
         group="behaviour",
         family="consistency",
+        reference="IvRA, section 2.2.3, equations 12 and 18",
     ),
     Metric(
         "simulatability",
@@ -230,6 +245,7 @@ _BEHAVIOUR = _asking(
         direction="higher",
         group="behaviour",
         family="simulatability",
+        reference="IvRA, section 2.2.1, equations 6 and 7",
     ),
 )
 """How alike the explanations of like texts are, and what they teach."""
@@ -253,14 +269,7 @@ _DISTRIBUTION = tuple(
 
 _cost = partial(Metric, group="cost", family="costs")
 _COSTS = (
-    _cost(
-        "throughput",
-        "Texts a second",
-        "classified and explained",
-        direction="higher",
-        of_machine=True,
-        decimals=1,
-    ),
+    _cost("throughput", "Texts a second", "classified and explained", direction="higher", of_machine=True, decimals=1),
     _cost(
         "relative_throughput",
         "Speed",
@@ -335,20 +344,9 @@ _OTHERS = (
 
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
-    for metric in (
-        *_PLAUSIBILITY,
-        *_SPARSITY,
-        *_FAITHFULNESS,
-        *_BEHAVIOUR,
-        *_DISTRIBUTION,
-        *_COSTS,
-        *_OTHERS,
-    )
+    for metric in (*_PLAUSIBILITY, *_SPARSITY, *_FAITHFULNESS, *_BEHAVIOUR, *_DISTRIBUTION, *_COSTS, *_OTHERS)
 }
 """Every metric by name; tables show them, and families are measured, in this order."""
 
 METRICS: dict[str, Metric] = {name: metric for name, metric in CATALOGUE.items() if metric.by_text}
 """Those that methods are compared by, with paired tests over the texts."""
-
-FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(metric.family for metric in CATALOGUE.values() if metric.family))
-"""Modules of `explearn.judge` that measure them."""

@@ -1,24 +1,29 @@
-"""What every family of metrics may read: the texts of a task, their marks, all methods' explanations, the models."""
+"""What the families of metrics read, the texts of a task with all methods' explanations, and what they write."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.records import Attribution, Example
+from explearn.judge.arrays import float_or_none
 from explearn.judge.params import EvaluateParams
 from explearn.judge.predictions import Predictions
+from explearn.judge.runs import MethodRun
 
 if TYPE_CHECKING:
     # explearn.model imports torch, which takes seconds; reading results does not need it.
     from explearn.model.classifier import Classifier
     from explearn.model.encoding import Encoding
 
+Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MethodMetrics = dict[str, int | float | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,14 +34,14 @@ class ExplainedModel:
         classifier: the model.
         attributions: by method, of the n texts in the order of `Context.examples`.
         encodings: by example id, the unchanged texts in this model's encoding.
-        states: the texts' aggregate hidden states, (n, d); None where they are not known.
+        states: the texts' aggregate hidden states, (n, d); None where the model has none.
         predictions: shared by all metrics, so that the model is asked about each input once.
     """
 
     classifier: Classifier
     attributions: Mapping[str, Sequence[Attribution]]
     encodings: Mapping[str, Encoding]
-    states: NDArray[np.float64] | None
+    states: Array | None
     predictions: Predictions
 
 
@@ -48,12 +53,12 @@ class Context:
         task: name, for messages.
         examples: the n texts.
         attributions: by method, one for each text, in the order of `examples`.
-        gold: marked words of each text, bool (words,); one False for a text that nobody marked.
+        runs: by method, how the attributions were made.
+        gold: marked words of each text, bool (words,); all False for a text that nobody marked.
         chosen: by method, the words that it chooses in each text by its own rule, bool (words,).
         models: each classifier that is explained, with its methods.
         labels: class names of the task's classifier.
-        embeddings: of each text's words, (words, d); None where they are not known.
-        costs: by method, as of `explearn.judge.evaluate.evaluate_task`.
+        embeddings: of each text's words, (words, d); None where the task's classifier has none.
         k: words chosen a text by the top-K rule.
         params: of all metrics.
         seed: of all draws.
@@ -62,17 +67,38 @@ class Context:
     task: str
     examples: Sequence[Example]
     attributions: Mapping[str, Sequence[Attribution]]
+    runs: Mapping[str, MethodRun]
     gold: Sequence[Mask]
     chosen: Mapping[str, Sequence[Mask]]
     models: Sequence[ExplainedModel]
     labels: Sequence[str]
     embeddings: Sequence[ArrayLike] | None
-    costs: Mapping[str, Mapping[str, float | None]]
     k: int
     params: EvaluateParams
     seed: int
 
-    @property
-    def ids(self) -> list[str]:
-        """Example ids in the order of `examples`."""
-        return [example.id for example in self.examples]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricColumns:
+    """Values by text and figures of a task's methods, which each family of metrics adds to.
+
+    Attributes:
+        by_text: metric -> method -> value on each text, (texts,), NaN where undefined.
+        figures: method -> metric -> figure; an interval of its own as METRIC_low and METRIC_high.
+        classes: method -> index of the class that its top words alone are given, (texts,).
+    """
+
+    by_text: defaultdict[str, dict[str, Array]] = field(default_factory=lambda: defaultdict(dict))
+    figures: defaultdict[str, MethodMetrics] = field(default_factory=lambda: defaultdict(dict))
+    classes: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+
+    def add(self, method: str, metric: str, values: Array) -> None:
+        """Add a metric whose figure is the mean over the texts where it is defined."""
+        self.by_text[metric][method] = values
+        self.figures[method][metric] = mean_where_defined(values)
+
+
+def mean_where_defined(values: Array) -> float | None:
+    """Mean without NaN; None where all values are NaN."""
+    known = values[~np.isnan(values)]
+    return float_or_none(known.mean()) if known.size else None

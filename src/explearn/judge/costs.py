@@ -7,38 +7,26 @@ from collections.abc import Mapping
 from explearn.core.errors import DataError
 from explearn.judge.arrays import mean_of_known
 from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.columns import Columns
-from explearn.judge.context import Context
+from explearn.judge.context import Context, MetricColumns
 
 Number = int | float | None
 Figures = dict[str, dict[str, Number]]
 """Method -> metric -> figure."""
 
-FIELDS = ("forward_passes", "backward_passes")
-"""What is known of a method's run, as of `explearn.judge.evaluate.evaluate_task`."""
 
-
-def measure(context: Context) -> Columns:
-    """Passes of each method for one text, its completeness error, and on how much it was measured.
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add the passes of each method for one text, its completeness error, and on how much it was measured.
 
     unaligned_words: words without a sub-token, or that the model did not read.
-    Raises DataError for a number of passes that is missing.
     """
-    columns = Columns()
     for method, texts in context.attributions.items():
-        cost = context.costs[method]
-        for name in FIELDS:
-            if name not in cost:
-                raise DataError(
-                    f"task {context.task!r}, method {method!r}: cost {name!r} is missing; got {', '.join(cost)}"
-                )
         columns.figures[method] |= {
-            **{name: cost[name] for name in FIELDS},
+            "forward_passes": context.runs[method].forward_passes,
+            "backward_passes": context.runs[method].backward_passes,
             "completeness_error": mean_of_known([text.completeness_error for text in texts]),
             "texts": len(texts),
             "unaligned_words": sum(text.unaligned for text in texts),
         }
-    return columns
 
 
 def of_machine(metric: str) -> bool:
@@ -47,7 +35,7 @@ def of_machine(metric: str) -> bool:
 
 
 def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, Figures]:
-    """Two parts of the same methods' figures: those that any machine gives, and those that depend on the machine.
+    """Split methods' figures into those that any machine gives, and those that depend on the machine.
 
     Every method is in both parts, if need be with nothing. The order of methods and metrics stays.
 
@@ -63,15 +51,11 @@ def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, F
 
 
 def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, Mapping[str, Number]]) -> Figures:
-    """What `split_costs` took apart, in one; the costs stand behind each method's other figures.
+    """Join what `split_costs` split; the costs stand behind each method's other figures.
 
-    Raises DataError where the two are not of the same methods, or a figure is in both.
+    Raises DataError where the two are not of the same methods.
     """
     if set(figures) != set(costs):
         odd = ", ".join(sorted(set(figures) ^ set(costs)))
         raise DataError(f"figures and costs are not of the same methods ({odd} in one alone); run evaluate again")
-    for method, row in figures.items():
-        twice = sorted(set(row) & set(costs[method]))
-        if twice:
-            raise DataError(f"method {method!r}: {twice[0]!r} is both a figure and a cost; expected it once")
     return {method: {**row, **costs[method]} for method, row in figures.items()}

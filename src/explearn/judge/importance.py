@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.judge.columns import Columns
-from explearn.judge.context import Context
+from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
 
 THRESHOLDS = np.arange(1, 10) / 10
@@ -26,9 +25,7 @@ def important_share(scores: ArrayLike) -> float:
     return float(((values - values.min()) / spread > THRESHOLDS[:, None]).mean())
 
 
-def measure(context: Context) -> Columns:
-    """important_words: `important_share` of each text."""
-    columns = Columns()
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add important_words: `important_share` of each text."""
     for method, texts in context.attributions.items():
         columns.add(method, "important_words", np.array([important_share(text.filled()) for text in texts]))
-    return columns

@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution
-from explearn.judge.columns import Columns
-from explearn.judge.context import Context
+from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
 from explearn.judge.predictions import Predictions
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
     from explearn.model.encoding import Encoding
-
-Array = NDArray[np.float64]
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -56,7 +52,7 @@ def infidelity(
     samples: int = 10,
     seed: int = 0,
     predictions: Predictions | None = None,
-) -> dict[str, Array]:
+) -> dict[str, NDArray[np.float64]]:
     """Infidelity of every method on each of its texts, shape (texts,), in [0, 1].
 
     A text's masks depend on `seed` and its place in `encodings` alone, so that methods meet the same ones.
@@ -65,50 +61,32 @@ def infidelity(
         encodings: by example id, the unchanged texts. attributions: by method.
         samples: masks a text. predictions: to share evaluated inputs with other metrics.
 
-    Raises DataError for a text without encoding or not one finite score a word, UnknownNameError for a target that the
-    classifier has no class for, ModelError for a probability that is not finite.
+    Raises DataError for scores that are not finite, ModelError for a probability that is not finite.
     """
-    if samples < 1:
-        raise DataError(f"{samples} samples; expected at least one")
     pool = predictions or Predictions(classifier)
     rng = np.random.default_rng(seed)
     masks = {i: draw_masks(len(encoding.words), samples, rng) for i, encoding in encodings.items()}
-    wanted = {attribution.example_id for texts in attributions.values() for attribution in texts}
-    unknown = sorted(wanted - set(encodings))
-    if unknown:
-        raise DataError(f"example {unknown[0]!r}: the text has no encoding; expected one for every attribution")
     rows: dict[str, list[int]] = {}
-    for i in (i for i in encodings if i in wanted):
-        chosen = (np.flatnonzero(mask).tolist() for mask in masks[i])
-        changed = (encodings[i].mask(words, classifier.mask_token_id) for words in chosen)
-        rows[i] = [pool.request(encoding) for encoding in (encodings[i], *changed)]
+    for i, encoding in encodings.items():
+        masked = (encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id) for mask in masks[i])
+        rows[i] = [pool.request(text) for text in (encoding, *masked)]
     pool.evaluate("infidelity")
-    found: dict[str, Array] = {}
-    for method, texts in attributions.items():
-        values = []
-        for attribution in texts:
-            i = attribution.example_id
-            where = f"method {method!r}, example {i!r}"
-            if attribution.target not in classifier.labels:
-                raise UnknownNameError(f"target class ({where})", attribution.target, classifier.labels)
-            if len(attribution.scores) != masks[i].shape[1]:
-                raise DataError(f"{where}: {len(attribution.scores)} scores; expected {masks[i].shape[1]}, one a word")
-            p = pool.probabilities[rows[i], classifier.labels.index(attribution.target)]
-            values.append(infidelity_of_text(attribution.filled(0.0), masks[i], p[0] - p[1:]))
-        found[method] = np.array(values)
-    return found
+
+    def of_text(attribution: Attribution) -> float:
+        p = pool.probabilities[rows[attribution.example_id], classifier.labels.index(attribution.target)]
+        return infidelity_of_text(attribution.filled(0.0), masks[attribution.example_id], p[0] - p[1:])
+
+    return {method: np.array([of_text(text) for text in texts]) for method, texts in attributions.items()}
 
 
-def measure(context: Context) -> Columns:
-    """Infidelity, unless `params.infidelity_samples` is 0."""
-    columns = Columns()
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add infidelity, unless `params.infidelity_samples` is 0."""
     samples = context.params.infidelity_samples
     if not samples:
-        return columns
+        return
     for model in context.models:
-        found = infidelity(
+        by_method = infidelity(
             model.classifier, model.encodings, model.attributions, samples, context.seed, model.predictions
         )
-        for method, values in found.items():
+        for method, values in by_method.items():
             columns.add(method, "infidelity", values)
-    return columns

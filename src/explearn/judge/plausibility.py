@@ -1,7 +1,8 @@
 """Plausibility: do the words a method chooses agree with the words people marked?
 
 Everything is at word level, on one array a text: `scores` float (n,) and masks bool (n,). Definitions follow ExpNet
-(arXiv 2026), appendix A.4 (binarisation) and B (precision, recall, F1, AUROC), and ERASER (DeYoung et al. 2020).
+(arXiv 2026), appendix A.4 (binarisation) and B (precision, recall, F1, AUROC), and ERASER (DeYoung et al. 2020, section
+4.1), to the letter of its published scorer: a rationale is a set of spans [start, end) of words.
 """
 
 from __future__ import annotations
@@ -9,22 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
-from explearn.judge.arrays import ratio
-from explearn.judge.significance import Interval, percentile_interval
+from explearn.core.records import Attribution
+from explearn.judge.arrays import float_or_none, ratio
+from explearn.judge.context import Context, MetricColumns
+from explearn.judge.params import EvaluateParams
+from explearn.judge.significance import bootstrap_counts, percentile_interval, resampled_areas, resampled_means
 
+Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Span = tuple[int, int]
+"""[start, end) in words."""
 
-INDICES_PER_CHUNK = 1_000_000
-"""Resampled indices held at once by `bootstrap_interval`: with the three counts they fetch, 32 MB of int64."""
+IOU_THRESHOLD = 0.5
+"""Overlap from which a predicted span counts as a hit (ERASER 4.1)."""
 
 
-def check_scores(scores: ArrayLike) -> NDArray[np.float64]:
-    """Scores as float64, shape (n,); raises DataError unless there is at least one and all are finite."""
+def check_scores(scores: ArrayLike) -> Array:
+    """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
@@ -74,14 +82,6 @@ def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
     return mask
 
 
-def select_positive_rate(scores: ArrayLike, positive_rate: float) -> Mask:
-    """Words that score at least 1 - `positive_rate`; may be none.
-
-    For scores drawn uniformly from [0, 1), so that each word is chosen with probability `positive_rate`.
-    """
-    return check_scores(scores) >= 1.0 - positive_rate
-
-
 ROUNDING = 1e-6
 """How far beyond 0 and 1 a probability may lie. A word that was not read stands just below the lowest of its text."""
 
@@ -101,8 +101,7 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
     if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
         raise DataError(f"scores run from {p.min():.3g} to {p.max():.3g}; expected probabilities, 0 to 1")
     p = p.clip(0, 1)
-    order = np.argsort(-p, kind="stable")
-    hits = np.cumsum(p[order])
+    hits = np.cumsum(p[ranking(p)])
     expected = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])
     return select_top_k(p, int(expected.argmax()) + 1)
 
@@ -110,39 +109,28 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
 def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
     """Choose words by a method's own rule: one of `explearn.methods.info.Binarisation`.
 
+    Under positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
     Raises ValueError for another rule, and as the rule's own function does.
     """
     if rule == "top_k":
         return select_top_k(scores, k)
-    if rule == "threshold":
-        if threshold is None:
-            raise ValueError("binarisation rule 'threshold' without a threshold; expected the method's own")
+    if rule == "threshold" and threshold is not None:
         return select_threshold(scores, threshold)
     if rule == "positive_rate":
-        return select_positive_rate(scores, positive_rate)
+        return check_scores(scores) >= 1.0 - positive_rate
     if rule == "expected_f1":
         return select_expected_f1(scores)
-    raise ValueError(f"binarisation rule {rule!r}; expected top_k, threshold, positive_rate or expected_f1")
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Pooled agreement of chosen with marked words; None where the quotient is 0 / 0."""
-
-    precision: float | None
-    recall: float | None
-    f1: float | None
+    raise ValueError(
+        f"binarisation rule {rule!r}, threshold {threshold}; expected top_k, threshold with the method's own, "
+        "positive_rate or expected_f1"
+    )
 
 
 def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
     """Words chosen and marked (TP), chosen only (FP), marked only (FN) in each text: int64, shape (texts, 3).
 
-    Raises DataError where the numbers of texts, or the lengths of a text's two masks, differ.
+    Raises DataError where the lengths of a text's two masks differ.
     """
-    if len(selected) != len(gold):
-        raise DataError(
-            f"{len(selected)} texts with chosen words and {len(gold)} with marked words; expected equal numbers"
-        )
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
         s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
@@ -154,102 +142,182 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     return counts
 
 
-def agreement_of_counts(counts: NDArray[np.int64]) -> Agreement:
+@dataclass(frozen=True, slots=True)
+class PooledAgreement:
+    """Agreement of chosen with marked words, pooled over texts; None where the quotient is 0 / 0."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
     """Precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN) of the counts summed over texts.
 
     Micro-averaged over words, ExpNet B.1, equations 4 and 5. `counts`: as `rationale_counts` returns them.
     """
-    tp, fp, fn = (int(total) for total in counts.sum(axis=0))
-    return Agreement(
-        precision=tp / (tp + fp) if tp + fp else None,
-        recall=tp / (tp + fn) if tp + fn else None,
-        f1=2 * tp / (2 * tp + fp + fn) if tp + fp + fn else None,
-    )
+    tp, fp, fn = counts.sum(axis=0)
+    quotients = ratio([tp, tp, 2 * tp], [tp + fp, tp + fn, 2 * tp + fp + fn])
+    return PooledAgreement(*map(float_or_none, quotients))
 
 
-def precision_recall_f1(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> Agreement:
-    """Pooled (micro) precision, recall and F1 over all words of all texts; masks are bool (n,), one a text.
-
-    Raises DataError as `rationale_counts` does.
-    """
-    return agreement_of_counts(rationale_counts(selected, gold))
+def f1_of_texts(counts: NDArray[np.int64]) -> Array:
+    """Each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN where it is 0 / 0. Their mean is ERASER's token F1."""
+    tp, fp, fn = counts.T
+    return ratio(2 * tp, 2 * tp + fp + fn)
 
 
-def macro_f1(counts: NDArray[np.int64]) -> float | None:
-    """Mean of the texts' own F1s (ERASER's token F1); a text with neither chosen nor marked words is left out.
-
-    None when no text is left.
-    """
-    denominators = 2 * counts[:, 0] + counts[:, 1] + counts[:, 2]
-    known = denominators > 0
-    if not known.any():
-        return None
-    return float((2 * counts[known, 0] / denominators[known]).mean())
-
-
-def auroc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | None:
-    """Area under the ROC curve over the pooled words of all texts, raw scores compared across texts (ExpNet B.2).
-
-    The chance that a marked word outscores an unmarked one, ties counted half. None unless both kinds of word occur.
-    """
-    # scikit-learn takes a second to load; importing this module should not.
-    from sklearn.metrics import roc_auc_score
-
-    values, marked = _pooled(scores, gold)
-    return float(roc_auc_score(marked, values)) if _has_both_classes(marked) else None
-
-
-def auprc(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> float | None:
-    """Area under the precision-recall curve over the pooled words: average precision, sklearn's step-wise sum.
-
-    ERASER's own AUPRC is another number: a trapezoid a text, then the mean. None unless both kinds of word occur.
-    """
-    # scikit-learn takes a second to load; importing this module should not.
-    from sklearn.metrics import average_precision_score
-
-    values, marked = _pooled(scores, gold)
-    return float(average_precision_score(marked, values)) if _has_both_classes(marked) else None
-
-
-def bootstrap_interval(counts: NDArray[np.int64], samples: int, confidence: float, seed: int) -> Interval:
-    """Percentile bootstrap interval of the pooled F1, texts being what is resampled.
+def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
+    """Runs of chosen words as spans.
 
     Args:
-        counts: TP, FP, FN of each text, shape (texts, 3).
-        samples: number of resamples; each draws as many texts as there are, with replacement.
-        confidence: coverage in (0, 1); the bounds are the (1 -+ confidence) / 2 quantiles.
-        seed: seeds the draws. Methods given one seed and one set of texts are resampled alike.
-
-    Returns (low, high), or (None, None) when F1 is undefined in every resample. Resamples without any chosen or marked
-    word are left out, for their F1 is 0 / 0.
+        mask: bool (n,).
+        boundary: first word of a pair's second segment; no span crosses it.
     """
-    texts = len(counts)
-    if texts == 0:
-        return None, None
-    rng = np.random.default_rng(seed)
-    rows = max(1, INDICES_PER_CHUNK // texts)
-    sums = np.concatenate(
-        [
-            counts[rng.integers(0, texts, size=(min(rows, samples - start), texts))].sum(axis=1)
-            for start in range(0, samples, rows)
-        ]
+    chosen = np.asarray(mask, dtype=np.int8)
+    change = np.diff(np.concatenate([[0], chosen, [0]]))
+    spans: list[Span] = []
+    for start, end in zip(np.flatnonzero(change == 1).tolist(), np.flatnonzero(change == -1).tolist(), strict=True):
+        cuts = [start, boundary, end] if boundary is not None and start < boundary < end else [start, end]
+        spans.extend(pairwise(cuts))
+    return spans
+
+
+def span_counts(
+    predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]], threshold: float = IOU_THRESHOLD
+) -> NDArray[np.int64]:
+    """Hits, predicted spans and true spans of each text, int64 (texts, 3).
+
+    A predicted span is a hit where its best overlap (words in both, divided by words in either) with any true span of
+    the text is at least `threshold`. Spans that overlap are not merged, so that a text may have more hits than true
+    spans.
+    """
+
+    def overlap(first: Span, second: Span) -> float:
+        both = max(0, min(first[1], second[1]) - max(first[0], second[0]))
+        return both / (first[1] - first[0] + second[1] - second[0] - both)
+
+    counts = np.zeros((len(predicted), 3), dtype=np.int64)
+    for row, (guesses, truths) in enumerate(zip(predicted, true, strict=True)):
+        hits = sum(max((overlap(guess, truth) for truth in truths), default=0.0) >= threshold for guess in guesses)
+        counts[row] = hits, len(guesses), len(truths)
+    return counts
+
+
+def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
+    """ERASER's IOU F1, macro, in each resample of the texts, (samples,); 0 where nothing fits.
+
+    F1 of the mean precision over texts with a prediction and the mean recall over those with a truth. Hits are counted
+    on the predicted side for recall too, which may therefore exceed 1 in a text.
+
+    Args:
+        counts: as `span_counts` gives them. resamples: as of `explearn.judge.significance.bootstrap_counts`.
+    """
+    hits, predicted, true = counts.T
+    precision, recall = (np.nan_to_num(resampled_means(ratio(hits, total), resamples)) for total in (predicted, true))
+    return ratio(2 * precision * recall, precision + recall, undefined=0.0)
+
+
+def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
+    """Area under one text's precision-recall curve by the trapezoid rule, as ERASER takes it; NaN without a mark."""
+    # scikit-learn takes a second to load; importing this module should not.
+    from sklearn.metrics import auc, precision_recall_curve
+
+    if not np.any(marked):
+        return math.nan
+    precision, recall, _ = precision_recall_curve(marked, check_scores(scores))
+    return float(auc(recall, precision))
+
+
+FIGURES = ("f1", "f1_topk", "macro_f1", "iou_f1", "auroc", "auprc", "eraser_auprc")
+"""Figures with an interval; precision and recall have none."""
+
+
+def plausibility(
+    attributions: Sequence[Attribution],
+    chosen: Sequence[Mask],
+    gold: Sequence[Mask],
+    boundaries: Sequence[int | None],
+    k: int,
+    params: EvaluateParams,
+    seed: int,
+) -> tuple[dict[str, float | None], dict[str, Array]]:
+    """Compare one method's scores and chosen words with the marked words of n texts.
+
+    Args:
+        chosen: words chosen by the method's own rule, one mask a text.
+        gold: marked words, one mask a text.
+        boundaries: first word of a text's second segment, or None; no span crosses it.
+        k: words of the top-K rule.
+        params, seed: of the bootstrap, which resamples whole texts.
+
+    Returns FIGURES, precision and recall, None where undefined, with intervals as NAME_low and NAME_high; and text_f1,
+    text_f1_topk, text_iou_f1, text_auroc and text_auprc, each (n,).
+    """
+    texts = len(attributions)
+    scores = [text.filled() for text in attributions]
+    own_rule = rationale_counts(chosen, gold)
+    top_k = rationale_counts(
+        [text.read & select_top_k(of_text, k) for text, of_text in zip(attributions, scores, strict=True)], gold
     )
-    f1 = ratio(2 * sums[:, 0], 2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
-    return percentile_interval(f1, confidence)
+    predicted, true = (
+        [spans_of_mask(*pair) for pair in zip(masks, boundaries, strict=True)] for masks in (chosen, gold)
+    )
+    spans = span_counts(predicted, true)
+    once = np.ones((1, 1), dtype=np.int64)
+    by_text = {
+        "text_f1": f1_of_texts(own_rule),
+        "text_f1_topk": f1_of_texts(top_k),
+        "text_iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
+        "text_auroc": np.array([resampled_areas([s], [m], once)[0][0] for s, m in zip(scores, gold, strict=True)]),
+        "text_auprc": np.array([auprc_of_text(s, m) for s, m in zip(scores, gold, strict=True)]),
+    }
+    agreement = pooled_agreement(own_rule)
+    figures: dict[str, float | None] = {"precision": agreement.precision, "recall": agreement.recall}
+    if not texts:
+        return figures | dict.fromkeys(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), by_text
+    # The first resample is the texts as they are.
+    all_once = np.ones((1, texts), dtype=np.int64)
+    draws = np.vstack([all_once, bootstrap_counts(texts, params.bootstrap_samples, seed)])
+    indices = np.random.default_rng(seed).integers(0, texts, size=(params.bootstrap_samples, texts))
+    f1_draws = np.vstack([all_once, [np.bincount(row, minlength=texts) for row in indices]])
+    auroc, auprc = resampled_areas(scores, gold, draws)
+    resampled = (
+        f1_of_texts(f1_draws @ own_rule),
+        f1_of_texts(f1_draws @ top_k),
+        resampled_means(by_text["text_f1"], draws),
+        iou_f1(spans, draws),
+        auroc,
+        auprc,
+        resampled_means(by_text["text_auprc"], draws),
+    )
+    for name, values in zip(FIGURES, resampled, strict=True):
+        low, high = percentile_interval(values[1:], params.confidence)
+        figures |= {name: float_or_none(values[0]), f"{name}_low": low, f"{name}_high": high}
+    return figures, by_text
 
 
-def _pooled(scores: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], Mask]:
-    if len(scores) != len(gold):
-        raise DataError(f"{len(scores)} texts with scores and {len(gold)} with marked words; expected equal numbers")
-    values = [check_scores(text) for text in scores]
-    marked = [np.asarray(mask, dtype=np.bool_) for mask in gold]
-    for row, (text, mask) in enumerate(zip(values, marked, strict=True)):
-        if text.shape != mask.shape:
-            raise DataError(f"text {row}: {text.size} scores and a mask of {mask.size} words; expected one length")
-    if not values:
-        return np.empty(0), np.empty(0, dtype=np.bool_)
-    return np.concatenate(values), np.concatenate(marked)
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add plausibility, over the texts with a marked word whose class the method's model gets right.
 
-
-def _has_both_classes(marked: Mask) -> bool:
-    return bool(marked.any() and not marked.all())
+    A text whose label is not known (empty) counts as right.
+    """
+    for method, texts in context.attributions.items():
+        judged = [
+            i
+            for i, (text, example, mask) in enumerate(zip(texts, context.examples, context.gold, strict=True))
+            if (text.predicted == example.label or not example.label) and mask.any()
+        ]
+        figures, by_text = plausibility(
+            [texts[i] for i in judged],
+            [context.chosen[method][i] for i in judged],
+            [context.gold[i] for i in judged],
+            [len(context.examples[i].words) or None for i in judged],
+            context.k,
+            context.params,
+            context.seed,
+        )
+        columns.figures[method] |= figures | {"plausibility_texts": len(judged)}
+        for name, values in by_text.items():
+            columns.by_text[name][method] = np.full(len(texts), np.nan)
+            columns.by_text[name][method][judged] = values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +35,6 @@ class Predictions:
         self.requested = 0
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}
-        self._changed: dict[object, dict[tuple[str, frozenset[int]], int]] = {}
         self._waiting: list[Encoding] = []
 
     @property
@@ -45,31 +43,12 @@ class Predictions:
         return len(self._rows)
 
     def request(self, encoding: Encoding) -> int:
-        """Row of `probabilities` that holds this input's prediction after the next `evaluate`."""
+        """Return the row of `probabilities` that holds this input's prediction after the next `evaluate`."""
         self.requested += 1
         row = self._rows.setdefault(encoding.key, len(self._rows))
         if row == len(self.probabilities) + len(self._waiting):
             self._waiting.append(encoding)
         return row
-
-    def changed(self, text: Encoding) -> Callable[[str, Sequence[int], Callable[[], Encoding]], int]:
-        """A function that requests this text with some of its words changed: (change, words, make) -> row.
-
-        `make` gives the changed text and is called once for each change and set of words: methods often agree on the
-        words, and to make an encoding takes longer than to know it again. Every call counts as requested.
-        """
-        known = self._changed.setdefault((text.key, text.word_ids, text.special), {})
-
-        def request(change: str, words: Sequence[int], make: Callable[[], Encoding]) -> int:
-            name = change, frozenset(words)
-            row = known.get(name)
-            if row is None:
-                known[name] = row = self.request(make())
-            else:
-                self.requested += 1
-            return row
-
-        return request
 
     def evaluate(self, description: str) -> None:
         """Predict what was requested since the last call; shows a progress bar that starts with `description`.
@@ -78,10 +57,10 @@ class Predictions:
         """
         if not self._waiting:
             return
-        said = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
-        logger.info(said)
-        found = self.classifier.predict_proba(self._waiting, description=said)
-        if not np.isfinite(found).all():
+        progress = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
+        logger.info(progress)
+        probabilities = self.classifier.predict_proba(self._waiting, description=progress)
+        if not np.isfinite(probabilities).all():
             raise ModelError("the classifier gave a probability that is not finite; expected values in [0, 1]")
-        self.probabilities = np.concatenate([self.probabilities, found])
+        self.probabilities = np.concatenate([self.probabilities, probabilities])
         self._waiting = []

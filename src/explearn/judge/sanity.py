@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
 from typing import Protocol
@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.records import Attribution, Example
-from explearn.judge.arrays import ranks, ratio
+from explearn.judge.arrays import correlation, mean_of_known, ranks
+from explearn.judge.context import mean_where_defined
 from explearn.judge.params import SanityParams
 from explearn.judge.plausibility import check_scores, ranking
 from explearn.judge.protocols import top_count
@@ -31,11 +32,11 @@ from explearn.model.classifier import Classifier
 logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
-Scores = list[NDArray[np.float32]]
+Scores = Sequence[NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
+class ScoreSimilarity:
     """How similar a method's scores are before and after a change of the model, means over texts.
 
     spearman: rank correlation of the word scores, in [-1, 1], with its bootstrap interval; None where no text has two
@@ -56,35 +57,34 @@ class SanityResult:
         random_model: part of the model down to which weights were redrawn ("embeddings": all of them) -> how similar
             the scores are to those of the model as it is. Near 1: the method does not notice.
         random_labels: the same for the model fine-tuned on permuted labels; None where there is none.
-        max_sensitivity: mean over texts, smaller is steadier; None where not asked for.
+        max_sensitivity: mean over texts, smaller is steadier; None where it was not measured.
         skipped: why the method could not be checked, empty where it could.
     """
 
-    random_model: Mapping[str, Similarity]
-    random_labels: Similarity | None
-    max_sensitivity: float | None
+    random_model: Mapping[str, ScoreSimilarity] = field(default_factory=dict)
+    random_labels: ScoreSimilarity | None = None
+    max_sensitivity: float | None = None
     skipped: str = ""
 
 
 def rank_correlations(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Array:
     """Spearman's rho of each text's scores before and after: (texts,), NaN where all words of one score the same.
 
-    Raises DataError where numbers of texts or words differ, or scores are not finite.
+    Raises DataError for scores that are not finite.
     """
-    found = np.full(len(first), np.nan)
-    for row, (before, after) in enumerate(_pairs(first, second)):
-        a, b = (ranks(values) - (len(values) + 1) / 2 for values in (before, after))
-        found[row] = ratio(a @ b, np.sqrt((a @ a) * (b @ b)))
-    return found
+    return np.array(
+        [correlation(*map(ranks, map(check_scores, pair))).item() for pair in zip(first, second, strict=True)]
+    )
 
 
 def top_overlaps(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20) -> Array:
     """Share of each text's top words (`top_count` of them) in common before and after: (texts,); errors as above."""
-    found = np.zeros(len(first))
-    for row, (before, after) in enumerate(_pairs(first, second)):
-        count = top_count(len(before), percent)
-        found[row] = len(np.intersect1d(ranking(before)[:count], ranking(after)[:count])) / count
-    return found
+
+    def overlap(before: ArrayLike, after: ArrayLike) -> float:
+        count = top_count(np.size(before), percent)
+        return len(np.intersect1d(ranking(before)[:count], ranking(after)[:count])) / count
+
+    return np.array([overlap(before, after) for before, after in zip(first, second, strict=True)])
 
 
 def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[ArrayLike]]) -> Array:
@@ -94,34 +94,27 @@ def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[Ar
 
     Args:
         scores: one array (words,) a text. perturbed: by draw of the noise, the same.
-
-    Raises DataError where numbers of texts or words differ, or scores are not finite.
     """
-    found = np.zeros(len(scores))
-    for draw in perturbed:
-        for row, (before, after) in enumerate(_pairs(scores, draw)):
-            norm = float(np.linalg.norm(before)) or 1.0
-            found[row] = max(found[row], float(np.linalg.norm(after - before)) / norm)
-    return found
+
+    changes = np.zeros((len(perturbed), len(scores)))
+    for draw, of_draw in enumerate(perturbed):
+        for text, (before, after) in enumerate(zip(scores, of_draw, strict=True)):
+            a, b = check_scores(before), check_scores(after)
+            changes[draw, text] = np.linalg.norm(b - a) / (np.linalg.norm(a) or 1.0)
+    return np.asarray(changes.max(axis=0))
 
 
 def similarity(
     first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20, seed: int = 0, confidence: float = 0.95
-) -> Similarity:
+) -> ScoreSimilarity:
     """Rank correlation and overlap of scores before and after, with a bootstrap interval over texts."""
     rho = rank_correlations(first, second)
-    known = rho[~np.isnan(rho)]
     low, high = mean_interval(rho, bootstrap_counts(len(rho), 1000, seed), confidence)
-    return Similarity(
-        spearman=float(known.mean()) if known.size else None,
-        spearman_low=low,
-        spearman_high=high,
-        overlap=float(top_overlaps(first, second, percent).mean()),
-    )
+    return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
 
 
 class Explains(Protocol):
-    """What is asked of a method here; `explearn.Explainer` is one."""
+    """What a method has to have to be checked; `explearn.Explainer` is one."""
 
     name: str
 
@@ -134,16 +127,6 @@ class Explains(Protocol):
     ) -> Iterator[Attribution]: ...
 
 
-def _noises(classifier: Classifier, params: SanityParams) -> int:
-    """Draws of noise on the word embeddings; none, with a warning, for a model that has no table of them."""
-    try:
-        table_weight(classifier.model)
-    except UnsupportedError as error:
-        logger.warning("%s: %s", classifier.name, error)
-        return 0
-    return params.noise_samples
-
-
 def check_methods(
     explainers: Sequence[Explains],
     classifier: Classifier,
@@ -151,115 +134,121 @@ def check_methods(
     params: SanityParams,
     seed: int,
     percent: int = 20,
-    other_labels: Classifier | None = None,
+    other_labels: Callable[[int], Classifier] | None = None,
     known: Mapping[str, Scores] | None = None,
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
     The class explained is always the one that the classifier as it is predicts. A method that cannot explain a
-    perturbed copy is noted with the reason, and the others go on.
+    perturbed copy is noted with the reason, and the others go on. Over several draws (`params.seeds`) figures are
+    means, and intervals as wide as those of all draws together.
 
     Args:
         explainers: ready to explain; results are by their `name`.
         classifier: the model as it is; stays so.
         examples: texts, at least one.
-        params: cascade, noise_samples and noise_radius.
-        seed: of weights, noise and bootstrap; all methods meet the same copies.
+        params: seeds, cascade, noise_samples and noise_radius.
+        seed: of weights, noise and bootstrap, in the first draw; all methods meet the same copies.
         percent: share of the words that counts as top.
-        other_labels: the same encoder fine-tuned on permuted labels.
+        other_labels: the same encoder fine-tuned on permuted labels, for the seed of a draw.
         known: by method, the scores of these texts on the classifier as it is, where they have been computed.
 
     Raises DataError where there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
-    targets = classifier.predict(examples)
+    draws = [
+        _draw(explainers, classifier, examples, params, draw, percent, other_labels, known or {})
+        for draw in range(seed, seed + params.seeds)
+    ]
+    return {explainer.name: _over_draws([draw[explainer.name] for draw in draws]) for explainer in explainers}
+
+
+def _draw(
+    explainers: Sequence[Explains],
+    classifier: Classifier,
+    examples: Sequence[Example],
+    params: SanityParams,
+    seed: int,
+    percent: int,
+    other_labels: Callable[[int], Classifier] | None,
+    known: Mapping[str, Scores],
+) -> dict[str, SanityResult]:
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
     # Made one at a time: each holds a whole model.
     copies: dict[tuple[str, str], Callable[[], Classifier]] = {("as it is", ""): lambda: classifier}
     for depth in depths:
         copies["random down to", names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
-    for draw in range(_noises(classifier, params)):
-        copies["noise", str(draw)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + draw)
+    try:
+        table_weight(classifier.model)
+    except UnsupportedError as error:
+        logger.warning("%s: no noise on its word embeddings: %s", classifier.name, error)
+    else:
+        for sample in range(params.noise_samples):
+            copies["noise", str(sample)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + sample)
     if other_labels is not None:
-        copies["other labels", ""] = lambda: other_labels
+        copies["other labels", ""] = partial(other_labels, seed)
 
-    scores: dict[str, dict[tuple[str, str], Scores]] = {explainer.name: {} for explainer in explainers}
-    for name in scores.keys() & (known or {}).keys():
-        scores[name]["as it is", ""] = (known or {})[name]
+    targets = classifier.predict(examples)
+    scores: dict[str, dict[tuple[str, str], Scores]] = {
+        explainer.name: {("as it is", ""): known[explainer.name]} if explainer.name in known else {}
+        for explainer in explainers
+    }
     skipped: dict[str, str] = {}
     for copy, make in copies.items():
         model = make()
         for explainer in explainers:
             if explainer.name in skipped or copy in scores[explainer.name]:
                 continue
-            said = " ".join(("sanity,", *copy, explainer.name))
+            description = " ".join(("sanity,", *copy, explainer.name))
             try:
-                found = [a.filled() for a in explainer.explain(model, examples, targets, description=said)]
+                attributions = explainer.explain(model, examples, targets, description=description)
+                scores[explainer.name][copy] = [attribution.filled() for attribution in attributions]
             except ExplearnError as error:
-                logger.warning("%s: %s", said, error)
+                logger.warning("%s: %s", description, error)
                 skipped[explainer.name] = str(error)
-            else:
-                scores[explainer.name][copy] = found
-    return {
-        name: SanityResult({}, None, None, skipped[name]) if name in skipped else _result(of_copies, percent, seed)
-        for name, of_copies in scores.items()
-    }
+    results = {}
+    for name, of_copies in scores.items():
+        if name in skipped:
+            results[name] = SanityResult(skipped=skipped[name])
+            continue
+        before = of_copies["as it is", ""]
+        noisy = [after for (change, _), after in of_copies.items() if change == "noise"]
+        relabelled = of_copies.get(("other labels", ""))
+        results[name] = SanityResult(
+            random_model={
+                part: similarity(before, after, percent, seed)
+                for (change, part), after in of_copies.items()
+                if change == "random down to"
+            },
+            random_labels=None if relabelled is None else similarity(before, relabelled, percent, seed),
+            max_sensitivity=float(max_sensitivity(before, noisy).mean()) if noisy else None,
+        )
+    return results
 
 
-def over_draws(results: Sequence[SanityResult]) -> SanityResult:
-    """One method's checks over several draws: means, and intervals as wide as those of all draws together.
-
-    A method that could not be checked in one draw was not checked. Raises DataError where there is no draw.
-    """
-    if not results:
-        raise DataError("there is no draw of the sanity checks; expected at least one")
+def _over_draws(results: Sequence[SanityResult]) -> SanityResult:
+    """One method's checks over several draws. A method that could not be checked in one draw was not checked."""
     for result in results:
         if result.skipped or len(results) == 1:
             return result
-    sensitivity = [result.max_sensitivity for result in results if result.max_sensitivity is not None]
+
+    def mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
+        lows = [one.spearman_low for one in similarities if one.spearman_low is not None]
+        highs = [one.spearman_high for one in similarities if one.spearman_high is not None]
+        return ScoreSimilarity(
+            spearman=mean_of_known(one.spearman for one in similarities),
+            spearman_low=min(lows, default=None),
+            spearman_high=max(highs, default=None),
+            overlap=fmean(one.overlap for one in similarities),
+        )
+
     labels = [result.random_labels for result in results if result.random_labels is not None]
     return SanityResult(
         random_model={
-            part: _mean_similarity([result.random_model[part] for result in results])
-            for part in results[0].random_model
+            part: mean([result.random_model[part] for result in results]) for part in results[0].random_model
         },
-        random_labels=_mean_similarity(labels) if labels else None,
-        max_sensitivity=fmean(sensitivity) if sensitivity else None,
+        random_labels=mean(labels) if labels else None,
+        max_sensitivity=mean_of_known(result.max_sensitivity for result in results),
     )
-
-
-def _mean_similarity(found: Sequence[Similarity]) -> Similarity:
-    known = [one.spearman for one in found if one.spearman is not None]
-    return Similarity(
-        spearman=fmean(known) if known else None,
-        spearman_low=min((one.spearman_low for one in found if one.spearman_low is not None), default=None),
-        spearman_high=max((one.spearman_high for one in found if one.spearman_high is not None), default=None),
-        overlap=fmean(one.overlap for one in found),
-    )
-
-
-def _result(scores: Mapping[tuple[str, str], Scores], percent: int, seed: int) -> SanityResult:
-    before = scores["as it is", ""]
-    shaken = [found for (change, _), found in scores.items() if change == "noise"]
-    relabelled = scores.get(("other labels", ""))
-    return SanityResult(
-        random_model={
-            part: similarity(before, found, percent, seed)
-            for (change, part), found in scores.items()
-            if change == "random down to"
-        },
-        random_labels=None if relabelled is None else similarity(before, relabelled, percent, seed),
-        max_sensitivity=float(max_sensitivity(before, shaken).mean()) if shaken else None,
-    )
-
-
-def _pairs(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> list[tuple[Array, Array]]:
-    if len(first) != len(second):
-        raise DataError(f"scores of {len(first)} texts before and of {len(second)} after; expected equal numbers")
-    pairs = [(check_scores(before), check_scores(after)) for before, after in zip(first, second, strict=True)]
-    for row, (before, after) in enumerate(pairs):
-        if before.shape != after.shape:
-            raise DataError(f"text {row}: {before.size} scores before and {after.size} after; expected equal numbers")
-    return pairs

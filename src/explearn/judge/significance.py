@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +21,7 @@ Signs = NDArray[np.int8]
 Interval = tuple[float, float] | tuple[None, None]
 
 ENTRIES_PER_CHUNK = 2_000_000
-"""Resampled words held at once by `area_intervals`, 16 MB in float64."""
+"""Resampled words held at once by `resampled_areas`, 16 MB in float64."""
 
 
 def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
@@ -56,17 +55,6 @@ def resampled_means(values: ArrayLike, counts: Counts) -> Array:
 def mean_interval(values: ArrayLike, counts: Counts, confidence: float) -> Interval:
     """Interval of a mean over texts; `values` (texts,), NaN where undefined; `counts` as of `bootstrap_counts`."""
     return percentile_interval(resampled_means(values, counts), confidence)
-
-
-def area_intervals(
-    scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts, confidence: float
-) -> tuple[Interval, Interval]:
-    """Intervals of AUROC and of AUPRC (average precision) over pooled words; whole texts are resampled.
-
-    Resamples with one kind of word only are left out. Args as of `resampled_areas`.
-    """
-    areas, precisions = resampled_areas(scores, marked, counts)
-    return percentile_interval(areas, confidence), percentile_interval(precisions, confidence)
 
 
 def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
@@ -120,8 +108,7 @@ class PairedTests:
         adjusted: the same after Holm's correction over all pairs.
         direction: sign of the test's sum of signed ranks, 1 where the row's method has the larger values on the texts,
             -1 where the column's has, 0 where neither, int8 (m, m).
-        best: methods with the best figure; several only where figures are equal.
-        tied: methods whose figure is worse, but not significantly so.
+        significance: level of `tied`.
     """
 
     metric: str
@@ -132,8 +119,23 @@ class PairedTests:
     p_values: Array
     adjusted: Array
     direction: Signs
-    best: tuple[str, ...]
-    tied: tuple[str, ...]
+    significance: float = 0.05
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Methods with the best figure; several only where figures are equal."""
+        return tuple(self.methods[i] for i in np.flatnonzero(self._is_best()))
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Methods whose figure is worse, but not significantly so."""
+        best = self._is_best()
+        worse = (self.outcomes(self.significance)[:, best] != 0).all(axis=1)
+        return tuple(self.methods[i] for i in np.flatnonzero(~best & ~worse))
+
+    def _is_best(self) -> NDArray[np.bool_]:
+        ordered = self.values if self.larger_is_better else -self.values
+        return np.asarray(ordered == ordered.max(initial=-np.inf))
 
     def p_value(self, first: str, second: str) -> float:
         """Corrected p-value of the difference between two methods."""
@@ -145,8 +147,9 @@ class PairedTests:
         A difference counts where the figures and the test agree on its direction. They can disagree where a figure
         pools the words of all texts and the test takes the texts' own figures.
         """
-        sign = 1 if self.larger_is_better else -1
-        return sign * _told_apart(self.values, self.adjusted, self.direction, level)
+        gap = np.sign(self.values[:, None] - self.values[None, :]).astype(np.int8)
+        significant = np.where((self.adjusted < level) & (self.direction == gap), gap, np.int8(0))
+        return significant if self.larger_is_better else -significant
 
     def outcome(self, first: str, second: str, level: float) -> int:
         """The entry of `outcomes` for two methods."""
@@ -171,48 +174,35 @@ def paired_tests(
         significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
             direction contradicts that of the figures.
 
-    Raises DataError where a method's texts are missing or their number differs from the others'.
+    Raises DataError where the methods' numbers of texts differ.
     """
     figures = {method: value for method, value in values.items() if value is not None}
-    missing = [method for method in figures if method not in by_text]
-    if missing:
-        raise DataError(f"metric {metric!r}: method {missing[0]!r} has no values by text; expected one for each text")
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
     if len({row.shape for row in rows}) > 1:
         lengths = {method: row.size for method, row in zip(figures, rows, strict=True)}
         raise DataError(f"metric {metric!r}: values by text of different lengths, {lengths}; expected the same texts")
     methods, count = tuple(figures), len(figures)
     p_values, adjusted = np.ones((count, count)), np.ones((count, count))
-    texts = np.zeros((count, count), dtype=np.int64)
     direction = np.zeros((count, count), dtype=np.int8)
-    if count > 1:
-        matrix = np.stack(rows)
-        pairs = np.array(list(combinations(range(count), 2)))
-        differences = matrix[pairs[:, 0]] - matrix[pairs[:, 1]]
-        raw, known = _paired_tests(differences)
-        direction[pairs[:, 0], pairs[:, 1]] = signs = _signs(differences)
-        direction[pairs[:, 1], pairs[:, 0]] = -signs
-        for target, found in ((p_values, raw), (adjusted, holm(raw)), (texts, known)):
-            target[pairs[:, 0], pairs[:, 1]] = target[pairs[:, 1], pairs[:, 0]] = found
-        np.fill_diagonal(texts, (~np.isnan(matrix)).sum(axis=1))
-    elif count:
-        texts[0, 0] = (~np.isnan(rows[0])).sum()
-    numbers = np.array(list(figures.values()), dtype=np.float64)
-    best = np.zeros(0, dtype=np.intp)
-    if count:
-        best = np.flatnonzero(numbers == (numbers.max() if larger_is_better else numbers.min()))
-    apart = _told_apart(numbers, adjusted, direction, significance) != 0
+    known = ~np.isnan(np.array(rows)).reshape(count, -1)
+    first, second = np.triu_indices(count, 1)
+    if len(first):
+        differences = np.array(rows)[first] - np.array(rows)[second]
+        raw = _wilcoxon(differences)
+        p_values[first, second] = p_values[second, first] = raw
+        adjusted[first, second] = adjusted[second, first] = holm(raw)
+        direction[first, second] = signs = _signs(differences)
+        direction[second, first] = -signs
     return PairedTests(
-        metric=metric,
-        larger_is_better=larger_is_better,
-        methods=methods,
-        values=numbers,
-        texts=texts,
+        metric,
+        larger_is_better,
+        methods,
+        values=np.array(list(figures.values()), dtype=np.float64),
+        texts=known.astype(np.int64) @ known.T,
         p_values=p_values,
         adjusted=adjusted,
         direction=direction,
-        best=tuple(methods[i] for i in best),
-        tied=tuple(methods[i] for i in range(count) if i not in best and not apart[i, best].all()),
+        significance=significance,
     )
 
 
@@ -228,23 +218,17 @@ def holm(p_values: ArrayLike) -> Array:
     return adjusted
 
 
-def _told_apart(values: Array, adjusted: Array, direction: Signs, level: float) -> Signs:
-    """Sign of the figures' difference, row less column, where the test finds it and agrees; else 0: int8 (m, m)."""
-    gap = np.sign(values[:, None] - values[None, :]).astype(np.int8)
-    return np.where((adjusted < level) & (direction == gap), gap, np.int8(0))
-
-
 def _signs(differences: Array) -> Signs:
     """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
     sizes = np.abs(differences)
     # NaN last and zeros first: neither moves the order of the others.
-    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes), axis=1) - (sizes == 0).sum(axis=1, keepdims=True)
-    found: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
-    return found
+    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes)) - (sizes == 0).sum(axis=1, keepdims=True)
+    signs: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
+    return signs
 
 
-def _paired_tests(differences: Array) -> tuple[Array, Counts]:
-    """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out, and how many are left."""
+def _wilcoxon(differences: Array) -> Array:
+    """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import wilcoxon
 
@@ -252,30 +236,23 @@ def _paired_tests(differences: Array) -> tuple[Array, Counts]:
     p_values = np.ones(len(differences))
     # Where no text differs there is nothing to test.
     testable = np.nansum(np.abs(differences), axis=1) > 0
-    few, many = (np.flatnonzero(testable & (rows <= 0)) for rows in (known - MOST_FLIPPED, MOST_FLIPPED + 1 - known))
-    if few.size:
-        p_values[few] = _all_sign_flips(differences[few])
-    if many.size:
+    few, many = testable & (known <= MOST_FLIPPED), testable & (known > MOST_FLIPPED)
+    for row in np.flatnonzero(few):
+        p_values[row] = _all_sign_flips(differences[row])
+    if many.any():
         p_values[many] = wilcoxon(differences[many], axis=1, nan_policy="omit").pvalue
-    return p_values, known.astype(np.int64)
+    return p_values
 
 
-def _all_sign_flips(differences: Array) -> Array:
-    """Wilcoxon's exact two-sided p-value of each row (pairs, texts) with at most MOST_FLIPPED values besides NaN.
+def _all_sign_flips(differences: Array) -> float:
+    """Wilcoxon's exact two-sided p-value of at most MOST_FLIPPED values besides NaN, (texts,).
 
     Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
-    the 2^n choices of signs. scipy gives the same p-values, but makes each choice in Python.
+    the 2^n choices of signs. scipy gives the same p-value, but makes each choice in Python.
     """
-    ranked = np.zeros((len(differences), MOST_FLIPPED))
-    positive = np.zeros_like(ranked)
-    for row, values in enumerate(differences):
-        changed = values[~np.isnan(values) & (values != 0)]
-        ranked[row, : len(changed)] = ranks(np.abs(changed))
-        positive[row, : len(changed)] = changed > 0
-    width = int((ranked > 0).sum(axis=1).max())
-    signs = (np.arange(2**width)[:, None] >> np.arange(width)) & 1
-    # (pairs, 2^width); ranks are multiples of a half, so sums are exact.
-    sums = ranked[:, :width] @ signs.T
-    observed = (ranked * positive).sum(axis=1, keepdims=True)
-    p_values: Array = np.minimum(2 * np.minimum((sums >= observed).mean(axis=1), (sums <= observed).mean(axis=1)), 1.0)
-    return p_values
+    changed = differences[~np.isnan(differences) & (differences != 0)]
+    ranked = ranks(np.abs(changed))
+    # Ranks are multiples of a half, so sums are exact.
+    sums = ((np.arange(2 ** len(changed))[:, None] >> np.arange(len(changed))) & 1) @ ranked
+    observed = ranked[changed > 0].sum()
+    return float(min(1.0, 2 * min((sums >= observed).mean(), (sums <= observed).mean())))

@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.judge.columns import Columns
-from explearn.judge.context import Context
+from explearn.judge.context import Context, MetricColumns
 from explearn.judge.params import SimulatabilityParams
 from explearn.judge.plausibility import check_scores
 
@@ -82,15 +81,12 @@ def simulatability(
         seed: of the partitions and first weights.
         description: what a progress bar should say (default: no bar).
 
-    Raises DataError where numbers of texts or words differ, a score is not finite, or there are fewer texts than folds.
+    Raises DataError where a score is not finite, no word has an embedding, or there are fewer texts than folds.
     """
     params = params or SimulatabilityParams()
-    words, known = _prepare(embeddings, params.dimensions)
+    words, known = principal_components(embeddings, params.dimensions)
     texts = len(words)
     target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
-    if len(target) != texts or any(len(of_method) != texts for of_method in scores.values()):
-        counts = {method: len(of_method) for method, of_method in scores.items()}
-        raise DataError(f"{texts} texts, {len(target)} classes, explanations {counts}; expected equal numbers")
     if texts < params.folds:
         raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)
@@ -101,10 +97,13 @@ def simulatability(
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
-    shown = {method: _explanations(method, of_method, known.numpy()) for method, of_method in scores.items()}
     # Taught without explanations, a student is the same whatever the method: it comes first, with weight 0.
-    arms = np.stack([np.zeros(known.shape, dtype=np.float32), *shown.values()])
-    weights = torch.tensor([0.0, *(params.weight for _ in shown)])
+    arms = np.zeros((1 + len(scores), *known.shape), dtype=np.float32)
+    for arm, of_method in zip(arms[1:], scores.values(), strict=True):
+        for row, real, of_text in zip(arm, known.numpy(), of_method, strict=True):
+            values = check_scores(of_text)
+            row[real] = to_simplex(values[real[: len(values)]])
+    weights = torch.tensor([0.0, *(params.weight for _ in scores)])
     size = max(1, CHUNK_ENTRIES // (len(learns) * known.numel()))
     right = []
     with tqdm(total=len(arms), desc=description, unit="method", disable=None if description else True) as bar:
@@ -121,12 +120,12 @@ def simulatability(
     return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
 
 
-def _prepare(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Principal components of the words, scaled to unit variance in the mean, (texts, words, d), and which are real."""
+def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Principal components of the words, scaled to unit variance in the mean, (texts, words, d), and which are real.
+
+    A text without any known word still has all of its words, at the centre, so that attention has somewhere to go.
+    """
     arrays = [np.asarray(text, dtype=np.float64) for text in embeddings]
-    for number, array in enumerate(arrays):
-        if array.ndim != 2 or not len(array) or np.isinf(array).any():
-            raise DataError(f"text {number}: embeddings of shape {array.shape}; expected finite numbers, (words, d)")
     usable = [~np.isnan(array).any(axis=1) for array in arrays]
     count = sum(int(real.sum()) for real in usable)
     if not count:
@@ -142,21 +141,8 @@ def _prepare(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Te
     known = np.zeros(words.shape[:2], dtype=np.bool_)
     for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):
         words[row, : len(array)][real] = (array[real] - centre) @ kept / scale
-        # A text without any known word still has one, at the centre, so that attention has somewhere to go.
         known[row, : len(array)] = real if real.any() else True
     return torch.from_numpy(words), torch.from_numpy(known)
-
-
-def _explanations(method: str, scores: Sequence[ArrayLike], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Explanations on the simplex over each text's known words, (texts, words)."""
-    found = np.zeros(known.shape, dtype=np.float32)
-    for row, text in enumerate(scores):
-        values = check_scores(text)
-        real = np.flatnonzero(known[row])
-        if not (len(real) and real[-1] < len(values) <= known.shape[1]):
-            raise DataError(f"method {method!r}, text {row}: {len(values)} scores; expected one a word")
-        found[row, real] = to_simplex(values[real])
-    return found
 
 
 def _train_and_test(
@@ -210,15 +196,14 @@ def _train_and_test(
     return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
 
 
-def measure(context: Context) -> Columns:
-    """Simulatability, and the accuracy of the students with and without explanations.
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add simulatability, and the accuracy of the students with and without explanations.
 
     Nothing where it is switched off, the words' embeddings are not known, or there are fewer texts than folds.
     """
-    columns = Columns()
     params = context.params.simulatability
     if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
-        return columns
+        return
     # Methods that explain a model of their own may see other classes given; their students predict those.
     groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for method, texts in context.attributions.items():
@@ -226,7 +211,7 @@ def measure(context: Context) -> Columns:
     for classes, methods in groups.items():
         if len(set(classes)) < 2:  # there is nothing to predict
             continue
-        found = simulatability(
+        results = simulatability(
             context.embeddings,
             classes,
             {method: [text.filled(0.0) for text in context.attributions[method]] for method in methods},
@@ -234,8 +219,7 @@ def measure(context: Context) -> Columns:
             context.seed,
             f"{context.task}: students",
         )
-        for method, result in found.items():
+        for method, result in results.items():
             columns.add(method, "simulatability", result.gain)
             columns.figures[method]["student_accuracy"] = float(result.with_explanations.mean())
             columns.figures[method]["student_accuracy_without"] = float(result.without.mean())
-    return columns

@@ -8,6 +8,7 @@ L2E cuts scores into. Words are compared without case and without punctuation ar
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.judge.arrays import ratio
-from explearn.judge.columns import Columns
-from explearn.judge.context import Context
+from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
 
 if TYPE_CHECKING:
@@ -39,17 +39,18 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
     Returns int8, shape (n,). Raises DataError for scores that are not finite.
     """
     values = check_scores(scores)
-    found = np.zeros(len(values), dtype=np.int8)
+    level = np.zeros(len(values), dtype=np.int8)
     for sign in (1, -1) if signed else (1,):
         of_sign = sign * values > 0
         if of_sign.any():
             high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
             if signed:
-                found[of_sign] = sign
-            found[high] = 2 * sign
-    return found
+                level[of_sign] = sign
+            level[high] = 2 * sign
+    return level
 
 
+@lru_cache(maxsize=100_000)
 def normalise(word: str) -> str:
     """A word as it is compared: lower case, without punctuation around it; a word of punctuation alone stays."""
     lowered = word.casefold()
@@ -60,8 +61,8 @@ def normalise(word: str) -> str:
 def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
     """Cosine of every two texts' states: (n, n) from (n, d). Raises DataError for states that are not finite."""
     vectors = np.asarray(states, dtype=np.float64)
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise DataError(f"states of shape {vectors.shape}; expected finite numbers, (texts, d)")
+    if not np.isfinite(vectors).all():
+        raise DataError(f"states of shape {vectors.shape} are not all finite; expected finite numbers")
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(norms > 0, norms, 1.0)
     return np.asarray(unit @ unit.T)
@@ -77,18 +78,13 @@ def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     for n in range(1, MAX_NGRAM + 1):
         grams = _incidence([{tuple(text[i : i + n]) for i in range(len(text) - n + 1)} for text in words])
         both, sizes = (grams @ grams.T).toarray(), grams.sum(axis=1)
-        either = sizes[:, None] + sizes[None, :] - both
-        total += ratio(both, either, undefined=0.0)
+        total += ratio(both, sizes[:, None] + sizes[None, :] - both, undefined=0.0)
     return total
 
 
 def nearest(similarity: ArrayLike, neighbours: int) -> NDArray[np.intp]:
     """Indices of each text's most similar other texts, the first of equals first: (n, min(neighbours, n - 1))."""
     matrix = np.array(similarity, dtype=np.float64)
-    if neighbours < 1 or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.isnan(matrix).any():
-        raise DataError(
-            f"similarity of shape {matrix.shape}, {neighbours} neighbours; expected numbers, (n, n), and at least one"
-        )
     np.fill_diagonal(matrix, -np.inf)
     return np.argsort(-matrix, axis=1, kind="stable")[:, : max(0, min(neighbours, len(matrix) - 1))]
 
@@ -109,45 +105,20 @@ def stability(
         texts: the words.
         neighbours: (n, k), as `nearest` gives them.
         content_words: leave out English stop words (scikit-learn's list).
-
-    Raises DataError where a text has not one level a word, or the numbers of texts differ.
     """
-    if not len(levels_of_texts) == len(texts) == len(neighbours):
-        raise DataError(
-            f"levels of {len(levels_of_texts)} texts, words of {len(texts)}, neighbours of {len(neighbours)}; "
-            "expected equal numbers"
-        )
-    plain = [[normalise(word) for word in words] for words in texts]
-    chosen = _chosen_words(levels_of_texts, plain)
-    return _overlaps(_without_stop_words(chosen) if content_words else chosen, neighbours)
-
-
-WordLevels = set[tuple[str, int]]
-"""A text's normalised words that have a level other than neutral, with it."""
-
-
-def _chosen_words(levels_of_texts: Sequence[ArrayLike], texts: Sequence[Sequence[str]]) -> list[WordLevels]:
-    """texts: normalised words."""
-    chosen = []
-    for row, (given, words) in enumerate(zip(levels_of_texts, texts, strict=True)):
-        found = np.asarray(given)
-        if found.shape != (len(words),):
-            raise DataError(f"text {row}: levels of shape {found.shape} over {len(words)} words; expected one a word")
-        chosen.append({(words[i], int(found[i])) for i in np.flatnonzero(found).tolist()})
-    return chosen
-
-
-def _without_stop_words(chosen: Sequence[WordLevels]) -> list[WordLevels]:
     # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    return [{pair for pair in found if pair[0] not in ENGLISH_STOP_WORDS} for found in chosen]
-
-
-def _overlaps(chosen: Sequence[WordLevels], neighbours: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Mean intersection over union of each text's words with its neighbours', NaN where there are none: (n,)."""
     if not neighbours.size:
-        return np.full(len(chosen), np.nan)
+        return np.full(len(texts), np.nan)
+    chosen = [
+        {
+            (normalise(word), int(level))
+            for word, level in zip(words, np.asarray(of_text), strict=True)
+            if level and not (content_words and normalise(word) in ENGLISH_STOP_WORDS)
+        }
+        for words, of_text in zip(texts, levels_of_texts, strict=True)
+    ]
     present = _incidence(chosen)
     sizes = present.sum(axis=1)
     both = np.take_along_axis((present @ present.T).toarray(), neighbours, axis=1)
@@ -161,25 +132,22 @@ def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
     from scipy.sparse import csr_array
 
     columns: dict[Hashable, int] = {}
-    indices = np.array([columns.setdefault(e, len(columns)) for found in sets for e in found], dtype=np.int64)
-    starts = np.cumsum([0, *(len(found) for found in sets)])
+    indices = np.array([columns.setdefault(element, len(columns)) for row in sets for element in row], dtype=np.int64)
+    starts = np.cumsum([0, *(len(row) for row in sets)])
     return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
 
 
-def measure(context: Context) -> Columns:
-    """Stability by wording and, where the model's states are known, by meaning; each with and without stop words."""
-    columns = Columns()
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add stability by wording and, where the model's states are known, by meaning, with and without stop words."""
     words = [example.all_words for example in context.examples]
-    plain = [[normalise(word) for word in text] for text in words]
     count = context.params.neighbours
+    lexical = nearest(lexical_similarity(words), count)
     for model in context.models:
-        near = {"lexical": nearest(lexical_similarity(words), count)}
+        near = {"lexical": lexical}
         if model.states is not None:
             near["semantic"] = nearest(semantic_similarity(model.states), count)
         for method, texts in model.attributions.items():
-            chosen = _chosen_words([levels(text.filled(0.0), text.signed) for text in texts], plain)
-            content = _without_stop_words(chosen)
+            of_texts = [levels(text.filled(0.0), text.signed) for text in texts]
             for kind, neighbours in near.items():
-                columns.add(method, f"stability_{kind}", _overlaps(chosen, neighbours))
-                columns.add(method, f"stability_{kind}_content", _overlaps(content, neighbours))
-    return columns
+                columns.add(method, f"stability_{kind}", stability(of_texts, words, neighbours))
+                columns.add(method, f"stability_{kind}_content", stability(of_texts, words, neighbours, True))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS, Example, RationaleKind
@@ -16,11 +12,12 @@ from explearn.core.shapes import read_document
 from explearn.core.storage import read_attributions
 from explearn.judge.costs import join_costs
 from explearn.judge.plausibility import rationale_k
+from explearn.judge.runs import read_run
 from explearn.show.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
 from explearn_study import shapes
 from explearn_study.metric_files import read_by_text, read_comparisons
 from explearn_study.params import Params
-from explearn_study.runs import read_costs, read_own_model_costs, read_run
+from explearn_study.runs import read_costs, read_own_model_costs
 from explearn_study.workspace import Workspace
 
 
@@ -29,16 +26,16 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
     Raises DataError where a file is missing or damaged.
     """
-    agreement = read_document(workspace.agreement(task), shapes.Agreement, "rationalise")
+    agreement = read_document(workspace.agreement(task), shapes.AgreementFile, "rationalise")
     classifier = read_document(workspace.metrics("classifier", task), shapes.ClassifierFigures, "finetune")
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
-    runs = {method: read_run(path) for method, path in files.items()}
+    runs = {method: read_run(path, attributions=False) for method, path in files.items()}
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
     comparisons, method_agreement = read_comparisons(
-        workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task)
+        workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), params.evaluate.significance
     )
     shown = _example_texts(
         workspace, params, task, seed, by_split["test"], k=k, thresholds=thresholds, positive_rate=rate
@@ -55,7 +52,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         positive_rate=rate,
         thresholds=thresholds,
         comparisons=comparisons,
-        by_text=_by_text(workspace.metrics_table("texts", task)),
+        by_text=read_by_text(workspace.metrics_table("texts", task)),
         method_agreement=method_agreement,
         sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity"),
         heatmaps=shown[: params.report.heatmaps],
@@ -114,16 +111,3 @@ def _example_texts(
         thresholds=thresholds,
         positive_rate=positive_rate,
     )
-
-
-def _by_text(path: Path) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """What `TaskReport.by_text` holds, from its file; NaN for a text that a method lacks."""
-    found = read_by_text(path)
-    ids = sorted({i for methods in found.values() for values in methods.values() for i in values})
-    for metric, methods in found.items():
-        if partly := sorted(name for name, values in methods.items() if len(values) < len(ids)):
-            raise DataError(f"{path}: {metric} of {partly[0]} lacks texts; expected {len(ids)}; run evaluate again")
-    return {
-        metric: {m: np.array([values.get(i) for i in ids], dtype=np.float64) for m, values in methods.items()}
-        for metric, methods in found.items()
-    }

@@ -213,7 +213,9 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
             measured["comp"], measured["suff"] = result["aopc_comprehensiveness"], None if suff is None else -suff
         scores = [a.filled(0.0) for a in found]
         if "cons" in criteria:
-            measured["cons"] = consistency(aggregate_states(classifier, few), scores, bootstrap_samples=100).value
+            measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores}, bootstrap_samples=100)[
+                ""
+            ].value
         if "sim" in criteria:
             classes = [classifier.labels.index(a.predicted) for a in found]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)

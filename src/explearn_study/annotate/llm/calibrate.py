@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from explearn.core.errors import DataError
-from explearn.judge.plausibility import macro_f1, precision_recall_f1, rationale_counts
+from explearn.judge.context import mean_where_defined
+from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.llm.cache import CachedAnswer
 from explearn_study.annotate.llm.collecting import Annotated
@@ -90,7 +91,8 @@ def judge(
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
     kept = [(item.mask, mask) for item, mask in zip(annotated, marked, strict=True) if item.fate == "kept"]
-    pooled = precision_recall_f1(masks, marked)
+    counts = rationale_counts(masks, marked)
+    pooled = pooled_agreement(counts)
     words = sum(len(quote.text.split()) for item in annotated if item.answer for quote in item.answer.quotes)
     invented = sum(item.alignment.hallucinated_words for item in annotated if item.alignment)
     agreed = sum(item.answer is not None and item.answer.label == item.example.label for item in annotated)
@@ -102,13 +104,13 @@ def judge(
         precision=pooled.precision,
         recall=pooled.recall,
         f1=pooled.f1,
-        macro_f1=macro_f1(rationale_counts(masks, marked)),
+        macro_f1=mean_where_defined(f1_of_texts(counts)),
         alpha=krippendorff_alpha(zip(marked, masks, strict=True)),
         label_accuracy=agreed / len(annotated),
         invalid_rate=sum(item.fate == "invalid" for item in annotated) / len(annotated),
         hallucination_rate=invented / words if words else 0.0,
         kept_rate=len(kept) / len(annotated),
-        kept_f1=precision_recall_f1(*zip(*kept, strict=True)).f1 if kept else None,
+        kept_f1=pooled_agreement(rationale_counts(*zip(*kept, strict=True))).f1 if kept else None,
         requests=sum(answer.requests for answer in answers),
         input_tokens=sum(answer.input_tokens for answer in answers),
         output_tokens=sum(answer.output_tokens for answer in answers),

@@ -1,0 +1,115 @@
+"""How a method explained some texts: its attributions, what is known of the run, and what it cost; and their file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution
+from explearn.core.shapes import Count, Figure, Shape, check_shape
+from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions, read_metadata, write_table
+
+COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a run of a method cost. It differs from machine to machine and from run to run.
+
+    Attributes:
+        texts: how many texts were explained.
+        seconds: to classify and explain them all.
+        forward_seconds: to classify them alone, tokenisation included; the mean of a run just before and one just
+            after.
+        peak_memory_mb: the most memory in use while it explained, of the process or the device, model included; None
+            where the system does not say (`explearn.core.memory`).
+    """
+
+    texts: int
+    seconds: float
+    forward_seconds: float
+    peak_memory_mb: float | None
+
+    def figures(self) -> dict[str, float | None]:
+        """throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
+        return {
+            "throughput": self.texts / self.seconds if self.seconds > 0 else None,
+            "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,
+            "peak_memory_mb": self.peak_memory_mb,
+        }
+
+
+class CostShape(Shape):
+    """A `Cost` in a document."""
+
+    texts: Count
+    seconds: Figure
+    forward_seconds: Figure
+    peak_memory_mb: Figure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodRun:
+    """The attributions of some texts by one method.
+
+    Attributes:
+        method: name.
+        attributions: one a text.
+        classifier: fingerprint of the classifier that it explained.
+        options: of the method.
+        forward_passes, backward_passes: passes through the model, mean per text; None where they are not known.
+        threshold: the method's threshold on the scores; None for a method without one.
+        notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
+        cost: None where it is not known.
+    """
+
+    method: str
+    attributions: Sequence[Attribution]
+    classifier: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    forward_passes: float | None = None
+    backward_passes: float | None = None
+    threshold: float | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    cost: Cost | None = None
+
+
+class _RunShape(Shape):
+    method: str
+    classifier: str
+    options: dict[str, Any]
+    forward_passes: Figure
+    backward_passes: Figure
+    threshold: Figure
+    notes: dict[str, Any]
+    cost: CostShape | None = None
+
+
+def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
+    """Write the attributions, and as the file's metadata all else; what the run cost only `with_cost`.
+
+    Without it nothing in the file depends on the machine's speed.
+    """
+    metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
+    if with_cost:
+        metadata["cost"] = None if run.cost is None else asdict(run.cost)
+    rows = [attribution_row(attribution) for attribution in run.attributions]
+    write_table(path, rows, ATTRIBUTION_SCHEMA, {**metadata, "texts": len(rows)})
+
+
+def read_run(path: Path, attributions: bool = True) -> MethodRun:
+    """Read what `write_run` wrote; without the attributions where only the metadata are wanted.
+
+    Raises DataError for a file that is missing, damaged or of something else.
+    """
+    metadata = read_metadata(path)
+    if missing := [key for key, info in _RunShape.model_fields.items() if info.is_required() and key not in metadata]:
+        raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of attributions")
+    check_shape(metadata, _RunShape, path, "make it anew")
+    known = {key: metadata[key] for key in _RunShape.model_fields if key in metadata}
+    if known.get("cost") is not None:
+        known["cost"] = Cost(**known["cost"])
+    return MethodRun(attributions=read_attributions(path) if attributions else (), **known)
