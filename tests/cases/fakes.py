@@ -57,6 +57,7 @@ class FakeClassifier:
 
     mask_token_id = MASK
     problem = "single_label"
+    has_model = False
 
     def __init__(self, probability, labels=("no", "yes")):
         self.labels = list(labels)

@@ -46,7 +46,6 @@ def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, d
         i, j = methods.index(a), methods.index(b)
         adjusted[i, j] = adjusted[j, i] = p
     figures = np.array(list(values.values()), dtype=np.float64)
-    best = (max if larger_is_better else min)(values, key=values.__getitem__)
     return PairedTests(
         metric=metric,
         larger_is_better=larger_is_better,
@@ -56,8 +55,7 @@ def comparison(metric, values, p_values=(), larger_is_better=True, level=0.05, d
         p_values=adjusted,
         adjusted=adjusted,
         direction=np.sign(figures[:, None] - figures).astype(np.int8) if direction is None else direction,
-        best=(best,),
-        tied=tuple(m for m in methods if m != best and adjusted[methods.index(m), methods.index(best)] >= level),
+        significance=level,
     )
 
 

@@ -184,10 +184,11 @@ def paired_tests(
     methods, count = tuple(figures), len(figures)
     p_values, adjusted = np.ones((count, count)), np.ones((count, count))
     direction = np.zeros((count, count), dtype=np.int8)
-    known = ~np.isnan(np.array(rows)).reshape(count, -1)
+    matrix = np.array(rows).reshape(count, rows[0].size if rows else 0)
+    known = ~np.isnan(matrix)
     first, second = np.triu_indices(count, 1)
     if len(first):
-        differences = np.array(rows)[first] - np.array(rows)[second]
+        differences = matrix[first] - matrix[second]
         raw = _wilcoxon(differences)
         p_values[first, second] = p_values[second, first] = raw
         adjusted[first, second] = adjusted[second, first] = holm(raw)

@@ -11,8 +11,8 @@ import tiny
 from explearn.comparison.methods_run import HeadPredictions
 from explearn.core.records import Example
 from explearn.judge.predictions import Predictions
-from explearn_study import attribute
-from explearn_study.attribute import ForwardClock
+from explearn.methods.base import timing
+from explearn.methods.base.timing import ForwardClock
 
 
 class Counting:
@@ -34,7 +34,7 @@ def test_a_share_of_the_texts_of_all_lengths_stands_for_them(
     share: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of: Any = Counting()
-    monkeypatch.setattr(attribute.time, "perf_counter", lambda: of.now)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: of.now)
     examples = [Example(str(i), ("a",) * i, "no", "test", "t") for i in range(1, 13)]
     clock = ForwardClock(of, examples, share)
     assert clock.seconds() == pytest.approx(12)

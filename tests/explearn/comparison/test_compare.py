@@ -110,15 +110,15 @@ class TestGoingOn:
     ) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
         begun: list[str] = []
-        real = methods_run.write_attributions
+        real = methods_run.explain_timed
 
-        def counting(target: Path, *arguments: Any) -> Any:
-            begun.append(target.stem)
+        def counting(explainer: Any, *arguments: Any) -> Any:
+            begun.append(explainer.name)
             if len(begun) == 3:
                 raise KeyboardInterrupt
-            return real(target, *arguments)
+            return real(explainer, *arguments)
 
-        monkeypatch.setattr(methods_run, "write_attributions", counting)
+        monkeypatch.setattr(methods_run, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):
             explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
         assert not out.exists()

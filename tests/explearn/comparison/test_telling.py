@@ -84,7 +84,7 @@ def test_scores_that_fit_no_text_are_refused_before_any_method_runs(
     def never(*_: Any) -> Any:
         raise AssertionError("a method ran")
 
-    monkeypatch.setattr(methods_run, "write_attributions", never)
+    monkeypatch.setattr(methods_run, "explain_timed", never)
     with pytest.raises(DataError, match="scores of 'theirs': text 'texts-1'"):
         explearn.compare(model, list(TEXTS), methods="random", scores=[path], out=tmp_path / "r.html")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
-from explearn.judge.catalogue import CATALOGUE, FAMILIES, METRICS
+from explearn.judge.catalogue import CATALOGUE, METRICS
+from explearn.judge.evaluate import FAMILIES
 from explearn.judge.params import EvaluateParams
 from explearn.show.columns import DISTRIBUTION, TABLES, column, columns_of
 from explearn.show.glossary import glossary
@@ -16,8 +16,9 @@ GROUPS = ("plausibility", "faithfulness", "behaviour", "cost")
 
 
 def test_every_family_is_a_module_that_measures():
-    for family in FAMILIES:
-        assert callable(import_module(f"explearn.judge.{family}").measure)
+    modules = {f"explearn.judge.{metric.family}" for metric in CATALOGUE.values() if metric.family}
+    assert modules == {measure.__module__ for measure in FAMILIES}
+    assert all(metric.reference for metric in METRICS.values())
 
 
 def test_every_metric_that_methods_are_compared_by_has_a_direction():

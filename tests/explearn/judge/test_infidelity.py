@@ -9,10 +9,7 @@ import pytest
 import torch
 from captum.metrics import infidelity as captum_infidelity
 from fakes import MASK, FakeClassifier, attribution, encode, random_probability
-from hypothesis import given
-from hypothesis import strategies as st
 
-from explearn.core.errors import DataError, UnknownNameError
 from explearn.judge.infidelity import draw_masks, infidelity, infidelity_of_text
 
 WORDS = ("a", "fine", "film", "but", "long")
@@ -52,15 +49,11 @@ def test_scores_that_add_up_to_the_drops_have_none_in_any_unit():
     assert infidelity_of_text(np.zeros(5), masks, masks @ weights) == pytest.approx(((masks @ weights) ** 2).mean())
 
 
-@given(st.integers(1, 40), st.integers(1, 20), st.integers(0, 99))
-def test_every_mask_takes_at_least_one_word(words, samples, seed):
-    masks = draw_masks(words, samples, np.random.default_rng(seed))
-    assert masks.shape == (samples, words) and masks.any(axis=1).all()
-
-
-def test_sizes_of_masks_are_even():
-    sizes = draw_masks(4, 8000, np.random.default_rng(0)).sum(axis=1)
-    assert np.bincount(sizes)[1:] / 8000 == pytest.approx([0.25] * 4, abs=0.03)
+def test_every_mask_takes_a_word_and_sizes_are_even():
+    masks = draw_masks(4, 8000, np.random.default_rng(0))
+    assert masks.shape == (8000, 4) and masks.any(axis=1).all()
+    # The share of a size has a standard deviation of sqrt(.25 * .75 / 8000) = .005.
+    assert np.bincount(masks.sum(axis=1))[1:] / 8000 == pytest.approx([0.25] * 4, abs=0.03)
 
 
 def test_methods_share_the_perturbed_inputs():
@@ -68,25 +61,9 @@ def test_methods_share_the_perturbed_inputs():
     encodings = {"a": encode(WORDS), "b": encode(WORDS[:2])}
     texts = [attribution(WORDS, range(5)), attribution(WORDS[:2], [1, 2], example_id="b")]
     alone = infidelity(classifier, encodings, {"m": texts}, 6, seed=3)
-    asked = len(classifier.calls[0])
+    requested = len(classifier.calls[0])
     flipped = [replace(t, scores=-t.scores) for t in texts]
     both = infidelity(classifier, encodings, {"m": texts, "flipped": flipped}, 6, seed=3)
-    assert len(classifier.calls[1]) == asked <= 2 * (1 + 6)
+    assert len(classifier.calls[1]) == requested <= 2 * (1 + 6)
     # A factor of its own for each text makes the sign of all scores no matter.
     assert both["m"].tolist() == alone["m"].tolist() == pytest.approx(both["flipped"].tolist())
-    assert ((both["m"] >= 0) & (both["m"] <= 1)).all()
-
-
-def test_bad_input_is_named():
-    classifier, encodings = FakeClassifier(random_probability), {"a": encode(WORDS)}
-    good = attribution(WORDS, range(5))
-    for bad, error, message in (
-        (replace(good, example_id="z"), DataError, "example 'z': the text has no encoding"),
-        (replace(good, scores=np.zeros(3)), DataError, "3 scores; expected 5"),
-        (replace(good, scores=np.full(5, np.inf)), DataError, "word 0 has score inf"),
-        (replace(good, target="perhaps"), UnknownNameError, "perhaps"),
-    ):
-        with pytest.raises(error, match=message):
-            infidelity(classifier, encodings, {"m": [bad]}, 3)
-    with pytest.raises(DataError, match="0 samples"):
-        infidelity(classifier, encodings, {"m": [good]}, 0)

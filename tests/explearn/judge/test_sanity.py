@@ -91,7 +91,7 @@ def test_a_cascade_goes_down_to_the_embeddings_and_labels_are_compared():
         EXAMPLES,
         params,
         3,
-        other_labels=tiny.make_classifier(seed=9),
+        other_labels=lambda seed: tiny.make_classifier(seed=9),
     )["raw_attention"]
     assert list(found.random_model) == ["head", "layer 3", "layer 2", "layer 1", "embeddings"]
     # The last layer's attention is settled below its own values and the head.
@@ -108,16 +108,24 @@ def test_a_method_that_fails_on_a_copy_is_noted_and_the_others_go_on():
 
     methods = [named(Picky(), "picky"), named(RawAttention(), "raw_attention")]
     found = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1), 3)
-    assert found["picky"] == s.SanityResult({}, None, None, "picky: explains one model only")
+    assert found["picky"] == s.SanityResult(skipped="picky: explains one model only")
     assert found["raw_attention"].max_sensitivity is not None
 
 
 def test_bad_input_is_named():
     with pytest.raises(DataError, match="no text to explain"):
         s.check_methods([], tiny.classifier(), [], SanityParams(), 0)
-    with pytest.raises(DataError, match="1 texts before and of 0 after"):
-        s.rank_correlations([[1]], [])
-    with pytest.raises(DataError, match="text 0: 2 scores before and 1 after"):
-        s.top_overlaps([[1, 2]], [[1]])
     with pytest.raises(DataError, match="word 0 has score nan"):
         s.max_sensitivity([[np.nan]], [[[1]]])
+
+
+def test_several_draws_are_averaged_and_their_intervals_joined():
+    methods = [named(RawAttention(), "raw_attention")]
+    params = SanityParams(noise_samples=1)
+    each = [s.check_methods(methods, tiny.classifier(), EXAMPLES, params, seed)["raw_attention"] for seed in (3, 4)]
+    found = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1, seeds=2), 3)
+    both, draws = found["raw_attention"].random_model["embeddings"], [e.random_model["embeddings"] for e in each]
+    assert both.spearman == pytest.approx(np.mean([draw.spearman for draw in draws]))
+    assert both.spearman_low == min(draw.spearman_low for draw in draws)
+    assert both.spearman_high == max(draw.spearman_high for draw in draws)
+    assert found["raw_attention"].max_sensitivity == pytest.approx(np.mean([e.max_sensitivity for e in each]))

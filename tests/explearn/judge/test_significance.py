@@ -6,8 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import bootstrap, wilcoxon
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -47,23 +45,22 @@ def test_areas_of_resamples_are_scikit_learns():
         counts = s.bootstrap_counts(4, 1, seed)
         drawn = np.repeat(np.arange(4), counts[0])
         values, truth = (np.concatenate([x[i] for i in drawn]) for x in (scores, marked))
-        # Of one resample both bounds are its figure.
-        (area, _), (precision, _) = s.area_intervals(scores, marked, counts, 0.95)
+        (area,), (precision,) = s.resampled_areas(scores, marked, counts)
         if truth.any() and not truth.all():
             assert area == pytest.approx(roc_auc_score(truth, values))
             assert precision == pytest.approx(average_precision_score(truth, values))
         else:
-            assert (area, precision) == (None, None)
+            assert np.isnan(area) and np.isnan(precision)
 
 
 def test_areas_in_chunks_are_the_same(monkeypatch):
     rng = np.random.default_rng(5)
     scores, marked = [rng.random(6) for _ in range(9)], [rng.random(6) < 0.5 for _ in range(9)]
     counts = s.bootstrap_counts(9, 200, 0)
-    whole = s.area_intervals(scores, marked, counts, 0.95)
+    whole = s.resampled_areas(scores, marked, counts)
     monkeypatch.setattr(s, "ENTRIES_PER_CHUNK", 500)
-    assert s.area_intervals(scores, marked, counts, 0.95) == whole
-    assert s.area_intervals([], [], s.bootstrap_counts(0, 9, 0), 0.95) == ((None, None), (None, None))
+    np.testing.assert_array_equal(s.resampled_areas(scores, marked, counts), whole)
+    assert np.isnan(s.resampled_areas([], [], s.bootstrap_counts(0, 9, 0))).all()
 
 
 def table(texts=40, seed=1):
@@ -170,32 +167,12 @@ def test_holm_of_a_table_by_hand():
     assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])
 
 
-@settings(max_examples=50)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-def test_holm_is_the_closed_test_of_bonferroni(p_values):
-    assert s.holm(p_values) == pytest.approx(closed_bonferroni(p_values))
-
-
 def test_a_table_of_one_method_or_none():
     one = s.paired_tests("m", {"a": 1.0}, {"a": [1.0, np.nan]})
     assert (one.best, one.tied, one.texts.tolist()) == (("a",), (), [[1]])
     assert s.paired_tests("m", {"a": None}, {}).best == ()
 
 
-@settings(max_examples=20)  # of few texts scipy counts out every sign
-@given(st.integers(0, 1000), st.integers(2, 5), st.integers(1, 10))
-def test_best_and_tied_are_apart_and_p_values_are_probabilities(seed, methods, texts):
-    rng = np.random.default_rng(seed)
-    by_text = {str(m): rng.integers(0, 3, size=texts).astype(float) for m in range(methods)}
-    found = s.paired_tests("m", means(by_text), by_text)
-    assert found.best and not set(found.best) & set(found.tied)
-    assert ((found.adjusted >= 0) & (found.adjusted <= 1)).all()
-    assert (found.adjusted >= found.p_values - 1e-12).all()
-    assert (found.adjusted == found.adjusted.T).all()
-
-
 def test_bad_input_is_named():
-    with pytest.raises(DataError, match="'m': method 'b' has no values"):
-        s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [1.0]})
     with pytest.raises(DataError, match="different lengths"):
         s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [1.0], "b": [1.0, 2.0]})

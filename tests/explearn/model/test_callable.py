@@ -16,6 +16,7 @@ from explearn.core.records import Example
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
+from explearn.judge.runs import MethodRun
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "film": 0.1, "[UNK]": 0.5}
 TEXT = "a good film not bad"
@@ -142,10 +143,10 @@ class TestJudging:
         params = EvaluateParams(headline_percent=20, removal="delete")
         result = faithfulness(classifier, {"e": classifier.encode([example])[0]}, {"m": [found]}, params)["m"]
         # "bad" speaks most for the target.
-        assert result.comprehensiveness[0] == pytest.approx(
+        assert result.values["comprehensiveness"][0] == pytest.approx(
             probability("a good film not") - probability(TEXT), abs=1e-9
         )
-        assert result.sufficiency[0] == pytest.approx(probability("bad") - probability(TEXT), abs=1e-9)
+        assert result.values["sufficiency"][0] == pytest.approx(probability("bad") - probability(TEXT), abs=1e-9)
 
     def test_an_evaluation_gives_all_metrics_that_need_no_inside(self) -> None:
         classifier = of()
@@ -153,20 +154,18 @@ class TestJudging:
             Example(f"e{i}", tuple(t.split()), "neg", "test", "t")
             for i, t in enumerate((TEXT, "bad film", "fine film"))
         ]
-        attributions = {name: explain(name, classifier, examples) for name in ("occlusion", "random")}
+        runs = {name: MethodRun(name, explain(name, classifier, examples)) for name in ("occlusion", "random")}
         found = evaluate_task(
             "t",
-            attributions,
-            {name: {"forward_passes": 1, "backward_passes": 0} for name in attributions},
+            runs,
             {e.id: e for e in examples},
             {"e0": [False, False, False, False, True]},
-            1,
-            0.2,
             classifier,
-            EvaluateParams(bootstrap_samples=100),
-            0,
-            {"occlusion": "top_k", "random": "positive_rate"},
-            {},
+            rules={"occlusion": "top_k", "random": "positive_rate"},
+            k=1,
+            positive_rate=0.2,
+            params=EvaluateParams(bootstrap_samples=100),
+            seed=0,
         ).metrics["occlusion"]
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity", "f1", "stability_lexical"):
             assert found[name] is not None, name

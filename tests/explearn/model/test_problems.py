@@ -102,10 +102,11 @@ class TestMultiLabel:
         full, without, kept = of.predict_proba(
             [encoding, encoding.mask([best], of.mask_token_id), encoding.keep([best])]
         )[:, 1]
-        assert result.probability[0] == pytest.approx(full, abs=1e-6)
+        assert result.values["confidence_full"][0] == pytest.approx(max(full, 1 - full), abs=1e-6)
         odds = np.log(full / (1 - full)) - np.log(without / (1 - without))
-        assert result.delta_log_odds_positive[0] == pytest.approx(odds if found.scores[best] > 0 else 0, abs=1e-4)
-        assert result.confidence[0, 0] == pytest.approx(max(full, 1 - full), abs=1e-6)
+        assert result.values["delta_log_odds_positive"][0] == pytest.approx(
+            odds if found.scores[best] > 0 else 0, abs=1e-4
+        )
         assert result.prediction[0] == int(kept >= 0.5)
 
     def test_what_trains_on_one_class_of_several_refuses(self, of: Classifier) -> None:

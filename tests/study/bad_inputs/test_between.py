@@ -42,7 +42,7 @@ POINT = {"marks": 4, "protocol": "universal", "by_draw": {"f1": [0.5, None]}}
 POINT |= {f"{name}{end}": 0.5 for name in ("f1_topk", "auroc", "f1") for end in ("", "_low", "_high")}
 
 GOOD: dict[str, tuple[Any, dict[str, Any]]] = {
-    "agreement": (shapes.Agreement, {"mean_length": 1.5, "positive_rate": None, "kinds": {"human": 3}}),
+    "agreement": (shapes.AgreementFile, {"mean_length": 1.5, "positive_rate": None, "kinds": {"human": 3}}),
     "classifier": (shapes.ClassifierFigures, {"validation": None, "test": {"accuracy": 0.5}, "epochs": 2}),
     "explanations": (shapes.Explanations, {"lime": FIGURES}),
     "comparisons": (

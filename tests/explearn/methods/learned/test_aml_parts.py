@@ -213,10 +213,10 @@ class TestMapJudge:
         params = EvaluateParams(protocol=protocol, removal=removal, percents=percents, headline_percent=30)
         attributions = list(Given(scores).explain(of, texts, targets))
         named = [replace(a, example_id=str(i)) for i, a in enumerate(attributions)]
-        expected = faithfulness(of, {e.example_id: e for e in encodings}, {"given": named}, params)["given"]
+        expected = faithfulness(of, {e.example_id: e for e in encodings}, {"given": named}, params)["given"].values
         wanted = {
-            "difference": expected.comprehensiveness - expected.sufficiency,
-            "aopc_difference": expected.aopc_comprehensiveness - expected.aopc_sufficiency,
+            "difference": expected["comprehensiveness"] - expected["sufficiency"],
+            "aopc_difference": expected["aopc_comprehensiveness"] - expected["aopc_sufficiency"],
         }
         options = MetricOptions(protocol, removal, tuple(percents), 30)
         names = get_args(Metric)
@@ -224,7 +224,7 @@ class TestMapJudge:
         for group in groups:
             found = MapJudge(of, group, options).values(encodings, scores, targets)
             for column, name in enumerate(group):
-                value = wanted[name] if name in wanted else getattr(expected, name)
+                value = wanted[name] if name in wanted else expected[name]
                 np.testing.assert_allclose(found[:, column], value, atol=1e-6, err_msg=name)
 
     def test_better_turns_the_sign_where_smaller_is_better(self) -> None:

@@ -9,7 +9,7 @@ from scipy.stats import wilcoxon
 
 from explearn.core.errors import DataError
 from explearn.judge.predictions import Predictions
-from explearn_study.student_figures import Choice, Explained, choose, judge, summarise
+from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
 
 def scores(*values: float) -> np.ndarray:
@@ -23,7 +23,7 @@ def marks(*values: int) -> np.ndarray:
 class TestChoice:
     def test_ranking_takes_the_top_share_of_either(self) -> None:
         """30 % of five words are two, halves rounded up."""
-        a, b, chance = choose(Explained([scores(1, 5, 2, 4, 3)]), Explained([scores(9, 1, 2, 3, 8)]), 30, 0)
+        a, b, chance = choose(SideScores([scores(1, 5, 2, 4, 3)]), SideScores([scores(9, 1, 2, 3, 8)]), 30, 0)
         assert (a[0].positive, b[0].positive) == ([1, 3], [0, 4])
         assert a[0].levels.tolist() == [0, 1, 0, 1, 0]
         assert a[0].negative == b[0].negative == []
@@ -31,8 +31,8 @@ class TestChoice:
 
     def test_labelling_takes_as_many_words_of_both(self) -> None:
         """The teacher has three positive words and one negative, the student two and two: two and one are compared."""
-        teacher = Explained([scores(3, 1, 2, -1, 0)], [marks(2, 1, 1, -2, 0)])
-        student = Explained([scores(0.5, 1.9, -0.1, -1.5, 0)], [marks(1, 2, -1, -2, 0)])
+        teacher = SideScores([scores(3, 1, 2, -1, 0)], [marks(2, 1, 1, -2, 0)])
+        student = SideScores([scores(0.5, 1.9, -0.1, -1.5, 0)], [marks(1, 2, -1, -2, 0)])
         a, b, chance = choose(teacher, student, 30, 0)
         assert (a[0].positive, a[0].negative) == ([0, 2], [3])
         assert (b[0].positive, b[0].negative) == ([1, 0], [3])
@@ -42,20 +42,20 @@ class TestChoice:
 
     def test_a_word_of_no_level_is_never_chosen_for_its_score(self) -> None:
         """A neutral word with the best score stays behind a positive one."""
-        side = Explained([scores(5, 1, -5)], [marks(0, 1, -1)])
+        side = SideScores([scores(5, 1, -5)], [marks(0, 1, -1)])
         a, _, _ = choose(side, side, 30, 0)
         assert (a[0].positive, a[0].negative) == ([1], [2])
 
     def test_chance_is_the_seed_s(self) -> None:
-        side = Explained([np.arange(30.0)])
+        side = SideScores([np.arange(30.0)])
         draws = [choose(side, side, 30, seed)[2][0].positive for seed in (1, 1, 2)]
         assert draws[0] == draws[1] != draws[2]
 
     def test_sides_that_do_not_fit(self) -> None:
         with pytest.raises(DataError, match="different texts or in different ways"):
-            choose(Explained([scores(1)]), Explained([scores(1)], [marks(1)]), 30, 0)
+            choose(SideScores([scores(1)]), SideScores([scores(1)], [marks(1)]), 30, 0)
         with pytest.raises(DataError, match="text 0: scores of 1 words and of 2"):
-            choose(Explained([scores(1)]), Explained([scores(1, 2)]), 30, 0)
+            choose(SideScores([scores(1)]), SideScores([scores(1, 2)]), 30, 0)
 
 
 def by_words(**weights: float) -> FakeClassifier:
@@ -74,8 +74,8 @@ class TestJudge:
         """`good` is worth 2, `bad` -1, `film` 0.5: the class is yes. The teacher takes `good`, the student `bad`."""
         classifier = by_words(good=2.0, bad=-1.0, film=0.5)
         texts = [encode(["good", "bad", "film"]), encode(["good", "film", "film"])]
-        teacher = [Choice([0], [1], marks(2, -2, 0)), Choice([0], [], marks(2, 0, 0))]
-        student = [Choice([1], [0], marks(-2, 2, 0)), Choice([0], [], marks(2, 0, 0))]
+        teacher = [ChosenWords([0], [1], marks(2, -2, 0)), ChosenWords([0], [], marks(2, 0, 0))]
+        student = [ChosenWords([1], [0], marks(-2, 2, 0)), ChosenWords([0], [], marks(2, 0, 0))]
         order = {
             "teacher": [scores(3, 1, 2), scores(3, 1, 2)],
             "student": [scores(1, 3, 2), scores(3, 1, 2)],

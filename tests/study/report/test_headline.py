@@ -1,0 +1,60 @@
+"""The headline over tasks: the method under study against the others."""
+
+from __future__ import annotations
+
+from explearn_study.report.headline import Rival, best_rival, headline
+
+BASELINES = {"random", "rollout", "raw_attention"}
+
+
+def row(f1, **others):
+    return {"f1": f1, "auroc": 0.5, "aopc_comprehensiveness": 0.1, "relative_throughput": 1.0, **others}
+
+
+def test_headline_compares_means_over_the_tasks():
+    tasks = {
+        "one": {
+            "expnet_paper": row(0.5, auroc=0.75),
+            "expnet_in_domain": row(0.75),
+            "rollout": row(0.25),
+            "random": row(0.125),
+        },
+        "two": {
+            "expnet_paper": row(0.25, auroc=0.25),
+            "expnet_in_domain": row(0.25),
+            "rollout": row(0.5),
+            "random": row(0.125),
+        },
+    }
+    found = headline("expnet_paper", BASELINES, tasks)
+    assert found["f1"] == 0.375 and found["auroc"] == 0.5 and found["aopc_sufficiency"] is None
+    assert (found["best_other"], found["best_other_f1"]) == ("expnet_in_domain", 0.5)
+    assert (found["best_baseline"], found["best_baseline_f1"]) == ("rollout", 0.375)
+    assert (found["tasks_won_f1"], found["tasks_won_f1_baselines"]) == (0, 1)
+    assert found["tasks"] == 2 and found["tasks_with_f1"] == 2
+
+
+def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
+    tasks = {
+        "one": {"expnet_paper": row(0.5), "rollout": row(0.25)},
+        "two": {"expnet_paper": row(None), "rollout": row(None)},
+        "three": {"expnet_paper": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
+    }
+    found = headline("expnet_paper", BASELINES, tasks)
+    assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
+    assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
+    assert found["tasks_won_f1"] == 2
+
+
+def test_the_best_rival_is_one_that_has_the_metric_wherever_the_method_has_it():
+    tasks = {
+        "one": {"expnet_paper": row(0.5), "rollout": row(0.4), "cam": row(0.9)},
+        "two": {"expnet_paper": row(0.3), "rollout": row(0.5), "cam": row(None)},
+    }
+    assert best_rival(tasks, "expnet_paper", ["rollout", "cam"], "f1") == Rival("rollout", 0.45, 1)
+    assert best_rival(tasks, "expnet_paper", ["cam"], "f1") is None
+
+
+def test_headline_of_nothing_is_null():
+    found = headline("expnet_paper", BASELINES, {})
+    assert found["f1"] is None and found["best_other"] is None and found["tasks_won_f1"] is None
