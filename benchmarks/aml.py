@@ -57,7 +57,7 @@ def five(
         print(f"{name}: {time.process_time() - began:.1f} s of processor time", flush=True)
     encodings = {encoding.example_id: encoding for encoding in classifier.encode(texts)}
     results = faithfulness(classifier, encodings, found, params.evaluate)
-    return {name: [float(np.mean(result.values()[metric])) for metric in FIVE] for name, result in results.items()}
+    return {name: [float(np.mean(result.values[metric])) for metric in FIVE] for name, result in results.items()}
 
 
 def show(rows: Mapping[str, Sequence[float]]) -> None:

@@ -27,7 +27,8 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.judge.plausibility import agreement_of_counts, auroc, rationale_counts, rationale_k, select_top_k
+from explearn.judge.plausibility import pooled_agreement, rationale_counts, rationale_k, select_top_k
+from explearn.judge.significance import resampled_areas
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.word_features import word_columns
 from explearn.methods.expnet.params import ExpNetParams
@@ -116,8 +117,8 @@ def judge(task: KeptTask, params: Params, protocol: str, folds: int) -> dict[str
             scores = [scores_of(student, texts[key], which, len(gold[key])) for key in out]
             marks = [np.asarray(gold[key], dtype=bool) for key in out]
             counts = rationale_counts([select_top_k(one, k) for one in scores], marks)
-            area = auroc(scores, marks)
-            figures.append((agreement_of_counts(counts).f1, float("nan") if area is None else area))
+            (area,), _ = resampled_areas(scores, marks, np.ones((1, len(marks)), dtype=np.int64))
+            figures.append((pooled_agreement(counts).f1, area))
         f1, area = np.mean(figures, 0).tolist()
         found[which] = (f1, area)
     return found

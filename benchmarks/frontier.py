@@ -102,7 +102,7 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
         scores = [one.filled().astype(np.float64) for one in attributions]
         marks = [np.asarray(gold[str(one.example_id)], dtype=bool) for one in attributions]
         hit, false, missed = rationale_counts([select_top_k(s, k) for s in scores], marks).sum(0)
-        by_text = {what: getattr(judged[method], f"aopc_{what}") for what in FAITHFUL}
+        by_text = {what: judged[method].values[f"aopc_{what}"] for what in FAITHFUL}
         found[method] = {
             **{what: float(values.mean()) for what, values in by_text.items()},
             "by_text": {what: values.tolist() for what, values in by_text.items()},

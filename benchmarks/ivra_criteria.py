@@ -100,14 +100,13 @@ def measure(
         originals = dict(zip([e.id for e in texts], encodings, strict=True))
         faithful = faithfulness(classifier, originals, found, EvaluateParams())
         for method in found:
-            by_text[method]["comp"] = faithful[method].aopc_comprehensiveness
-            by_text[method]["suff"] = faithful[method].aopc_sufficiency
+            by_text[method]["comp"] = faithful[method].values["aopc_comprehensiveness"]
+            by_text[method]["suff"] = faithful[method].values["aopc_sufficiency"]
     for method in found:
         values[method] = {name: float(each.mean()) for name, each in by_text[method].items()}
     if "cons" in criteria:
         states = aggregate_states(classifier, encodings)
-        for method in found:
-            consistent = consistency(states, scores[method])
+        for method, consistent in consistency(states, scores).items():
             by_text[method]["cons"] = consistent.by_text
             values[method]["cons"] = consistent.value or 0.0
     return {method: Measured(values[method], by_text[method]) for method in found}
