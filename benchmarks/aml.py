@@ -34,8 +34,8 @@ from explearn.judge.faithfulness import faithfulness
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import accepted_options, get_explainer
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, load_params

@@ -38,9 +38,9 @@ from explearn.core.storage import read_json, write_json
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.registry import get_explainer
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask

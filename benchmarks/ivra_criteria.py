@@ -38,9 +38,9 @@ from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
-from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.ivra.explainer import IvRA, SMaT
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.loading import quiet_transformers
 from explearn_study.workspace import Workspace

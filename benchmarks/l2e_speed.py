@@ -19,9 +19,9 @@ import transformers
 
 from _timing import CORPUS, load_classifier, load_texts, paired
 from explearn.core.records import Example
-from explearn.methods.base.lessons import Lesson, Lessons
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 
 LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}

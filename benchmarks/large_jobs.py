@@ -34,7 +34,7 @@ import torch
 from _timing import CORPUS, load_texts
 from explearn.cli.choosing import choose
 from explearn.core.compute import ComputeOptions
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn_apps.jobs.engines import LocalEngine
 from explearn_apps.jobs.job import Job

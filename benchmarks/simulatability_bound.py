@@ -27,9 +27,9 @@ from explearn.judge.params import SimulatabilityParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.gradients import content_mask
 from explearn.lens.representations import word_embeddings
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.ivra.objectives import Words
 from explearn.methods.ivra.simulation import BagStudent
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.loading import quiet_transformers
 from explearn_study.workspace import Workspace

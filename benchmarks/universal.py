@@ -44,12 +44,12 @@ from explearn.core.storage import read_json, write_json
 from explearn.judge.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.judge.significance import holm
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.targets import read_sources
+from explearn.methods.registry import get_explainer
 from explearn.text.choice import texts_to_explain
 from explearn_study.marks_curve import KeptTask, trained
 from explearn_study.params import Params, load_params

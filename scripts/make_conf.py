@@ -20,7 +20,7 @@ import yaml
 
 from explearn.core.settings import Section
 from explearn.core.storage import write_text
-from explearn.methods.names import get_info, learned_sections
+from explearn.methods.registry import get_info, learned_sections
 
 FOLDER = Path(__file__).resolve().parents[1] / "conf" / "method"
 HEADER = "# Made by scripts/make_conf.py from {section}; `make params` writes it anew.\n"

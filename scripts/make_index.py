@@ -19,7 +19,6 @@ import os
 import pkgutil
 import re
 import sys
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,7 +29,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import explearn.methods
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.info import Family, MethodInfo
+from explearn.methods.info import Family, MethodInfo, Variant
 
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
 TABLE = ROOT / "docs" / "methods.md"
@@ -80,17 +79,20 @@ def in_order(found: Found) -> Found:
 
 
 def index(found: Found) -> str:
-    """The text of the index: of each method what it declares, less what has its default."""
-    entries = []
-    for info, _ in found.values():
-        entry: dict[str, Any] = {}
-        for part in fields(MethodInfo):
-            value = getattr(info, part.name)
-            default = part.default_factory() if part.default_factory is not MISSING else part.default
-            if value != default:
-                entry[part.name] = sorted(value) if isinstance(value, frozenset) else value
-        entries.append(entry)
+    """Return the text of the index: of each method, and of each of its variants, what has not its default."""
+    infos = []
+    for info, cls in found.values():
+        infos.append(info)
+        for name, variant in cls.variants.items():
+            infos.append(MethodInfo(**{**info.model_dump(), **_as_info(info, name, variant)}))
+    entries = [info.model_dump(mode="json", exclude_defaults=True) for info in infos]
+    for entry in entries:
+        entry |= {"needs": sorted(entry["needs"])} if "needs" in entry else {}
     return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_info(info: MethodInfo, name: str, variant: Variant) -> dict[str, Any]:
+    return {"name": name, "of": info.name, "summary": variant.summary, "defaults": variant.options}
 
 
 def table(text: str, found: Found) -> str:

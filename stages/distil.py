@@ -9,14 +9,14 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.shapes import read_document
 from explearn.core.storage import write_json
 from explearn.judge.plausibility import rationale_k
-from explearn.methods.base.lessons import make_teacher, read_lessons
-from explearn.methods.base.teachers import members
+from explearn.methods.base.teachers import make_teacher, members
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.distil import compare_with_students
 from explearn_study.params import Params
 from explearn_study.shapes import AgreementFile
 from explearn_study.staging import TaskOption, stage
+from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="One of `distil.teachers`.", envvar="EXPLEARN_TEACHER")]

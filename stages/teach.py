@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.methods.base.lessons import make_teacher, teach, teacher_options
+from explearn.methods.base.teachers import make_teacher, teacher_options
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
+from explearn_study.teacher_files import teach
 from explearn_study.workspace import Workspace
 
 TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", envvar="EXPLEARN_TEACHER")]

@@ -7,7 +7,7 @@ import typer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnknownNameError
 from explearn.core.storage import atomic_folder, write_json
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn_study.attribute import attribute_group
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage

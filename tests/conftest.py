@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _no_variants_of_another_module() -> None:
     """Variants of parameters that were read last stay known in a process; a module starts without any."""
-    from explearn.methods.names import set_variants
+    from explearn.methods.registry import set_variants
 
     set_variants({})
 

@@ -14,7 +14,7 @@ import yaml
 
 import explearn
 from explearn.cli.app import app
-from explearn.methods.base.registry import explainer_class
+from explearn.methods.registry import explainer_class
 from explearn_study.params import Params
 
 BASELINES = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]

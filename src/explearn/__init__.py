@@ -14,9 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import ExplearnError
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.info import About, MethodInfo
-from explearn.methods.names import get_info, list_explainers, register
+from explearn.methods.registry import get_explainer, get_info, list_explainers, register
 
 if TYPE_CHECKING:
     from explearn.bundle.export import export
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
     from explearn.core.records import Attribution, Example, Rationale
     from explearn.core.side_by_side import SideBySide, side_by_side
     from explearn.core.word_tables import to_arrow, to_frame
-    from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer, LearnedExplainer
-    from explearn.methods.base.listed_task import ListedTask
+    from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
+    from explearn.methods.base.learned import LearnedExplainer
+    from explearn.methods.listed_task import ListedTask
     from explearn.model.callable import CallableClassifier
     from explearn.model.classifier import Classifier
 
@@ -71,8 +71,8 @@ _LAZY = {
     "Comparison": "explearn.comparison.run",
     "Example": "explearn.core.records",
     "Explainer": "explearn.methods.base.explainer",
-    "LearnedExplainer": "explearn.methods.base.explainer",
-    "ListedTask": "explearn.methods.base.listed_task",
+    "LearnedExplainer": "explearn.methods.base.learned",
+    "ListedTask": "explearn.methods.listed_task",
     "Rationale": "explearn.core.records",
     "SideBySide": "explearn.core.side_by_side",
     "export": "explearn.bundle.export",

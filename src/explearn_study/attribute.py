@@ -10,9 +10,8 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.storage import atomic_folder, write_json
 from explearn.judge.runs import write_run
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.base.timing import explain_timed, untrained_method
-from explearn.methods.names import get_info, known_infos
+from explearn.methods.registry import get_explainer, get_info, known_infos
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import LEARNED, Params

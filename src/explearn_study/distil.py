@@ -16,10 +16,10 @@ from explearn.core.records import Example, filled
 from explearn.judge.predictions import Predictions
 from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.lens.representations import aggregate_states
-from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.lessons import combined
-from explearn.methods.base.task_data import Lessons
+from explearn.methods.base.targets import judged_targets
+from explearn.methods.base.task import Lessons
+from explearn.methods.base.teachers import combine_weights
 from explearn.methods.l2e.explainer import L2E
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
@@ -172,7 +172,9 @@ def _explained_by(
         examples=tests,
         encodings=encodings,
         targets=[classifier.label_index(attribution.predicted) for attribution in predicted],
-        weights=[combined([explained[m][i].filled() for m in teacher], lessons.signed) for i in range(len(tests))],
+        weights=[
+            combine_weights([explained[m][i].filled() for m in teacher], lessons.signed) for i in range(len(tests))
+        ],
         judged=judged,
         neighbours={
             "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), neighbours),

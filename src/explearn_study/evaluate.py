@@ -16,7 +16,7 @@ from explearn.judge.evaluate import TaskEvaluation, evaluate_task
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
 from explearn.judge.runs import read_run
-from explearn.methods.names import get_info, leaderboard_order
+from explearn.methods.registry import get_info, leaderboard_order
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_comparisons

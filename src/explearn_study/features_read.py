@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn_study.params import Params
 
 

@@ -9,7 +9,7 @@ from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.task_data import Lessons
+from explearn.methods.base.task import Lessons
 
 
 class _Fitting:

@@ -22,7 +22,7 @@ from explearn.core.settings import Fraction, Seed, problems_sentence
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.methods.base.teachers import members
 from explearn.methods.info import MethodInfo
-from explearn.methods.names import get_info, learned_sections, list_explainers, set_variants
+from explearn.methods.registry import get_info, learned_sections, list_explainers, set_variants
 from explearn.model.params import FinetuneParams
 from explearn.text.params import SourceParams
 from explearn_study.model_params import ModelParams

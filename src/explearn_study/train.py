@@ -18,13 +18,13 @@ from explearn.lens.features import ExampleFeatures, read_feature_metadata, read_
 from explearn.lens.refusal import check_refusal
 from explearn.lens.removal_effects import read_removal_effects, with_effects
 from explearn.lens.word_signals import WordSignals, read_signals, read_signals_metadata
-from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.registry import get_explainer
-from explearn.methods.base.task_data import Lessons
+from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import members
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_explainer, get_info
 from explearn_study.fitting import check_lessons, fitting_features, fitting_signals
 from explearn_study.params import Params
+from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _Judged(Shape):
 
 
 class WorkspaceTask:
-    """`explearn.methods.base.task_data.TaskData` of a workspace."""
+    """`explearn.methods.base.task.TaskData` of a workspace."""
 
     def __init__(self, workspace: Workspace, params: Params, name: str, compute: ComputeOptions) -> None:
         self.workspace, self.params, self.name, self.compute = workspace, params, name, compute
@@ -118,9 +118,6 @@ class WorkspaceTask:
         return with_effects(texts, read_removal_effects(effects, classifier))
 
     def lessons(self, teacher: str) -> Lessons:
-        # What reads them imports scipy's statistics, which takes its time and few methods need.
-        from explearn.methods.base.lessons import read_lessons
-
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
         found = read_lessons(folders, self.classifier.fingerprint)
         check_lessons(found, self.examples(), " and ".join(map(str, folders)))

@@ -18,7 +18,7 @@ from explearn.judge.params import EvaluateParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.choice import texts_to_explain

@@ -10,7 +10,7 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn.core.shapes import Count, Shape, read_document
 from explearn.core.storage import read_examples, read_rationales, read_task_examples
-from explearn.methods.names import is_variant, known_infos
+from explearn.methods.registry import is_variant, known_infos
 from explearn.text.rationales import merge_annotators
 from explearn_study.params import ON_MODEL, Params
 
@@ -61,7 +61,7 @@ class Workspace:
         return self.signals(task) / f"removal_{split}.parquet"
 
     def teacher(self, task: str, name: str) -> Path:
-        """Folder of what a method says of training and validation texts; see `explearn.methods.base.lessons`."""
+        """Folder of what a method says of training and validation texts; see `explearn_study.teacher_files`."""
         return self.root / "data" / "teachers" / task / name
 
     def explainers(self, task: str) -> Path:

@@ -22,7 +22,7 @@ from explearn.cli.app import app
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
-from explearn.methods.base.explainer import LearnedExplainer
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.model.classifier import Classifier
 from explearn.model.problems import Problem
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing

@@ -122,7 +122,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
-    complaint(lambda: pipe(model, stepz=3), "unknown option of attcat 'stepz'")
+    complaint(lambda: pipe(model, stepz=3), "attcat: stepz: no such parameter")
     complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
     for name in ("b", "l2e"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]

@@ -15,7 +15,7 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.training import Epoch
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 CPU = ComputeOptions(device="cpu")

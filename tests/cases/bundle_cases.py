@@ -12,11 +12,11 @@ import tiny
 
 import explearn
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
 
 TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from explearn.methods import names as method_names
+from explearn.methods import registry
 
 TEXTS = (
     "a warm funny sequel",
@@ -25,7 +25,7 @@ LABELS = ("yes", "no", "yes", "yes", "no", "no")
 @pytest.fixture(autouse=True)
 def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods from files are known in the test that gives them alone."""
-    monkeypatch.setattr(method_names._state, "registered", dict(method_names._state.registered))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 @pytest.fixture(scope="session")

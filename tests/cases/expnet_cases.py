@@ -10,7 +10,7 @@ import tiny
 from explearn.lens.features import (
     ExampleFeatures,
 )
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS

@@ -10,12 +10,12 @@ import tiny
 import torch
 
 from explearn.core.records import Example
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.forward import Labelled
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 

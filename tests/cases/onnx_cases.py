@@ -8,9 +8,9 @@ import tiny
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 LIMIT = 24

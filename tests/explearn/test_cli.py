@@ -16,8 +16,8 @@ import explearn
 from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -37,7 +37,7 @@ class TestMethods:
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
         # Options that stand for parts of a section have its defaults.
-        assert "Defaults: criteria=['comp', 'suff'], weights={'sim': 1.0" in run("methods", "ivra").stdout
+        assert "criteria=['comp', 'suff'], weights={'sim': 1.0" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_torch(self, run_python: Any) -> None:
@@ -200,20 +200,20 @@ class TestBadInput:
             (["--method", "rolout", "a"], "unknown explainer 'rolout'; did you mean rollout?"),
             (
                 ["--method", "raw_attention", "-o", "laier=1", "a"],
-                "option of raw_attention 'laier'; did you mean layer?",
+                "laier: no such parameter; did you mean layer?",
             ),
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
-            (["--method", "raw_attention", "-o", "path=x", "a"], "unknown option of raw_attention 'path'; known: "),
-            (["--method", "raw_attention", "-o", "name=lime", "a"], "unknown option of raw_attention 'name'; known: "),
+            (["--method", "raw_attention", "-o", "path=x", "a"], "raw_attention: path: no such parameter"),
+            (["--method", "raw_attention", "-o", "name=lime", "a"], "raw_attention: name: no such parameter"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (
                 ["--method", "raw_attention", "-o", "layer=last", "a"],
-                "layer: got 'last'; expected a layer's number",
+                "layer: got 'last'; expected: input should be a valid integer",
             ),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
             (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--method", "ivra", "a"], "--explainer: got none; 'ivra' is trained"),
-            (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained ExpNet"),
+            (["--method", "expnet", "--explainer", "nowhere", "a"], "nowhere: not a trained expnet"),
             (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
             (["--pair", "", "a"], "text 1: field 'text' is empty"),

@@ -305,7 +305,7 @@ class TestCommand:
             ),
             (
                 ["--method", "rollout", "--method", "lime", "-o", "lime.sample=1", "a"],
-                "unknown option of lime 'sample'",
+                "lime: sample: no such parameter",
             ),
             (["--html", "/dev/null/page.html", "a"], "/dev/null/page.html: cannot be written"),
         ],

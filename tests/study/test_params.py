@@ -11,8 +11,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.methods.expnet.explainer import WITH_MARKS
 from explearn.methods.expnet.params import ExpNetPaperParams, ExpNetParams
-from explearn.methods.names import WITH_MARKS, get_info, set_variants
+from explearn.methods.registry import get_info, set_variants
 from explearn_study.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}

@@ -20,7 +20,7 @@ import yaml
 from warm_python import warm_python
 
 from explearn.lens.features import read_feature_metadata
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.columns import marked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -14,11 +14,11 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import read_metadata
 from explearn.methods.base.explainer import Explainer, TextScores
-from explearn.methods.base.lessons import TooManyFailures, read_lessons, scaled_ranks, teach
-from explearn.methods.base.teachers import members
+from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 from explearn.model.problems import Problem
+from explearn_study.teacher_files import TooManyFailures, read_lessons, teach
 from explearn_study.workspace import Workspace
 
 TASK = "toy"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -30,13 +28,11 @@ from explearn.bundle.manifest import (
 )
 from explearn.core.documents import is_folder, kind_of, name_of, read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
-from explearn.core.storage import atomic_folder, json_text, write_json, write_text
+from explearn.core.storage import atomic_folder, write_json, write_text
 from explearn.core.version import explearn_version
-from explearn.methods.base.explainer import LearnedExplainer
-from explearn.methods.base.refining import RefiningExplainer
-from explearn.methods.base.registry import explainer_class, make_explainer
+from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
-from explearn.methods.names import get_info
+from explearn.methods.registry import explainer_class, get_info, make_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.loading import load_trained
 
@@ -144,26 +140,12 @@ def _make(method: str | None, folder: Path | None, options: Mapping[str, Any]) -
     info = get_info(name)
     if folder is None and info.learned and not info.ready:
         raise ParamsError(f"{name!r} is trained; expected the folder of a trained one (--explainer)")
-    made = make_explainer(name, options, None if folder is None else str(folder))
+    made = make_explainer(info, options, None if folder is None else str(folder))
     if folder is not None and not issubclass(explainer_class(name), RefiningExplainer):
         return _Made(info, made, {}, folder)
     if info.ready:
         return _Made(info, made, {}, None)
-    found = made.options.model_dump(mode="json") or _plain_options(info, options)
-    try:
-        plain = json.loads(json_text(found))
-        again = make_explainer(name, plain, None if folder is None else str(folder))
-    except TypeError as error:
-        raise ParamsError(f"{name}: its options cannot be written as JSON ({error})") from error
-    return _Made(info, again, plain, folder)
-
-
-def _plain_options(info: MethodInfo, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every constructor argument of a method that declares no section: given, of the variant, or its default."""
-    arguments = inspect.signature(explainer_class(info.name)).parameters.values()
-    named = [one for one in arguments if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    defaults = {one.name: one.default for one in named if one.default is not one.empty}
-    return {**defaults, **info.defaults, **given}
+    return _Made(info, made, made.options.model_dump(mode="json"), folder)
 
 
 def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, kind_of, name_of, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution
-from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.base.targets import Target
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.reading import Text
 

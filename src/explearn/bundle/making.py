@@ -12,8 +12,7 @@ from explearn.bundle.manifest import EXPLAINER, Manifest, check_files, config_of
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.version import explearn_version
-from explearn.methods.base.registry import make_explainer
-from explearn.methods.names import get_info, known_infos
+from explearn.methods.registry import get_info, known_infos, make_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -40,7 +39,7 @@ class Opened:
         """Raises ModelError where this version has no such method, or it takes no such options."""
         made, path = self.manifest, self.explainer_folder
         try:
-            return make_explainer(made.method, made.options, None if path is None else str(path))
+            return make_explainer(get_info(made.method), made.options, None if path is None else str(path))
         except (UnknownNameError, ParamsError) as error:
             raise ModelError(
                 f"{self.folder}: made with Explearn {made.explearn}, and this is {explearn_version()} ({error})"

@@ -36,9 +36,8 @@ from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.version import explearn_version
 from explearn.core.visible import visible, visible_json
-from explearn.methods.base.registry import explainer_class
 from explearn.methods.info import Family, MethodInfo
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.registry import explainer_class, get_info, list_explainers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -110,9 +109,8 @@ def _describe(console: Console, name: str) -> None:
         console.print(Text(f"A variant of {info.of}: {info.summary}\n"), soft_wrap=True)
     console.print(Text(inspect.getdoc(explainer_class(name)) or info.summary), soft_wrap=True)
     cls = explainer_class(name)
-    found = {option.name: option.default for option in inspect.signature(cls).parameters.values()}
-    found |= (cls.Options().model_dump() if cls.Options.model_fields else {}) | dict(info.defaults)
-    defaults = [f"{option}={value}" for option, value in found.items()]
+    values = {**cls.Options().model_dump(), **info.defaults}
+    defaults = [f"{option}={value}" for option, value in values.items()]
     console.print(Text(f"\nDefaults: {', '.join(defaults) or 'it has no options'}"), soft_wrap=True)
     if cls.Options.model_fields:
         console.print()

@@ -11,9 +11,8 @@ from explearn.bundle.making import Opened, method_of, open_bundle
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.methods.base.registry import accepted_options, make_explainer
 from explearn.methods.info import MethodInfo
-from explearn.methods.names import get_info
+from explearn.methods.registry import accepted_options, get_info, make_explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -137,7 +136,7 @@ def make(choices: Sequence[Choice], options: Mapping[str, Any], seed: int | None
         if own and choice.bundle is not None:
             raise ParamsError(f"options {', '.join(own)} come with the bundle {choice.bundle.folder}; give no others")
         own = {**choice.options, **own}
-        found.append(make_explainer(name, own, str(choice.folder) if choice.folder else None))
+        found.append(make_explainer(choice.info, own, str(choice.folder) if choice.folder else None))
     return found
 
 

@@ -14,7 +14,7 @@ from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.settings import MOST
 from explearn.methods import __file__ as METHODS
-from explearn.methods.names import get_info, known_infos
+from explearn.methods.registry import get_info, known_infos
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
 """Roster -> quick and costly -> method -> options; `make index` writes it from conf/roster/."""

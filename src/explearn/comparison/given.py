@@ -18,7 +18,7 @@ from explearn.core.records import Attribution, Example
 from explearn.core.storage import read_jsonl
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.info import About
-from explearn.methods.names import register
+from explearn.methods.registry import register
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier

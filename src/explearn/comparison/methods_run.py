@@ -20,7 +20,7 @@ from explearn.judge.predictions import Predictions
 from explearn.judge.runs import write_run
 from explearn.lens.first_token import first_token_alone
 from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain

@@ -36,8 +36,8 @@ from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.storage import read_json, write_json, write_text
 from explearn.core.writing import check_place, check_replaceable
-from explearn.methods.base.unread import unread_words_known
-from explearn.methods.names import get_info
+from explearn.methods.base.explainer import unread_words_known
+from explearn.methods.registry import get_info
 from explearn.model.classifier import Classifier
 from explearn.model.completion import Given
 from explearn.model.problems import CLASSES, Problem

@@ -30,7 +30,7 @@ from explearn.core.storage import (
     write_text,
 )
 from explearn.judge.runs import Cost
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.agreement import agreement_metrics

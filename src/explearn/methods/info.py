@@ -1,15 +1,15 @@
-"""What a method says of itself, on its class, and what the registry knows of it. Imports neither torch nor a method."""
+"""What a method's class declares of itself, and what the registry knows of a method without importing its class."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from explearn.core.arguments import SEVERAL, TEXT, Kind, check_argument, one_of, or_none, shown
+from pydantic import Field
+
 from explearn.core.errors import ParamsError
+from explearn.core.settings import Section
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
 FAMILIES: tuple[str, ...] = get_args(Family)
@@ -20,81 +20,65 @@ Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
 """How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
 rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+"""Lower-case letters, digits and underscores, a letter first: it names files, parameters and rows of tables."""
 
 
-_NAMES = Kind("a set of names", lambda value: SEVERAL.fits(value) and all(isinstance(name, str) for name in value))
-
-
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Section):
     """What a method's class declares as `about`. The first sentence of its docstring is the method's summary.
 
-    Attributes:
-        name: registry name: lower-case letters, digits and underscores.
-        family: how it looks at the model.
-        cost: model passes for one text, in words.
-        needs: what it needs beyond the classifier's predictions.
-        binarisation: its own way to choose words: a threshold on the score, a chance of being chosen equal to the
-            training rationales' positive rate, the top K, or the largest expected F1.
-        costly: takes tens of model passes a text or more; the pipeline gives such a method a stage of its own.
-        uncounted: does notable work that is no pass through the classifier, so that counted passes say too little.
-        own_model: trains the classifier that it explains, and keeps it beside its own weights.
-        watches_metric: chooses what it says of a text by a metric of faithfulness on that text.
-        ready: is trained, but explains without a training of its own, too, with weights that come with the package.
-        base: the trained explainer that a method without a training of its own starts from on every text.
-
-    Raises ParamsError for a name of another form, and for a family, need or binarisation that does not exist.
+    Raises pydantic's ValidationError for a name of another form, and for a family, need or binarisation that does not
+    exist.
     """
 
-    name: str
+    name: MethodName
+    """Registry name."""
     family: Family
+    """How it looks at the model."""
     cost: str
+    """Model passes for one text, in words."""
     needs: frozenset[Need] = frozenset()
+    """What it needs beyond the classifier's predictions."""
     binarisation: Binarisation = "top_k"
+    """Its own way to choose words."""
     costly: bool = False
+    """Takes tens of model passes a text or more; the pipeline gives such a method a stage of its own."""
     uncounted: bool = False
+    """Does notable work that is no pass through the classifier, so that counted passes say too little."""
     own_model: bool = False
+    """Trains the classifier that it explains, and saves it in the folder of its own weights."""
     watches_metric: bool = False
+    """Chooses its scores of a text by a metric of faithfulness on that text."""
     ready: bool = False
+    """Is trained, but explains without a training of its own, too, with weights that come with the package."""
     base: str | None = None
-
-    def __post_init__(self) -> None:
-        check_name(self.name)
-        for part in ("family", "binarisation", "cost"):
-            check_argument(f"method {self.name!r}, {part}", getattr(self, part), TEXT)
-        check_argument(f"method {self.name!r}, needs", self.needs, _NAMES)
-        check_argument(f"method {self.name!r}, base", self.base, or_none(TEXT))
-        choices = (("family", self.family, Family), ("binarisation", self.binarisation, Binarisation))
-        needs = (("needs", need, Need) for need in self.needs)
-        for option, value, known in (*choices, *needs):
-            if value not in get_args(known):
-                raise ParamsError(
-                    f"method {self.name!r}, {option}: got {shown(value)}; expected one of {', '.join(get_args(known))}"
-                )
+    """The trained explainer that a method without a training of its own starts from on every text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant(Section):
+    """Another name for a method with some options, declared on its class as `variants`."""
+
+    summary: str
+    options: dict[str, Any]
+
+
 class MethodInfo(About):
-    """What is known of a method without importing it.
-
-    Attributes:
-        target: `module:Class`.
-        summary: one sentence for a reader who has never met it.
-        section: `module:Class` of the options of a learned method, None for others.
-        of: the method that this one is a variant of.
-        defaults: the options that a variant stands for.
-    """
+    """What is known of a method, or of a variant of one, without importing its class."""
 
     target: str
+    """`module:Class`."""
     summary: str
-    section: str | None = None
+    """One sentence for a reader who has never met the method."""
+    options_class: str | None = None
+    """`module:Class` of its options; None for a method without any."""
     of: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The method that this one is a variant of."""
+    defaults: Mapping[str, Any] = Field(default_factory=dict)
+    """The options that a variant stands for."""
 
     @property
     def room(self) -> str:
-        """The folder of explearn.methods that holds its class, `other` for a method from outside."""
+        """The folder of explearn.methods that holds its class, `other` for a method of another package."""
         parts = self.target.partition(":")[0].split(".")
         return parts[2] if parts[:2] == ["explearn", "methods"] else "other"
 
@@ -109,33 +93,24 @@ class MethodInfo(About):
 
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
-        """What a method's class declares. Raises ParamsError where it declares nothing, or has no docstring."""
-        check_argument("method", method, one_of(type, "a class"))
-        name = f"{method.__module__}:{method.__qualname__}"
-        about = vars(method).get("about")
-        if not isinstance(about, About):
-            raise ParamsError(f"class {name}: its `about` is missing; expected `about = About(name=..., ...)`")
-        summary = first_sentence(vars(method).get("__doc__") or "")
+        """Read a method's class. Raises ParamsError where it has no `about` or no docstring of its own."""
+        target, declared = _target(method), vars(method)
+        if not isinstance(about := declared.get("about"), About):
+            raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
+        summary = first_sentence(declared.get("__doc__") or "")
         if not summary.endswith("."):
-            raise ParamsError(
-                f"class {name}: its docstring starts with no sentence; expected one, for it is the method's summary"
-            )
-        declared = {entry.name: getattr(about, entry.name) for entry in fields(About)}
-        section = vars(method).get("Options")
-        where = None if section is None else f"{section.__module__}:{section.__qualname__}"
-        return cls(**declared, target=name, summary=summary, section=where)
+            raise ParamsError(f"class {target}: its docstring starts with no sentence; expected the method's summary")
+        options = getattr(method, "Options", Section)
+        named = _target(options) if options.model_fields else None
+        return cls(**about.model_dump(), target=target, summary=summary, options_class=named)
 
 
-def check_name(name: object) -> None:
-    """Raise ParamsError unless `name` may name a method: it names files, parameters and rows of tables."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ParamsError(
-            f"method {shown(name)}: expected a name of lower-case letters, digits and underscores, a letter first"
-        )
+def _target(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def first_sentence(docstring: str) -> str:
-    """The first sentence of a docstring, on one line; it ends with its paragraph, or with a full stop and a blank."""
+    """Return the first sentence of a docstring, on one line; it ends at a full stop or with its paragraph."""
     paragraph = " ".join(inspect.cleandoc(docstring).partition("\n\n")[0].split())
     sentence, stop, _ = paragraph.partition(". ")
     return sentence + stop.strip()

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from explearn.methods.aml.report import is_untrained
-from explearn.methods.names import get_info, leaderboard_order
+from explearn.methods.registry import get_info, leaderboard_order
 from explearn.show.columns import comparable
 from explearn.show.markdown import Markdown, escape_markdown
 from explearn.show.missing import missing

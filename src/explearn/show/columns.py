@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from explearn.judge.catalogue import CATALOGUE, Group
-from explearn.methods.names import get_info, leaderboard_order, list_explainers
+from explearn.methods.registry import get_info, leaderboard_order, list_explainers
 from explearn.show.markdown import Markdown
 from explearn.show.task_report import Number
 

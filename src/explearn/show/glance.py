@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.caveats import caveats
 from explearn.show.columns import comparable
 from explearn.show.markdown import Markdown, escape_markdown

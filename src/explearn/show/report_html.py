@@ -15,7 +15,7 @@ from explearn.core.display import words_html
 from explearn.core.heat import FAINT, UNREAD, css, shows_signs, strengths
 from explearn.core.storage import write_text
 from explearn.methods.consensus.report import WEIGHTS_INTRODUCTION, weights_blocks, weights_sentences
-from explearn.methods.names import leaderboard_order
+from explearn.methods.registry import leaderboard_order
 from explearn.show import task_sections as sections
 from explearn.show.caveats import chance_warning
 from explearn.show.columns import COST_NOTE, DISTRIBUTION, TABLES, Row, Table, leaderboard, used_marks

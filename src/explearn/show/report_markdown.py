@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from explearn.methods.consensus.report import WEIGHTS_INTRODUCTION, weights_blocks, weights_sentences
-from explearn.methods.names import leaderboard_order
+from explearn.methods.registry import leaderboard_order
 from explearn.show import task_sections as sections
 from explearn.show.blocks import Block
 from explearn.show.caveats import chance_warning

@@ -15,7 +15,7 @@ from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Example, RationaleKind
 from explearn.judge.plausibility import binarise
 from explearn.judge.significance import PairedTests
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 
 Number = int | float | None
 

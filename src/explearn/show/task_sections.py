@@ -10,7 +10,7 @@ import numpy as np
 
 from explearn.judge.significance import PairedTests
 from explearn.methods.aml.report import aml_blocks
-from explearn.methods.names import get_info, leaderboard_order
+from explearn.methods.registry import get_info, leaderboard_order
 from explearn.show.blocks import Block
 from explearn.show.columns import (
     BEHAVIOUR_COLUMNS,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from explearn.judge.catalogue import METRICS
 from explearn.judge.significance import PairedTests, paired_tests
-from explearn.methods.names import get_info, leaderboard_order
+from explearn.methods.registry import get_info, leaderboard_order
 from explearn.show.columns import Cell, Column, Row, comparable
 from explearn.show.columns import column as of_catalogue
 from explearn.show.markdown import Markdown, escape_markdown

@@ -16,8 +16,8 @@ import torch
 from explearn.core.errors import DataError, ExplearnError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution, Example
 from explearn.methods.base import explainer as module
-from explearn.methods.base.explainer import Explainer, LearnedExplainer
-from explearn.methods.base.refining import RefiningExplainer
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
 from explearn.model.classifier import Classifier
 from explearn.model.reading import Text

@@ -41,8 +41,8 @@ class Worker:
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None, tells: bool = False) -> None:
-        from explearn.methods.base.asking import check_request
         from explearn.methods.base.explainer import CHUNK_TEXTS
+        from explearn.methods.base.targets import check_request
         from explearn.model.classifier import Classifier
 
         self.job = job
@@ -120,7 +120,7 @@ class Worker:
 
     def _located(self, start: int) -> DataError | None:
         """The complaint about the first text of a block that cannot be read, with its file and row."""
-        from explearn.methods.base.asking import read_texts
+        from explearn.methods.base.targets import read_texts
 
         for row in islice(self.job.input.texts(start), self._block):
             try:

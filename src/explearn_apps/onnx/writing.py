@@ -24,8 +24,7 @@ from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.storage import atomic_path, json_text
 from explearn.core.version import explearn_version
-from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.unread import unread_words_known
+from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn_apps.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, WORDS
 from explearn_apps.onnx.graphs import Graph, graph_of

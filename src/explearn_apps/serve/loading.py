@@ -11,7 +11,7 @@ from explearn.bundle.making import Opened, is_method
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.methods.registry import accepted_options, get_explainer
 from explearn.model.classifier import Classifier
 
 QUICK = ("attcat", "attn_lrp", "gae", "occlusion")

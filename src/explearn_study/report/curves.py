@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.blocks import Block
 from explearn.show.markdown import Markdown, escape_markdown
 from explearn.show.task_report import TaskReport

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.figures.style import SETTINGS, family_styles, save_figure
 from explearn.show.task_report import TaskReport
 from explearn_study.report.curves import FIGURE, baselines_beside, with_curve

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.columns import Column
 from explearn.show.task_report import TaskReport
 from explearn_study.params import Params

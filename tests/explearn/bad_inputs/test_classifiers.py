@@ -14,7 +14,7 @@ from saying import command_complaint, complaint
 
 from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.visible import visible, visible_json
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +277,7 @@ def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Pat
 class Hasty(Occlusion):
     """Occlusion of short texts."""
 
-    about = replace(Occlusion.about, name="hasty")
+    about = Occlusion.about.model_copy(update={"name": "hasty"})
 
     def score_texts(self, classifier: Classifier, encodings: Any, targets: Any) -> Any:
         if any(len(encoding.words) > 8 for encoding in encodings):

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ SECONDS = 0.5
 class Heavy(Occlusion):
     """Occlusion that loads for half a second, once a process."""
 
-    about = replace(Occlusion.about, name="heavy")
+    about = Occlusion.about.model_copy(update={"name": "heavy"})
     loaded = False
 
     def prepare(self) -> None:

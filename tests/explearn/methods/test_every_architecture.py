@@ -20,10 +20,10 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.gradients import LayerGradients
 from explearn.lens.watched import head_states
-from explearn.methods.names import get_info, list_explainers
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import stand_in
 from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.architectures import architecture, blocks_in_order
 from explearn.model.classifier import Classifier
 

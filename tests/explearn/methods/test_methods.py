@@ -13,7 +13,7 @@ import torch
 import explearn
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution
-from explearn.methods.base.registry import explainer_class
+from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
 

@@ -50,8 +50,8 @@ def test_it_is_found_without_being_imported(run: Run) -> None:
 
 
 def test_it_is_made_by_name(run: Run) -> None:
-    code = "import explearn; made = explearn.get_explainer('word_length', power=2); print(made.name, made.power)"
-    assert run("-c", code) == "word_length 2\n"
+    code = "import explearn; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
+    assert run("-c", code) == "word_length power=2.0\n"
 
 
 def test_its_own_tests_pass(run: Run, repository: Path) -> None:

@@ -10,26 +10,25 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods import names as method_names
-from explearn.methods.base import explainer as module
-from explearn.methods.base.refining import RefiningExplainer
-from explearn.methods.base.registry import explainer_class
+from explearn.core.settings import Section
+from explearn.methods import registry
+from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import first_sentence
-from explearn.methods.names import known_infos, set_variants
+from explearn.methods.registry import explainer_class, known_infos, make_explainer, variant_of
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """What a test registers, declares or installs is gone after it."""
+    """Remove what a test registered or installed."""
     yield
-    method_names._state.registered.clear()
-    method_names._state.variants.clear()
-    method_names._plug_ins.cache_clear()
+    registry._registered.clear()
+    registry._plug_ins.cache_clear()
 
 
 def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
@@ -38,12 +37,12 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
     class Shout(explearn.BatchExplainer):
         """Every word alike. The rest is silence."""
 
-        def __init__(self, loud: float = 1.0) -> None:
-            self.loud = loud
+        class Options(Section):
+            loud: float = 1.0
 
         def score_batch(self, classifier: Any, batch: Any, targets: Any) -> explearn.BatchScores:
             logits = classifier.logits(batch)
-            scores = torch.full(batch.input_ids.shape, self.loud)
+            scores = torch.full(batch.input_ids.shape, self.options.loud)
             return explearn.BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)
 
     Shout.about = explearn.About(name=name, **{"family": "chance", "cost": "one forward pass", **about})
@@ -51,9 +50,9 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 
 
 class TestOwnMethods:
-    def test_the_issue_s_methods_are_there(self) -> None:
+    def test_the_methods_of_the_papers_are_there(self) -> None:
         expected = (
-            "expnet expnet_paper "
+            "expnet expnet_paper l2e ivra smat paml faml consensus "
             "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
             "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
             "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"
@@ -64,25 +63,20 @@ class TestOwnMethods:
     def test_what_is_listed_can_be_made_and_is_as_described(self, name: str) -> None:
         method, info = explearn.get_explainer(name), explearn.get_info(name)
         assert (method.name, info.name) == (name, name)
-        assert isinstance(method, module.LearnedExplainer) == info.trained
+        assert isinstance(method, LearnedExplainer) == info.trained
         assert isinstance(method, RefiningExplainer) == (info.base is not None)
+        assert (info.options_class is not None) == bool(type(method).Options.model_fields)
         assert info.summary.endswith(".")
 
-    def test_near_names(self) -> None:
+    def test_an_unknown_name_or_option(self) -> None:
         with pytest.raises(UnknownNameError, match=r"unknown explainer 'rolout'; did you mean rollout\?"):
             explearn.get_explainer("rolout")
-        with pytest.raises(UnknownNameError, match=r"unknown option of raw_attention 'layers'; did you mean layer\?"):
+        with pytest.raises(ParamsError, match=r"layers: no such parameter; did you mean layer\?"):
             explearn.get_explainer("raw_attention", layers=1)
 
-    def test_a_method_without_options(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"unknown option of rollout 'layer'; known: \(none\)"):
-            explearn.get_explainer("rollout", layer=1)
-
-    def test_a_baseline_has_nothing_to_load(self) -> None:
+    def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self) -> None:
         with pytest.raises(ParamsError, match="method 'rollout' is not trained; it has nothing to load"):
             explearn.get_explainer("rollout", path="folder")
-
-    def test_a_trained_one_comes_with_its_options(self) -> None:
         with pytest.raises(ParamsError, match="options hidden come with the trained explainer"):
             explearn.get_explainer("expnet", path="folder", hidden=3)
 
@@ -99,28 +93,15 @@ class TestRegister:
         assert explainer_class("shout") is shout
         (found,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
         assert (found.method, found.scores.tolist()) == ("shout", [2, 2])
-        with pytest.raises(UnknownNameError, match="unknown explainer 'shuot'; did you mean shout"):
-            explearn.get_info("shuot")
 
     def test_the_same_class_may_be_defined_anew(self) -> None:
         explearn.register(make())
         again = explearn.register(make())
         assert explainer_class("shout") is again
 
-    def test_a_method_of_explearn_registers_as_itself(self) -> None:
-        rollout = explainer_class("rollout")
-        assert explearn.register(rollout) is rollout
-        assert explearn.list_explainers().count("rollout") == 1
-
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
-            ("rollout", "the name 'rollout' is taken by a method of Explearn; choose another"),
-            ("expnet_in_domain", "the name 'expnet_in_domain' is taken by a variant"),
-        ],
-    )
-    def test_a_name_that_is_taken(self, name: str, words: str) -> None:
-        with pytest.raises(ParamsError, match=words):
+    @pytest.mark.parametrize("name", ["rollout", "expnet_in_domain"])
+    def test_a_name_that_is_taken(self, name: str) -> None:
+        with pytest.raises(ParamsError, match=f"the name '{name}' is taken by a method of Explearn; choose another"):
             explearn.register(make(name))
 
     def test_the_name_of_another_class(self) -> None:
@@ -129,34 +110,20 @@ class TestRegister:
         with pytest.raises(ParamsError, match=r"the name 'shout' is taken by class .*Shout; choose another"):
             explearn.register(other)
 
-    @pytest.mark.parametrize("name", ["", "Shout", "1st", "a-b", "a b", "gr\u00fc\u00df", None])
-    def test_a_name_of_another_form(self, name: Any) -> None:
-        with pytest.raises(ParamsError, match="expected a name of lower-case letters, digits and underscores"):
-            make(name)
-
-    @pytest.mark.parametrize(
-        ("about", "words"),
-        [
-            ({"family": "magic"}, "method 'shout', family: got 'magic'; expected one of learned, chance, attention"),
-            ({"needs": {"luck"}}, "method 'shout', needs: got 'luck'; expected one of gradients"),
-            ({"binarisation": "half"}, "method 'shout', binarisation: got 'half'; expected one of threshold"),
-        ],
-        ids=str,
-    )
-    def test_a_declaration_of_what_does_not_exist(self, about: dict[str, Any], words: str) -> None:
-        with pytest.raises(ParamsError, match=words):
+    @pytest.mark.parametrize("about", [{"name": "Shout!"}, {"family": "magic"}, {"needs": {"luck"}}], ids=str)
+    def test_a_declaration_that_cannot_be(self, about: dict[str, Any]) -> None:
+        with pytest.raises(ValidationError, match=next(iter(about))):
             make(**about)
 
     @pytest.mark.parametrize(
         ("cls", "words"),
         [
             (int, "got int; expected a class that inherits from explearn.Explainer"),
-            (make()(), "expected a class that inherits"),
-            (module.BatchExplainer, "class BatchExplainer is abstract; expected it to define score_batch"),
+            (explearn.BatchExplainer, "class BatchExplainer is abstract; expected it to define score_batch"),
             (type("Heir", (make(),), {"__doc__": "One."}), "Heir: its `about` is missing"),
             (type("Mute", (make(),), {"about": make().about}), "Mute: its docstring starts with no sentence"),
         ],
-        ids=["no explainer", "an instance", "abstract", "about of its parent", "no docstring"],
+        ids=["no explainer", "abstract", "about of its parent", "no docstring"],
     )
     def test_what_is_no_method(self, cls: Any, words: str) -> None:
         with pytest.raises(ParamsError, match=words):
@@ -168,82 +135,47 @@ class TestRegister:
 
 
 class TestVariants:
-    def test_the_built_in_ones_are_always_there(self) -> None:
+    def test_the_built_in_ones_are_listed_behind_their_method(self) -> None:
         names = explearn.list_explainers()
         start = names.index("expnet")
         assert names[start : start + 4] == ["expnet", "expnet_few_shot", "expnet_in_domain", "expnet_paper"]
-        info = explearn.get_info("expnet_in_domain")
-        defaults = {"protocol": "in_domain", "aim": 0.0, "input_dropout": 0.3, "dropout": 0.5, "reach": 1}
-        assert (info.of, dict(info.defaults)) == ("expnet", defaults)
+        info: Any = explearn.get_info("expnet_in_domain")
+        assert (info.of, info.defaults["protocol"]) == ("expnet", "in_domain")
         assert info.summary == "ExpNet trained on the task's own rationales."
-        assert explearn.get_info("expnet").of is None and not explearn.get_info("expnet").defaults
+        assert explearn.get_explainer("expnet_in_domain").options.protocol == "in_domain"
 
     def test_a_variant_is_a_method_with_options_of_its_own(self) -> None:
-        set_variants({"top_layer": {"of": "raw_attention", "layer": -1}, "first": {"of": "raw_attention", "layer": 0}})
-        names = explearn.list_explainers()
-        start = names.index("raw_attention")
-        assert names[start : start + 3] == ["raw_attention", "top_layer", "first"]
-        info, base = explearn.get_info("first"), explearn.get_info("raw_attention")
+        info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."
         assert (info.target, info.family, info.needs, info.cost) == (base.target, base.family, base.needs, base.cost)
-        (found,) = explearn.get_explainer("first").explain(tiny.classifier("bert"), ["lazy dog"])
+        (found,) = make_explainer(info, {}).explain(tiny.classifier("bert"), ["lazy dog"])
         (same,) = explearn.get_explainer("raw_attention", layer=0).explain(tiny.classifier("bert"), ["lazy dog"])
         assert found.method == "first"
         assert found.scores.tolist() == same.scores.tolist()
-
-    def test_options_given_stand_above_those_of_the_variant(self) -> None:
-        set_variants({"lime_1000": {"of": "lime", "samples": 1000, "seed": 1}})
-        made: Any = explearn.get_explainer("lime_1000", samples=20)
-        assert (made.samples, made.seed, made.name) == (20, 1, "lime_1000")
-        assert explearn.get_info("lime_1000").summary.endswith(" Here with samples 1000, seed 1.")
-
-    def test_a_run_s_variants_replace_those_of_the_last(self) -> None:
-        set_variants({"first": {"of": "raw_attention", "layer": 0}})
-        set_variants({})
         assert "first" not in explearn.list_explainers()
-        with pytest.raises(UnknownNameError, match="unknown explainer 'first'"):
-            explearn.get_info("first")
 
-    def test_a_run_may_say_another_thing_of_a_built_in_one(self) -> None:
-        defaults = dict(explearn.get_info("expnet_in_domain").defaults)
-        set_variants({"expnet_in_domain": {"of": "expnet", **defaults}})
-        assert explearn.get_info("expnet_in_domain").summary == "ExpNet trained on the task's own rationales."
-        set_variants({"expnet_in_domain": {"of": "expnet", **defaults, "hidden": 8}})
-        assert explearn.get_info("expnet_in_domain").defaults["hidden"] == 8
-        assert explearn.list_explainers().count("expnet_in_domain") == 1
+    def test_options_stand_above_those_of_the_variant(self) -> None:
+        info = variant_of("lime_1000", "lime", {"samples": 1000, "seed": 1})
+        made: Any = make_explainer(info, {"samples": 20})
+        assert (made.options.samples, made.options.seed, made.name) == (20, 1, "lime_1000")
 
-    def test_one_of_a_registered_method(self) -> None:
-        shout = explearn.register(make())
-        set_variants({"louder": {"of": "shout", "loud": 3}})
-        assert explearn.list_explainers()[-2:] == ["shout", "louder"]
-        assert explainer_class("louder") is shout
+    def test_a_built_in_one_may_have_other_options(self) -> None:
+        built_in = explearn.get_info("expnet_in_domain")
+        assert variant_of("expnet_in_domain", "expnet", built_in.defaults) == built_in
+        changed = variant_of("expnet_in_domain", "expnet", {**built_in.defaults, "hidden": 8})
+        assert changed.defaults["hidden"] == 8 and changed.summary != built_in.summary
 
     @pytest.mark.parametrize(
-        ("name", "given", "error", "words"),
+        ("name", "of", "error", "words"),
         [
-            ("rollout", {"of": "lime"}, ParamsError, "variant 'rollout': a method has that name; choose another"),
-            (
-                "mine",
-                {"of": "lmie"},
-                UnknownNameError,
-                "method under variants.mine.of 'lmie'; did you mean lime",
-            ),
-            ("mine", {"of": "expnet_in_domain"}, ParamsError, "'expnet_in_domain' is a variant itself"),
-            ("mine", {"samples": 3}, ParamsError, "variant 'mine': its 'of' is missing"),
-            ("Mine", {"of": "lime"}, ParamsError, "method 'Mine': expected a name of lower-case letters"),
+            ("rollout", "lime", ParamsError, "variant 'rollout': a method has that name; choose another"),
+            ("mine", "lmie", UnknownNameError, "'lmie'; did you mean lime"),
+            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is a variant itself"),
         ],
-        ids=str,
     )
-    def test_what_is_no_variant(self, name: str, given: dict[str, Any], error: type[Exception], words: str) -> None:
-        set_variants({"first": {"of": "raw_attention", "layer": 0}})
+    def test_what_is_no_variant(self, name: str, of: str, error: type[Exception], words: str) -> None:
         with pytest.raises(error, match=words):
-            set_variants({name: given})
-        assert "first" in explearn.list_explainers()
-
-    def test_an_option_that_the_method_has_not(self) -> None:
-        set_variants({"mine": {"of": "raw_attention", "laier": 0}})
-        with pytest.raises(UnknownNameError, match="unknown option of mine 'laier'; did you mean layer"):
-            explearn.get_explainer("mine")
+            variant_of(name, of, {})
 
 
 PLUG_IN = """
@@ -273,11 +205,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         folder.mkdir()
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n", encoding="utf-8")
         (folder / "entry_points.txt").write_text(f"[explearn.methods]\n{name} = {value}\n", encoding="utf-8")
-        method_names._plug_ins.cache_clear()
+        registry._plug_ins.cache_clear()
 
     yield install
     sys.modules.pop("shouting", None)
-    method_names._load.cache_clear()
+    registry._load.cache_clear()
 
 
 class TestPlugIns:
@@ -288,31 +220,17 @@ class TestPlugIns:
         assert explearn.get_info("shout").target == "shouting:Shout"
         (found,) = explearn.get_explainer("shout").explain(tiny.classifier("bert"), ["lazy dog"])
         assert (found.method, found.scores.tolist()) == ("shout", [1, 1])
-
-    def test_it_may_have_variants(self, install: Any) -> None:
-        install("shout", "shouting:Shout", PLUG_IN)
-        set_variants({"shout_again": {"of": "shout"}})
-        assert explearn.get_explainer("shout_again").name == "shout_again"
-
-    def test_it_may_register_its_class_besides(self, install: Any) -> None:
-        install("shout", "shouting:Shout", PLUG_IN.replace("class Shout", "@explearn.register\nclass Shout"))
-        assert explearn.get_explainer("shout").name == "shout"
-        assert explearn.list_explainers().count("shout") == 1
+        assert make_explainer(variant_of("shout_again", "shout", {}), {}).name == "shout_again"
 
     @pytest.mark.parametrize(
         ("value", "source", "words"),
         [
-            (
-                "shouting:Shout",
-                "import nowhere_to_be_found",
-                r"cannot be loaded \(ModuleNotFoundError: No module",
-            ),
-            ("shouting:Shout", "1 / 0", r"cannot be loaded \(ZeroDivisionError: division by zero\)"),
+            ("shouting:Shout", "import nowhere_to_be_found", r"cannot be loaded \(ModuleNotFoundError: No module"),
             ("shouting:Whisper", PLUG_IN, r"cannot be loaded \(AttributeError: "),
             ("shouting:Shout", "Shout = 3", "is of no use: got int; expected a class that inherits"),
             ("shouting:Shout", PLUG_IN.replace('"shout"', '"cry"'), "calls itself 'cry'; expected the same name"),
         ],
-        ids=["import", "error", "class", "kind", "name"],
+        ids=["import", "class", "kind", "name"],
     )
     def test_one_that_cannot_be_loaded(self, install: Any, value: str, source: str, words: str) -> None:
         install("shout", value, source)
@@ -321,9 +239,6 @@ class TestPlugIns:
         assert explearn.get_explainer("rollout").name == "rollout"
         with pytest.warns(UserWarning, match="package 'shouting'"):
             assert "shout" not in [info.name for info in known_infos()]
-
-    def test_the_command_line_lists_the_others(self, install: Any) -> None:
-        install("shout", "shouting:Shout", "1 / 0")
         result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "240"})
         assert result.exit_code == 0
         assert "warning: package 'shouting': its method 'shout'" in result.stderr
@@ -334,8 +249,3 @@ class TestPlugIns:
         with pytest.warns(UserWarning, match="package 'shouting': its method 'rollout' is left out; the name is taken"):
             assert explearn.list_explainers().count("rollout") == 1
         assert explearn.get_info("rollout").target.startswith("explearn.")
-
-    def test_its_name_is_taken(self, install: Any) -> None:
-        install("shout", "shouting:Shout", PLUG_IN)
-        with pytest.raises(ParamsError, match="the name 'shout' is taken by package 'shouting'; choose another"):
-            explearn.register(make())

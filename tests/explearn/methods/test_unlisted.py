@@ -26,8 +26,8 @@ from explearn.lens.representations import aggregate_states
 from explearn.methods.aml import fitted_stand_in
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.architectures import ARCHITECTURES
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding

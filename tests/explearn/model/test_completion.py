@@ -22,11 +22,11 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
 from explearn.core.records import Example
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.classifier import Classifier
 from explearn.model.completion import COMPLETION_FILE
 from explearn.model.prompt_params import CompletionParams

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from trained_cases import keep
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError, ParamsError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
 from explearn.lens.features import compute_features
-from explearn.methods.base.files import State, write_trained
-from explearn.methods.base.registry import get_explainer
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune
 from explearn.model.params import FinetuneParams
@@ -60,12 +60,11 @@ def test_nor_are_they_judged_or_made_features_of() -> None:
 
 def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path: Path) -> None:
     def write(weight: float) -> None:
-        state = State({"w": torch.tensor([1.0, weight])}, {"k": 1})
-        write_trained(tmp_path / "e", "w.safetensors", "E", {}, state, lambda folder: None)
+        keep(tmp_path / "e", {"w": torch.tensor([1.0, weight])})
 
     write(1.0)
     before = {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()}
-    with pytest.raises(ModelError, match=r"e: E diverged in training: 1 of the 2 values of w are NaN or infinite"):
+    with pytest.raises(ModelError, match=r"e: kept diverged in training: 1 of the 2 values of w are NaN or infinite"):
         write(float("nan"))
     assert {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()} == before
 

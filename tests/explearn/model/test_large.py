@@ -13,7 +13,7 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.classifier import Classifier
 

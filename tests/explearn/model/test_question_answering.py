@@ -21,14 +21,14 @@ from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.lens.features import batch_features
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.timing import explain_timed
 from explearn.methods.ivra.attention import HeadAttention
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer, Labelled
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch
 from explearn.model.finetune import evaluate_classifier, finetune

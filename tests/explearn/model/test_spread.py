@@ -25,8 +25,7 @@ from explearn.core.extras import MissingExtraError
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
-from explearn.methods.base.registry import get_explainer
-from explearn.methods.names import get_info, list_explainers
+from explearn.methods.registry import get_explainer, get_info, list_explainers
 from explearn.model.architectures import blocks_in_order
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune

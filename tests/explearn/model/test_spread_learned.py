@@ -17,13 +17,14 @@ from spread_cases import halves
 from explearn.core.compute import ComputeOptions
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.explainer import Explainer, LearnedExplainer
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}

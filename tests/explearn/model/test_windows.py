@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +10,6 @@ import tiny
 
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.methods.base.asking import questions
-from explearn.methods.base.progress import Progress
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 from explearn.model.windows import cut, stretches
@@ -129,48 +126,21 @@ class TestExplaining:
 
 
 class TestProgress:
-    def test_how_many_windows_there_are_is_told_before_the_first_is_explained(
+    def test_a_log_counts_windows_and_says_nothing_without_a_description(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         of = tiny.classifier("bert", 3)
         method = explearn.get_explainer("attcat")
-        list(method.explain(of, ["lazy dog", LONG], description="explain by attcat", windows=20))
-        windows = len(cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows)
-        assert capsys.readouterr().err == (
-            f"explain by attcat: 1 text is longer than the {of.max_length} sub-tokens that are read at once; {windows} "
-            "windows are explained\n"
-        )
-
-    def test_nothing_is_told_of_texts_that_are_read_whole_or_without_a_description(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        of = tiny.classifier("bert", 3)
-        method = explearn.get_explainer("attcat")
-        list(method.explain(of, ["lazy dog"], description="explain by attcat", windows=20))
-        list(method.explain(of, [LONG], windows=20))
+        list(method.explain(of, ["lazy dog", LONG], windows=20))
         assert capsys.readouterr().err == ""
-
-    def test_what_takes_over_a_minute_says_how_long_it_will_take(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Ten seconds a window; a second line where a minute has passed since the first."""
-        clock = iter(range(0, 1000, 10))
-        monkeypatch.setattr("explearn.methods.base.progress.monotonic", lambda: float(next(clock)))
-        with Progress("lime", windowed=True, limit=46) as progress:
-            progress.begin(8)
-            for _ in range(8):
-                progress.advance(1)
-        assert capsys.readouterr().err == (
-            "lime: 1 of 8 windows, about 01:10 left\nlime: 7 of 8 windows, about 00:10 left\n"
-        )
+        list(method.explain(of, ["lazy dog", LONG], description="explain by attcat", windows=20))
+        windows = 1 + len(cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows)
+        assert f"explain by attcat: 100%|██████████| {windows}/{windows}" in capsys.readouterr().err
 
     @pytest.mark.parametrize(("name", "at_once"), [("lime", 1), ("attcat", 3)])
-    def test_windows_are_scored_few_at_a_time_and_texts_come_as_soon_as_theirs_are(
-        self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("explearn.methods.base.asking.PART_WINDOWS", at_once)
-        of = tiny.make_classifier("bert", 3)
-        of.max_tokens = at_once * of.max_length
+    def test_windows_are_scored_few_at_a_time(self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("explearn.methods.base.explainer.PART_WINDOWS", at_once)
+        of = tiny.classifier("bert", 3)
         method = explearn.get_explainer(name, **({"samples": 5} if name == "lime" else {}))
         whole, scored = method.score_texts, []
 
@@ -179,55 +149,7 @@ class TestProgress:
             return whole(classifier, encodings, targets)
 
         method.score_texts = counted  # type: ignore[assignment, method-assign]
-        texts = [LONG, "lazy dog", "fox", LONG]
-        found = method.explain(of, texts, windows=20)
-        first = next(found)
-        assert first.windows > at_once and sum(scored) < first.windows + 2 + at_once
-        rest = list(found)
+        first, *rest = method.explain(of, [LONG, "lazy dog", "fox", LONG], windows=20)
         assert [one.windows for one in rest] == [1, 1, first.windows]
+        assert max(scored) == at_once and sum(scored) == 2 * first.windows + 2
         np.testing.assert_allclose(rest[-1].scores, first.scores, atol=1e-5)
-        # Short texts share a part.
-        assert max(scored) > 1 and sum(scored) == 2 * first.windows + 2 > len(scored)
-
-
-class TestMemory:
-    """All windows of the texts that are held at a time are held with them."""
-
-    def test_long_texts_are_held_few_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = tiny.classifier("bert", 3)
-        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", len(LONG))
-        texts = ["dog", LONG, ("dog", LONG), "lazy", "fox", LONG, "dog"]
-        held = [len(chunk) for chunk in questions(of, texts, None, 3, 20)]
-        # A chunk ends at the text that fills it, and after each three texts.
-        assert held == [2, 1, 3, 1]
-        assert [len(chunk) for chunk in questions(of, texts, None, 3, None)] == [3, 3, 1]
-
-    def test_the_numbers_of_texts_and_their_targets_go_on_over_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = tiny.classifier("bert", 3)
-        monkeypatch.setattr("explearn.methods.base.asking.CHUNK_CHARACTERS", 10)
-        method = explearn.get_explainer("attcat")
-        found = list(method.explain(of, [LONG, "dog", LONG], ["fair", "good", "fair"], windows=20))
-        assert [one.target for one in found] == ["fair", "good", "fair"]
-        with pytest.raises(DataError, match=r"^text 2: field 'text' is empty"):
-            list(method.explain(of, [LONG, "", LONG], windows=20))
-        with pytest.raises(ParamsError, match="targets: more than texts"):
-            list(method.explain(of, [LONG, "dog"], ["fair", "good", "fair"], windows=20))
-
-
-class TestCut:
-    def test_words_behind_the_end_have_no_score_and_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
-        with caplog.at_level(logging.WARNING):
-            short, long = explearn.get_explainer("attcat").explain(tiny.classifier(), ["lazy dog", LONG])
-        lost = int((~long.read).sum())
-        assert lost > 0 and short.read.all()
-        assert np.isnan(long.scores[-lost:]).all()  # they are the last ones
-        assert [record.getMessage() for record in caplog.records] == [
-            f"attcat: {lost} words of 1 of 2 texts were not read, being beyond 46 sub-tokens or of no known "
-            "characters; they have no score"
-        ]
-
-    def test_a_text_of_100_000_words_is_cut_and_one_of_200_000_refused(self) -> None:
-        (found,) = explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog " * 100_000])
-        assert len(found.scores) == 100_000 and found.unaligned == 100_000 - 44
-        with pytest.raises(DataError, match=r"^text 2: field 'text' has 200,000 words; expected at most 100,000$"):
-            list(explearn.get_explainer("attcat").explain(tiny.classifier(), ["dog", "dog " * 200_000]))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 from saying import complaint
+from trained_cases import Kept, keep
 
 from explearn.core.errors import ModelError
 from explearn.core.records import Example
@@ -23,13 +24,13 @@ from explearn.core.tables import METADATA_KEY
 from explearn.lens.features import ExampleFeatures, feature_schema, read_features
 from explearn.lens.features import _table as features_table
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals, signals_table
-from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
-from explearn.methods.base.lessons import read_lessons
-from explearn.methods.base.task_data import Lesson, Lessons
+from explearn.methods.base.learned import TrainedState
+from explearn.methods.base.task import Lesson, Lessons
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import load_encoder
 from explearn_study import shapes
 from explearn_study.fitting import check_lessons, fitting_features, fitting_signals
+from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
 
 # ---- documents -------------------------------------------------------------------------------------------------------
@@ -264,9 +265,8 @@ def test_manifests_of_teachers(tmp_path: Path, change: dict[str, Any]) -> None:
 # ---- models ----------------------------------------------------------------------------------------------------------
 
 
-def of_trained(folder: Path) -> Any:
-    with told_as_model_error(folder, "ExpNet"):
-        return read_trained(folder, "w.safetensors", "ExpNet")
+def of_trained(folder: Path) -> TrainedState:
+    return Kept.from_pretrained(folder).state
 
 
 def dump(name: str, content: object) -> Callable[[Path], None]:
@@ -287,8 +287,8 @@ def pipe(name: str) -> Callable[[Path], None]:
 TRAINED: dict[str, Callable[[Path], None]] = {
     "nothing": dump("config.json", None),
     "a list": dump("config.json", []),
-    "no options": dump("config.json", {"explainer": "ExpNet"}),
-    "options in words": dump("config.json", {"explainer": "ExpNet", "options": "x"}),
+    "no options": dump("config.json", {"explainer": "Kept"}),
+    "options in words": dump("config.json", {"explainer": "Kept", "options": "x"}),
     "weights that are text": dump("w.safetensors", "x"),
     "weights that are a pipe": pipe("w.safetensors"),
     "a configuration that is a pipe": pipe("config.json"),
@@ -301,9 +301,8 @@ def test_trained_explainers(tmp_path: Path, name: str) -> None:
     import torch
 
     folder = tmp_path / "expnet"
-    state = State({"w": torch.zeros(2)}, {"more": 1})
-    write_trained(folder, "w.safetensors", "ExpNet", {}, state, lambda partial: None)
-    assert of_trained(folder)[1].record == {"more": 1}
+    keep(folder, {"w": torch.zeros(2)}, more=1)
+    assert of_trained(folder).record == {"more": 1}
     TRAINED[name](folder)
     complaint(lambda: of_trained(folder), str(folder), "expected the folder that its training wrote")
 
@@ -311,8 +310,7 @@ def test_trained_explainers(tmp_path: Path, name: str) -> None:
 def test_weights_that_are_whole_numbers(tmp_path: Path) -> None:
     import torch
 
-    state = State({"w": torch.zeros(2, dtype=torch.int64)}, {})
-    write_trained(tmp_path / "e", "w.safetensors", "ExpNet", {}, state, lambda partial: None)
+    keep(tmp_path / "e", {"w": torch.zeros(2, dtype=torch.int64)})
     complaint(lambda: of_trained(tmp_path / "e"), "w holds values of kind int64")
 
 

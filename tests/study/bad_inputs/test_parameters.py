@@ -14,7 +14,7 @@ from saying import complaint
 
 import explearn
 from explearn.core.seeds import seed_everything
-from explearn.methods.base.registry import explainer_class
+from explearn.methods.registry import explainer_class
 from explearn_study.params import Params, load_params
 from explearn_study.report.gate import check, from_path, load_gate
 
@@ -226,8 +226,8 @@ def whole_numbers(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]
 
 def test_every_whole_number_has_a_largest_value() -> None:
     """Without one, a slip of the keyboard fills the memory or never ends."""
-    sections = {explainer_class(name).__name__: explainer_class(name) for name in explearn.list_explainers()}
-    declared = [section for cls in sections.values() if (section := getattr(cls, "section", None)) is not None]
+    learned = [name for name in explearn.list_explainers() if explearn.get_info(name).learned]
+    declared = {explainer_class(name).Options for name in learned}
     found = [
         (where, schema)
         for section in [Params, *declared]

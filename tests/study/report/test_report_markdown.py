@@ -17,7 +17,7 @@ from task_reports import check, comparison, metrics, task
 
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, Example
-from explearn.methods.names import leaderboard_order
+from explearn.methods.registry import leaderboard_order
 from explearn.show.caveats import chance_warning
 from explearn.show.columns import COST_COLUMNS, FAITHFULNESS_COLUMNS, PLAUSIBILITY_COLUMNS, leaderboard
 from explearn.show.figures.interval_plots import F1_PLOT, write_plot

@@ -26,7 +26,7 @@ from explearn.cli.app import app
 from explearn.core.storage import read_examples, read_rationales
 from explearn.judge.catalogue import METRICS
 from explearn.judge.runs import read_run
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.columns import marked
 from explearn_study.metric_files import read_by_text, read_comparisons
 from explearn_study.params import load_params

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from explearn import About, BatchExplainer, BatchScores, Classifier
+from explearn.core.settings import Section
 from explearn.model.encoding import Batch
 
 
@@ -13,15 +14,13 @@ class WordLength(BatchExplainer):
 
     The score of each sub-token is the number of characters of its word, to a power; a word has the score of its pieces.
     The class plays no part.
-
-    Args:
-        power: 1 counts characters; -1 prefers short words.
     """
 
     about = About(name="word_length", family="chance", cost="one forward pass")
 
-    def __init__(self, power: float = 1.0) -> None:
-        self.power = power
+    class Options(Section):
+        power: float = 1.0
+        """1 counts characters; -1 prefers short words."""
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
@@ -30,5 +29,5 @@ class WordLength(BatchExplainer):
         for row, encoding in enumerate(batch.encodings):
             for position, word in enumerate(encoding.word_ids):
                 if word >= 0:  # special tokens belong to no word
-                    scores[row, position] = len(encoding.words[word]) ** self.power
+                    scores[row, position] = len(encoding.words[word]) ** self.options.power
         return BatchScores(scores, logits, logits.argmax(-1) if targets is None else targets)

@@ -51,7 +51,7 @@ def demo(
         # These load torch and transformers, which --help need not wait for.
         from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread
         from explearn.core.side_by_side import side_by_side
-        from explearn.methods.base.registry import get_explainer
+        from explearn.methods.registry import get_explainer
 
         methods = [get_explainer(name) for name in METHODS]
         console = Console()

@@ -16,9 +16,9 @@ from explearn.methods.aml.instance_training import Refined, refine
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import MapJudge, MetricOptions
-from explearn.methods.base.asking import Target
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.refining import RefiningExplainer
+from explearn.methods.base.learned import RefiningExplainer
+from explearn.methods.base.targets import Target
 from explearn.methods.info import About
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier

@@ -27,9 +27,9 @@ from explearn.methods.aml.tokenizer_bridge import Bridge
 from explearn.methods.aml.training import Epoch, TrainingTexts, train
 from explearn.methods.aml.two_tokenizers import attribution_logits, read
 from explearn.methods.aml.weight_search import Trial, search
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch, Encoding
@@ -69,7 +69,6 @@ class PAML(LearnedExplainer, BatchExplainer):
     problems = ONE_CLASS
     Options = PAMLParams
     options: PAMLParams
-    title = "pAML"
     weights_file = "aml.safetensors"
 
     def __init__(self, **options: Any) -> None:
@@ -319,9 +318,9 @@ class PAML(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _state(self) -> TrainedState:
         if self.model is None:
-            raise self._nothing_to_save()
+            raise self._untrained()
         record = {
             "language_model": self.language_model,
             "classifier": self.classifier,
@@ -333,16 +332,16 @@ class PAML(LearnedExplainer, BatchExplainer):
             "study": [asdict(trial) for trial in self.study],
             **self._stand_in_record(),
         }
-        return State(self.model.state_dict(), record)
+        return TrainedState(self.model.state_dict(), record)
 
-    def _save_beside(self, folder: Path) -> None:
+    def _save_more(self, folder: Path) -> None:
         """The backbone's configuration, and its tokenizer where that is not the classifier's."""
         assert self.model is not None
         self.model.backbone.config.save_pretrained(folder / BACKBONE_FOLDER)
         if self.bridge is not None:
             self.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         record = state.record
         self.classifier = str(record["classifier"])
         name, revision = record["language_model"]

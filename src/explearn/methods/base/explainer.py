@@ -1,66 +1,76 @@
 """The one interface of every method: (classifier, texts, targets) -> attributions.
 
-A method says how to score the sub-tokens of some texts; the base class does the rest, the same for all: encoding,
-targets, word scores from sub-token scores and progress. Most methods score one batch at a time (BatchExplainer) and
-get batches of similar length within the token budget.
+A method scores the sub-tokens of some texts; the base class does the rest, the same for all: encoding, targets, word
+scores from sub-token scores and progress. Most methods score one batch at a time (BatchExplainer) and get batches of
+similar length within the token budget.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import re
+import logging
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from tqdm.auto import tqdm
 
-from explearn.core.arguments import PATH, TEXT, arguments, or_none
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.arguments import TEXT, arguments, or_none
+from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.settings import Section, check_section
-from explearn.methods.base.asking import (
-    Question,
-    Target,
-    check_classifier,
-    encodings_of,
-    parts_of,
-    questions,
-    targets_of,
-)
-from explearn.methods.base.attributing import attributions_of, joined_windows, with_windows
-from explearn.methods.base.files import State, read_trained, told_as_model_error, write_trained
-from explearn.methods.base.progress import Progress
-from explearn.methods.base.scores import BatchScores, TextScores, resolve_targets
-from explearn.methods.base.unread import tell_unread
-from explearn.methods.info import About
+from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
+from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
+from explearn.methods.info import About, Variant
 from explearn.model.batching import run_batches
 from explearn.model.encoding import Batch, Encoding
 from explearn.model.problems import Problem
-from explearn.model.windows import Windowed
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.methods.base.task_data import TaskData
     from explearn.model.classifier import Classifier
     from explearn.model.reading import Text
 
-__all__ = [
-    "BatchExplainer",
-    "BatchScores",
-    "Explainer",
-    "LearnedExplainer",
-    "TextScores",
-    "resolve_targets",
-]
+__all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
+
+logger = logging.getLogger(__name__)
 
 CHUNK_TEXTS = 512
 """Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
+
+CHUNK_LONG_TEXTS = 16
+"""The same where texts are read through windows, all of which are held."""
+
+PART_WINDOWS = 32
+"""Windows scored between two steps of the progress bar; of a costly method, which fills its batches with one, 1."""
+
+LOG_SECONDS = 60.0
+"""Between two lines of progress through windows where standard error is no terminal."""
+
+_unread_known: ContextVar[bool] = ContextVar("unread words are known", default=False)
+
+
+@contextmanager
+def unread_words_known() -> Iterator[None]:
+    """Within it no method warns of unread words: for a caller that explains the same texts again and again."""
+    before = _unread_known.set(True)
+    try:
+        yield
+    finally:
+        _unread_known.reset(before)
+
+
+def _progress_bar(description: str | None, windowed: bool) -> tqdm[Any]:
+    """Count texts on a terminal; or, where one text may take hours, windows, and in a log as well."""
+    if windowed and description and not sys.stderr.isatty():
+        return tqdm(desc=description, unit="window", mininterval=LOG_SECONDS, maxinterval=LOG_SECONDS)
+    return tqdm(desc=description, unit="window" if windowed else "text", disable=None if description else True)
 
 
 class Explainer(ABC):
@@ -68,20 +78,22 @@ class Explainer(ABC):
 
     Class attributes:
         Options: the declaration of the constructor's arguments: names, types, ranges, defaults and, below each field,
-            what it means. The default is a method without options.
+            their meaning. The default is a method without options.
         about: what the method is, for the registry, the documentation and the report.
+        variants: other names of the method with some options, by name.
         aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
         signed: whether scores below zero are evidence against the target; where training decides, an instance's own.
     """
 
     Options: ClassVar[type[Section]] = Section
     options: Any
-    """What the constructor's arguments made of `Options`."""
+    """The constructor's arguments, checked against `Options`."""
     about: ClassVar[About]
+    variants: ClassVar[Mapping[str, Variant]] = {}
     aggregation: ClassVar[Aggregation] = "max"
     signed: bool = False
     name: str = ""
-    """Registry name; set by `explearn.methods.base.registry.get_explainer`."""
+    """Name of the method, or of the variant that the object was made as."""
     threshold: float | None = None
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
     needs_model: ClassVar[bool] = True
@@ -95,13 +107,18 @@ class Explainer(ABC):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        if "about" in cls.__dict__:
+            cls.name = cls.about.name
         if "Options" in cls.__dict__:
-            # What help, the command line and the registry read.
+            # For `help` and notebooks.
             cls.__signature__ = inspect.signature(cls.Options)  # type: ignore[attr-defined]
 
     def __init__(self, **options: Any) -> None:
-        """Raises ParamsError, naming the option, for one that there is not or that has a bad value."""
-        self.options = check_section(self.Options, options)
+        """Raises ParamsError, naming the option, for one that the method does not have or that has a bad value."""
+        try:
+            self.options = check_section(self.Options, options)
+        except ParamsError as error:
+            raise ParamsError(f"{self.name}: {error}") from error
 
     @abstractmethod
     def score_texts(
@@ -119,31 +136,27 @@ class Explainer(ABC):
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
 
     def notes(self) -> dict[str, Any]:
-        """What a reader of the last explanations should know; JSON values. The default has nothing to say."""
+        """Return what a reader of the last explanations should know; JSON values. The default is nothing."""
         return {}
 
     def check_problem(self, classifier: Classifier) -> None:
         """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
-        name = self.name or self.about.name
-        check_classifier(classifier, name if self.reads_weights else "")
+        check_classifier(classifier, self.name if self.reads_weights else "")
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
-                f"{name}: looks inside a model, which {classifier.name} does not show; use a method that asks for "
+                f"{self.name}: looks inside a model, which {classifier.name} does not show; use a method that needs "
                 "predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
             )
         if classifier.problem not in self.problems:
-            raise UnsupportedError(f"{name}: {classifier.why_not(self.problems)}")
+            raise UnsupportedError(f"{self.name}: {classifier.why_not(self.problems)}")
 
     def check_explains(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError, naming the method, for a classifier that it cannot explain.
-
-        It asks `check_problem` and `check`, and raises what else they raise.
-        """
+        """Raise UnsupportedError, naming the method, for a classifier that it cannot explain."""
         self.check_problem(classifier)
         try:
             self.check(classifier)
         except UnsupportedError as error:
-            if not self.name or re.search(rf"\b{self.name}\b", str(error)):
+            if self.name in str(error):
                 raise
             raise UnsupportedError(f"{self.name}: {error}") from error
 
@@ -155,7 +168,7 @@ class Explainer(ABC):
         description: str | None = None,
         windows: int | None = None,
     ) -> Iterator[Attribution]:
-        """Yield one attribution for each text and class asked for, in order.
+        """Yield one attribution for each text and class to explain, in order.
 
         Words that the classifier did not read have no score; one line of the log says how many there were.
 
@@ -164,7 +177,7 @@ class Explainer(ABC):
             targets: class to explain for each text, by name or index, or a list of several (default: the predicted
                 class; of a multi-label classifier each label that holds, at least the most probable one; of a
                 regression each value).
-            description: what a progress bar should say (default: no bar).
+            description: text of a progress bar (default: no bar).
             windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
                 and join their scores (`explearn.model.windows`). The answer explained is then the mean of the windows'
                 (default: longer texts are cut).
@@ -186,51 +199,53 @@ class Explainer(ABC):
         description: str | None = None,
         windows: int | None = None,
     ) -> Iterator[list[Attribution]]:
-        """As `explain`, but the attributions of each text together, one a class."""
+        """Do as `explain`, but yield the attributions of each text together, one a class."""
         self.check_explains(classifier)
-        texts_read = texts_cut = words_lost = 0
-        with Progress(description, windows is not None, classifier.max_length) as progress:
-            for chunk in questions(classifier, texts, targets, CHUNK_TEXTS, windows, progress.texts_read):
-                found = self._explain_chunk(classifier, chunk, progress, windows is not None)
-                for question in chunk:
-                    of_text = list(islice(found, len(question.targets or (None,))))
-                    lost = of_text[-1].unaligned
-                    yield of_text
-                    texts_read, texts_cut, words_lost = texts_read + 1, texts_cut + (lost > 0), words_lost + lost
+        texts_read = texts_cut = words_unread = 0
+        chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
+        with _progress_bar(description, windows is not None) as bar:
+            for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts):
+                scores = iter(self._score_chunk(classifier, chunk, bar if windows is not None else None))
+                for one in chunk:
+                    of_windows = [list(islice(scores, len(one.text.windows))) for _ in one.targets]
+                    attributions = [
+                        attribution_of(classifier, one.text, rows, self.name, self.aggregation, self.signed)
+                        for rows in of_windows
+                    ]
+                    unread = attributions[-1].unaligned
+                    yield attributions
+                    texts_read, texts_cut, words_unread = (
+                        texts_read + 1,
+                        texts_cut + (unread > 0),
+                        words_unread + unread,
+                    )
                     if windows is None:
-                        progress.advance(1)
-        tell_unread(self.name or self.about.name, words_lost, texts_cut, texts_read, classifier.max_length)
+                        bar.update()
+        if words_unread and not _unread_known.get():
+            logger.warning(
+                "%s: %s words of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
+                "they have no score",
+                self.name,
+                *(f"{number:,}" for number in (words_unread, texts_cut, texts_read, classifier.max_length)),
+            )
 
-    def _explain_chunk(
-        self, classifier: Classifier, asked: Sequence[Question], progress: Progress, windowed: bool
-    ) -> Iterator[Attribution]:
-        """The attributions of some texts, each as soon as its windows are scored."""
-        encodings, targets = encodings_of(asked), targets_of(asked)
-        waiting = deque(question.text for question in asked for _ in question.targets or (None,))
-        scored: deque[TextScores] = deque()
-        progress.begin(len(encodings))
-        costly = windowed and self.about.costly
-        for part in parts_of(classifier, encodings, CHUNK_TEXTS, windowed, costly):
+    def _score_chunk(
+        self, classifier: Classifier, chunk: Sequence[TargetedText], windows_bar: tqdm[Any] | None
+    ) -> list[TextScores]:
+        """Score the windows of some texts in parts; `windows_bar` counts them."""
+        encodings, targets = windows_of(chunk)
+        size = CHUNK_TEXTS
+        if windows_bar is not None:
+            size = 1 if self.about.costly else PART_WINDOWS
+            windows_bar.total = (windows_bar.total or 0) + len(encodings)
+        scores: list[TextScores] = []
+        for start in range(0, len(encodings), size):
+            part = slice(start, start + size)
             with classifier.gathered():
-                scored += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
-            if windowed:
-                progress.advance(part.stop - part.start)
-            # Of each text and class what its windows were given.
-            whole: list[tuple[Windowed, list[TextScores]]] = []
-            while waiting and len(scored) >= len(waiting[0].windows):
-                text = waiting.popleft()
-                whole.append((text, [scored.popleft() for _ in text.windows]))
-            joined = [windows[0] if len(windows) == 1 else joined_windows(text, windows) for text, windows in whole]
-            found = self._attributions(classifier, [text.whole for text, _ in whole], joined)
-            for attribution, (_, windows) in zip(found, whole, strict=True):
-                yield attribution if len(windows) == 1 else with_windows(classifier, attribution, windows)
-
-    def _attributions(
-        self, classifier: Classifier, encodings: Sequence[Encoding], scored: Sequence[TextScores]
-    ) -> list[Attribution]:
-        """Attributions of texts that are read at once, in order."""
-        method = self.name or self.about.name
-        return attributions_of(classifier, encodings, scored, method, self.aggregation, self.signed)
+                scores += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
+            if windows_bar is not None:
+                windows_bar.update(len(encodings[part]))
+        return scores
 
 
 class BatchExplainer(Explainer):
@@ -268,78 +283,3 @@ class BatchExplainer(Explainer):
 
         run_batches([len(e) for e in encodings], classifier, score, self.passes)
         return [results[i] for i in range(len(encodings))]
-
-
-class LearnedExplainer(Explainer):
-    """A method that is trained: `fit` it, or take a trained one from a folder.
-
-    Class attributes:
-        weights_file: name of the safetensors file in its folder.
-        title: what messages call it (default: the name of the class).
-
-    A subclass says what training made of it (`_state`) and rebuilds itself from that (`_restore`).
-    """
-
-    weights_file: ClassVar[str]
-    title: ClassVar[str] = ""
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if not cls.__dict__.get("title"):
-            cls.title = cls.__name__
-
-    @abstractmethod
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for one task.
-
-        Args:
-            task: what to learn from; `explearn.methods.base.listed_task.ListedTask` makes one from lists of texts.
-            description: what a progress bar should say (default: no bar).
-
-        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, where something it needs
-        is missing or does not suit it.
-        """
-
-    @abstractmethod
-    def _state(self) -> State:
-        """What is to be saved. Raises ModelError where it was not trained."""
-
-    @abstractmethod
-    def _restore(self, state: State, folder: Path) -> None:
-        """Become what `_state` was taken from; `folder` holds what `_save_beside` wrote."""
-
-    def _save_beside(self, folder: Path) -> None:
-        """Write what is neither configuration nor weights of its own."""
-
-    @arguments(folder=PATH)
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
-
-        The folder takes the place of an earlier one of a trained explainer. Raises ParamsError for a folder that holds
-        anything else, ModelError where it was not trained.
-        """
-        write_trained(
-            folder, self.weights_file, type(self).__name__, self.options.model_dump(), self._state(), self._save_beside
-        )
-
-    @classmethod
-    @arguments(folder=PATH)
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
-        folder = Path(folder)
-        with told_as_model_error(folder, cls.title):
-            options, state = read_trained(folder, cls.weights_file, cls.__name__)
-            explainer = cls(**options)
-            explainer._restore(state, folder)
-        return explainer
-
-    def _untrained(self) -> ModelError:
-        """What to raise where an untrained one is asked to explain."""
-        return ModelError(
-            f"this {self.title} is not trained; load a trained one with get_explainer(name, path=FOLDER), "
-            "or --explainer FOLDER on the command line"
-        )
-
-    def _nothing_to_save(self) -> ModelError:
-        """What `_state` is to raise where there was no training."""
-        return ModelError(f"this {self.title} is not trained; there is nothing to save")

@@ -1,15 +1,29 @@
-"""Names of teachers: a method, or an ensemble of several."""
+"""Teachers: methods whose word scores a student learns, one by itself or several as an ensemble."""
 
 from __future__ import annotations
 
-from explearn.core.errors import ParamsError
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.records import Attribution, Example
+from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.registry import accepted_options, get_explainer
+
+if TYPE_CHECKING:
+    # What reads a run's parameters takes the names alone, without torch.
+    from explearn.methods.base.explainer import Explainer
+    from explearn.model.classifier import Classifier
 
 ENSEMBLE = "ensemble:"
-"""How the name of a teacher begins that is several methods."""
+"""Prefix of the name of a teacher that is several methods."""
 
 
 def members(teacher: str) -> list[str]:
-    """The methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
+    """Return the methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
 
     Raises ParamsError for an ensemble of less than two methods, or of one twice.
     """
@@ -19,3 +33,75 @@ def members(teacher: str) -> list[str]:
     if len(names) < 2 or not all(names) or len(set(names)) != len(names):
         raise ParamsError(f"teacher {teacher!r}: expected {ENSEMBLE}NAME,NAME,... with two names or more, each once")
     return names
+
+
+def teacher_options(name: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Any]:
+    """Return a method's options under `teachers`; methods that draw at random take `seed` where theirs name none."""
+    return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **teachers[name]}
+
+
+def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:
+    """Make the members of a teacher, by name.
+
+    Raises UnknownNameError for one that is not under `teachers`, and as `get_explainer` does.
+    """
+    for name in members(teacher):
+        if name not in teachers:
+            raise UnknownNameError("teacher", name, teachers)
+    return {name: get_explainer(name, **teacher_options(name, teachers, seed)) for name in members(teacher)}
+
+
+def lessons_of(
+    methods: Mapping[str, Explainer], classifier: Classifier, splits: Mapping[str, Sequence[Example]]
+) -> Lessons:
+    """Explain the predicted class of some texts with the members of a teacher and combine their scores.
+
+    Args:
+        methods: by name; see `make_teacher`.
+        splits: texts by the name of their split.
+    """
+    from explearn.methods.base.targets import judged_targets
+
+    lessons = []
+    for method in methods.values():
+        by_split = {
+            split: [*map(lesson_of, method.explain(classifier, examples, judged_targets(classifier, examples)))]
+            for split, examples in splits.items()
+        }
+        lessons.append(Lessons(by_split, method.signed))
+    return combine_lessons(lessons)
+
+
+def lesson_of(attribution: Attribution) -> Lesson:
+    """Take what a student learns from an attribution; unread words have the text's lowest score."""
+    return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.filled(), dtype=np.float64))
+
+
+def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:
+    """Combine the lessons of an ensemble's members; only texts that every member explained are kept."""
+    first, signed = lessons[0], all(one.signed for one in lessons)
+    combined: dict[str, list[Lesson]] = {}
+    for split, texts in first.by_split.items():
+        by_id = [{lesson.example_id: lesson.weights for lesson in one.by_split.get(split, ())} for one in lessons]
+        combined[split] = [
+            Lesson(text.example_id, text.target, combine_weights([one[text.example_id] for one in by_id], signed))
+            for text in texts
+            if all(text.example_id in one for one in by_id)
+        ]
+    return Lessons(combined, signed)
+
+
+def combine_weights(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np.float64]:
+    """Combine an ensemble's scores of a text's words: the mean of `scaled_ranks`; of one member, its own scores."""
+    if len(weights) == 1:
+        return np.asarray(weights[0], dtype=np.float64)
+    return np.asarray(np.mean([scaled_ranks(np.asarray(w, dtype=np.float64), signed) for w in weights], axis=0))
+
+
+def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
+    """Rank a text's weights in (0, 1], equal ones sharing their mean; signed: by |w|, with the sign of w."""
+    from scipy.stats import rankdata  # takes half a second to import
+
+    if not signed:
+        return np.asarray(rankdata(weights) / len(weights))
+    return np.asarray(np.sign(weights) * rankdata(np.abs(weights)) / len(weights))

@@ -12,9 +12,9 @@ from explearn.core.memory import peak_from_here
 from explearn.core.records import Example
 from explearn.judge.runs import Cost, MethodRun
 from explearn.lens.passes import count_passes
-from explearn.methods.base.asking import judged_targets
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.registry import accepted_options, get_explainer
+from explearn.methods.base.targets import judged_targets
+from explearn.methods.registry import accepted_options, get_explainer
 from explearn.model.classifier import Classifier
 
 WARM_UP_TEXTS = 2

@@ -12,9 +12,9 @@ import torch
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.lens.word_signals import SIGNALS, WordSignals
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State, read_trained, told_as_model_error
-from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
+from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
@@ -211,10 +211,10 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
-        return State(self.model.tensors(), self._record)
+    def _state(self) -> TrainedState:
+        return TrainedState(self.model.tensors(), self._record)
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         self._model, self._record = _model_of(state, self.options.word_features)
 
 
@@ -222,12 +222,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
 def shipped(word_features: bool) -> tuple[WordModel, dict[str, Any]]:
     """The weights that come with the package, and their record. Raises ModelError where they are missing or damaged."""
     folder = SHIPPED / ("with_words" if word_features else "signals_alone")
-    with told_as_model_error(folder, Consensus.title):
+    with raise_as_model_error(folder, Consensus.name):
         _, state = read_trained(folder, WEIGHTS_FILE, Consensus.__name__)
         return _model_of(state, word_features)
 
 
-def _model_of(state: State, word_features: bool) -> tuple[WordModel, dict[str, Any]]:
+def _model_of(state: TrainedState, word_features: bool) -> tuple[WordModel, dict[str, Any]]:
     record = dict(state.record)
     model = WordModel.of_tensors(dict(state.tensors), record["signals"], word_features)
     if list(model.names) != record["features"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
 
 

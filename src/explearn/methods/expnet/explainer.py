@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.lens.capture import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, train_student
 from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, splits_to_learn_from
@@ -34,13 +34,17 @@ from explearn.methods.expnet.words import (
     pool_words,
     wanted_inputs,
 )
-from explearn.methods.info import About
+from explearn.methods.info import About, Variant
 from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
+
+WITH_MARKS: dict[str, Any] = {"input_dropout": 0.3, "dropout": 0.5, "reach": 1}
+"""How ExpNet learns from marks of the task: marked texts are few, so that more of what it reads is dropped at random;
+and people mark phrases, so that it reads more of the words beside."""
 
 TEXT = 2**32
 """What parts the words of one text of a batch from those of the next."""
@@ -70,6 +74,16 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     signed = False
     Options = ExpNetParams
     options: ExpNetParams
+    variants = {  # noqa: RUF012
+        "expnet_few_shot": Variant(
+            summary="ExpNet trained on a few marked texts of the task, and without marks on its others.",
+            options={"protocol": "few_shot", **WITH_MARKS},
+        ),
+        "expnet_in_domain": Variant(
+            summary="ExpNet trained on the task's own rationales.",
+            options={"protocol": "in_domain", "aim": 0.0, **WITH_MARKS},
+        ),
+    }
     weights_file = "expnet.safetensors"
 
     def __init__(self, **options: Any) -> None:
@@ -224,10 +238,10 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _state(self) -> TrainedState:
         if self.student is None:
-            raise self._nothing_to_save()
-        return State(
+            raise self._untrained()
+        return TrainedState(
             self.student.state_dict(),
             {
                 "classifier": self.classifier,
@@ -239,7 +253,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             },
         )
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         self.classifier = str(state.record["classifier"])
         self.encoder = {key: int(state.record["encoder"][key]) for key in ("layers", "heads")}
         self.inputs = [Input(int(layer), kind, int(head)) for layer, kind, head in state.record["inputs"]]

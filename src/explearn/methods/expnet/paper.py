@@ -18,9 +18,9 @@ from torch import nn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.lens.capture import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State
-from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.expnet.words import check_source
@@ -290,15 +290,15 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _state(self) -> TrainedState:
         if self.network is None or self.offset is None or self.scale is None:
-            raise self._nothing_to_save()
-        return State(
+            raise self._untrained()
+        return TrainedState(
             {**self.network.state_dict(), "offset": self.offset, "scale": self.scale},
             {"encoder": self.encoder, "trained_on": self.trained_on, "losses": self.losses},
         )
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         self.encoder = {key: int(state.record["encoder"][key]) for key in ENCODER_KEYS}
         self.trained_on = list(state.record["trained_on"])
         self.losses = list(state.record["losses"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.marked import marked_texts, source_weights
 from explearn.methods.consensus.model import MarkedText, TaskRows, WordModel, fit_rows, task_rows

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.lens.features import Layers
-from explearn.methods.base.task_data import TaskData
+from explearn.methods.base.task import TaskData
 from explearn.text.alignment import NO_WORD
 
 Kind = Literal["row", "column"]

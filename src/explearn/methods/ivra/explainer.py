@@ -25,9 +25,10 @@ from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SimulatabilityParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import DIVERGED, State
-from explearn.methods.base.task_data import TaskData, check_task
+from explearn.methods.base.attributions import attribution_of
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import DIVERGED, LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
 from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
 from explearn.methods.ivra.forward import Labelled, explain_batch
@@ -39,6 +40,7 @@ from explearn.model.encoding import Batch
 from explearn.model.finetune import class_weights
 from explearn.model.problems import ONE_CLASS
 from explearn.model.question_answering import reached
+from explearn.model.windows import Windowed
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +204,10 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         # Of questions, those with the model's own answer, as they are explained.
         few = classifier.encode(data.examples[: self.options.schedule.validation_texts])
         scored = self.score_texts(classifier, few, None)
-        found = self._attributions(classifier, few, scored)
+        found = [
+            attribution_of(classifier, Windowed.at_once(text), [one], self.name, self.aggregation, self.signed)
+            for text, one in zip(few, scored, strict=True)
+        ]
         keyed = [f"{number}" for number in range(len(few))]
         measured: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
@@ -254,9 +259,9 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _state(self) -> TrainedState:
         if self.attention is None or self.classifier is None:
-            raise ModelError(f"this {self.title} was not trained here; there is nothing to save")
+            raise ModelError(f"this {self.name} was not trained here; there is nothing to save")
         record = {
             "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
@@ -264,15 +269,15 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
             "history": self.history,
             "best_epoch": self.best_epoch,
         }
-        return State(self.attention.state_dict(), record)
+        return TrainedState(self.attention.state_dict(), record)
 
-    def _save_beside(self, folder: Path) -> None:
+    def _save_more(self, folder: Path) -> None:
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
         assert self.classifier is not None
         check_weights(self.classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
         self.classifier.save_pretrained(folder / CLASSIFIER)
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.record["encoder"]
         module = self._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, LearnedExplainer, resolve_targets
-from explearn.methods.base.files import State
-from explearn.methods.base.task_data import Lesson, Lessons, TaskData, check_task
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
 from explearn.methods.base.teachers import members
 from explearn.methods.info import About
 from explearn.methods.l2e.losses import LEVELS
@@ -281,9 +281,9 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _state(self) -> TrainedState:
         if self.student is None:
-            raise self._nothing_to_save()
+            raise self._untrained()
         record = {
             "signed": self.signed,
             "classifier": self.classifier,
@@ -292,9 +292,9 @@ class L2E(LearnedExplainer, BatchExplainer):
             "trained_on": self.trained_on,
             "history": [asdict(epoch) for epoch in self.history],
         }
-        return State(self.student.state_dict(), record)
+        return TrainedState(self.student.state_dict(), record)
 
-    def _restore(self, state: State, folder: Path) -> None:
+    def _restore(self, state: TrainedState, folder: Path) -> None:
         record = state.record
         self.signed = bool(record["signed"])
         self.classifier = str(record["classifier"])

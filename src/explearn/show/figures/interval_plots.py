@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from explearn.methods.names import get_info
+from explearn.methods.registry import get_info
 from explearn.show.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
 from explearn.show.task_report import Number, TaskReport
 

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from explearn.methods.names import get_info, leaderboard_order
+from explearn.methods.registry import get_info, leaderboard_order
 from explearn.show.columns import comparable, marked
 from explearn.show.figures.style import SETTINGS, Styles, draw_legend, family_styles, save_figure
 from explearn.show.task_report import TaskReport

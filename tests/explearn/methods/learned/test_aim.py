@@ -15,14 +15,14 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example
 from explearn.lens.removal_effects import read_removal_effects, with_effects, write_removal_effects
 from explearn.lens.word_signals import SIGNALS, WordSignals
-from explearn.methods.base.listed_task import ListedTask
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.aim import check_effects, mixture, removal_targets
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.removal import removal_effects, texts_to_measure
 from explearn.methods.consensus.word_features import WORD_COLUMNS
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_explainer
 from explearn_study.sections import SignalsParams
 
 MARKS, EFFECTS = SIGNALS.index("gae"), SIGNALS.index("attn_lrp")

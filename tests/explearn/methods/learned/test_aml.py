@@ -33,7 +33,7 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import MapJudge
 from explearn.methods.aml.training import DivergedError
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 from explearn_study.params import Params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
@@ -234,7 +234,7 @@ class TestFiles:
         if keep is not None:
             file.write_bytes(content[: int(keep * len(content))])
         for load in (PAML.from_pretrained, FAML.from_pretrained):
-            with pytest.raises(ModelError, match="not a trained pAML") as caught:
+            with pytest.raises(ModelError, match="not a trained paml") as caught:
                 load(tmp_path / "it")
             assert "\n" not in str(caught.value)
 
@@ -248,7 +248,7 @@ class TestFiles:
         assert PAML.from_pretrained(tmp_path / "it").bridge is not None
         for file in (tmp_path / "it" / "backbone").glob("*token*"):
             file.unlink()
-        with pytest.raises(ModelError, match="not a trained pAML"):
+        with pytest.raises(ModelError, match="not a trained paml"):
             PAML.from_pretrained(tmp_path / "it")
 
     def test_weights_that_are_not_finite(self, tmp_path: Path) -> None:
@@ -267,14 +267,14 @@ class TestFiles:
         trained().save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-        with pytest.raises(ModelError, match="not a trained pAML"):
+        with pytest.raises(ModelError, match="not a trained paml"):
             PAML.from_pretrained(tmp_path / "it")
 
     @pytest.mark.parametrize("name", ["paml", "faml"])
     def test_untrained(self, name: str, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="trained"):
             list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
-        with pytest.raises(ModelError, match="nothing to save"):
+        with pytest.raises(ModelError, match="not trained; call fit"):
             PAML().save_pretrained(tmp_path / "it")
 
     def test_a_classifier_of_other_classes(self) -> None:

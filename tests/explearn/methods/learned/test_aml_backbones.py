@@ -23,7 +23,7 @@ from aml_cases import (
 
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 
 
 @pytest.mark.parametrize(("kind", "classes"), [*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2)])

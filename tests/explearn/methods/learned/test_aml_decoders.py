@@ -22,7 +22,7 @@ from explearn.methods.aml import fitted_stand_in
 from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, UnknownMasking, first_stand_in
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 SHORT: dict[str, Any] = {"epochs": 1, "batch_size": 4}

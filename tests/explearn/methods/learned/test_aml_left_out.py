@@ -20,7 +20,7 @@ from explearn.methods.aml.masks import RemovedMasking
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.remixed import remixed
 from explearn.methods.aml.two_tokenizers import read
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 ALL = Weights(1, 1, 1)

@@ -15,7 +15,7 @@ from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.training import DivergedError
 from explearn.methods.aml.weight_search import search
-from explearn.methods.base.listed_task import ListedTask
+from explearn.methods.listed_task import ListedTask
 
 
 class TestSearch:

@@ -19,11 +19,11 @@ from explearn.core.errors import DataError
 from explearn.methods.aml import fitted_stand_in
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]

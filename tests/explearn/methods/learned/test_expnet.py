@@ -230,7 +230,7 @@ class TestFiles:
         assert loaded.classifier == of.fingerprint and loaded.calibration == expnet.calibration
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match="not trained; there is nothing to save"):
+        with pytest.raises(ModelError, match="not trained; call fit"):
             ExpNet().save_pretrained(tmp_path / "it")
         assert list(tmp_path.iterdir()) == []
 
@@ -243,7 +243,7 @@ class TestFiles:
         return str(caught.value)
 
     def test_no_folder_and_that_of_the_paper_s(self, tmp_path: Path) -> None:
-        assert "not a trained ExpNet" in self.refused(tmp_path / "nothing")
+        assert "not a trained expnet" in self.refused(tmp_path / "nothing")
         trained().save_pretrained(tmp_path / "it")
         config = json.loads((tmp_path / "it" / "config.json").read_text())
         (tmp_path / "it" / "config.json").write_text(json.dumps({**config, "explainer": "ExpNetPaper"}))

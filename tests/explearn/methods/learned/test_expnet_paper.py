@@ -262,7 +262,7 @@ class TestFiles:
 
     def test_every_option_is_kept(self) -> None:
         assert list(ExpNetPaper().options.model_dump()) == [
-            name for name in explearn.methods.base.registry.accepted_options("expnet_paper")
+            name for name in explearn.methods.registry.accepted_options("expnet_paper")
         ]
 
     def test_weights_lie_in_safetensors_and_the_rest_in_json(self, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ class TestFiles:
         assert sorted(p.name for p in (tmp_path / "it").iterdir()) == ["config.json", "expnet.safetensors"]
 
     def test_an_untrained_one_cannot_be_saved(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match="not trained; there is nothing to save"):
+        with pytest.raises(ModelError, match="not trained; call fit"):
             ExpNetPaper().save_pretrained(tmp_path / "it")
         assert list(tmp_path.iterdir()) == []
 
@@ -284,7 +284,7 @@ class TestFiles:
         return str(caught.value)
 
     def test_no_folder(self, tmp_path: Path) -> None:
-        assert "not a trained ExpNetPaper" in self.refused(tmp_path / "nothing")
+        assert "not a trained expnet_paper" in self.refused(tmp_path / "nothing")
 
     @pytest.mark.parametrize("name", ["config.json", "expnet.safetensors"])
     @pytest.mark.parametrize("keep", [None, 0.0, 0.5])

@@ -11,12 +11,12 @@ import torch
 from expnet_cases import task
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import Curriculum, curriculum_for, read_sources, soft_targets
+from explearn.methods.listed_task import ListedTask
 
 
 class TestUniversal:

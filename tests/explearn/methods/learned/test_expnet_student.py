@@ -12,7 +12,6 @@ from explearn.core.errors import DataError, UnsupportedError
 from explearn.lens.features import (
     feature_source,
 )
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet, training_words
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.student import Student, Words, passes, train_student
@@ -22,6 +21,7 @@ from explearn.methods.expnet.words import (
     check_source,
     inputs_of,
 )
+from explearn.methods.listed_task import ListedTask
 
 
 class TestTrainingWords:

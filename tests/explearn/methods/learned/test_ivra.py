@@ -11,11 +11,11 @@ import torch
 from ivra_cases import EMPTY, NORMS, QUICK, examples, labelled, learned_once, trainer_of, undecided
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.forward import Labelled
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 

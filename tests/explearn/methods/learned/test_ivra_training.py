@@ -20,13 +20,13 @@ from explearn.core.errors import ModelError
 from explearn.core.records import Example
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.base.training import BestWeights
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.forward import Labelled
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 
@@ -306,7 +306,7 @@ class TestFiles:
         learned.save_pretrained(tmp_path / "ivra")
         with pytest.raises(ModelError, match=r"not a trained SMaT \(holds a IvRA\)"):
             SMaT.from_pretrained(tmp_path / "ivra")
-        with pytest.raises(ModelError, match="not a trained IvRA"):
+        with pytest.raises(ModelError, match="not a trained ivra"):
             IvRA.from_pretrained(tmp_path)
         weights = load_file(tmp_path / "ivra" / "attention.safetensors")
         save_file(
@@ -316,5 +316,5 @@ class TestFiles:
             IvRA.from_pretrained(tmp_path / "ivra")
         del weights["layer_weights"]
         save_file(weights, tmp_path / "ivra" / "attention.safetensors")
-        with pytest.raises(ModelError, match="not a trained IvRA"):
+        with pytest.raises(ModelError, match="not a trained ivra"):
             IvRA.from_pretrained(tmp_path / "ivra")

@@ -18,13 +18,13 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.storage import write_examples, write_json
-from explearn.methods.base.lessons import teach
-from explearn.methods.base.task_data import Lesson, Lessons
+from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.training import descend
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.student import principal_embeddings
 from explearn.model.classifier import Classifier
 from explearn_study.params import Params
+from explearn_study.teacher_files import teach
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
@@ -309,7 +309,7 @@ class TestFiles:
             save_file(tensors, folder / "student.safetensors")
         else:
             (folder / "student.safetensors").unlink()
-        with pytest.raises(ModelError, match=r"l2e: not a trained L2E"):
+        with pytest.raises(ModelError, match=r"l2e: not a trained l2e"):
             L2E.from_pretrained(folder)
 
 

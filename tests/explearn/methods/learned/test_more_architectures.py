@@ -14,12 +14,12 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.capture import capture_attention
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.listed_task import ListedTask
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.forward import explain_batch
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
 
 KINDS = ("deberta-v2", "mpnet", "modernbert", *tiny.DECODERS)
 FEW = ("deberta-v2", "modernbert", "gpt2", "gemma")

@@ -18,7 +18,6 @@ from explearn.judge.sanity import SanityResult, check_methods
 from explearn.lens.features import feature_source
 from explearn.lens.passes import count_passes
 from explearn.lens.word_signals import SIGNALS
-from explearn.methods.base.registry import get_explainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
@@ -26,6 +25,7 @@ from explearn.methods.consensus.word_features import WORD_COLUMNS
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.student import Words
 from explearn.methods.expnet.words import inputs_of
+from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")

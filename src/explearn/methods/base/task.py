@@ -1,8 +1,4 @@
-"""What a learned explainer may learn from: the texts of a task, and all that earlier steps found out about them.
-
-The pipeline's is `explearn_study.train.WorkspaceTask`, which reads the files of the stages before. From lists of
-texts, make an `explearn.methods.base.listed_task.ListedTask`.
-"""
+"""The data a learned explainer may learn from: the texts of a task, and the results of earlier steps on them."""
 
 from __future__ import annotations
 
@@ -12,23 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError
 from explearn.core.records import Example
-from explearn.lens.features import ExampleFeatures
-from explearn.lens.word_signals import WordSignals
 
 if TYPE_CHECKING:
-    # transformers takes seconds to import, and not every method needs it.
+    # torch and transformers take seconds to import, and what reads a run's parameters needs neither.
+    import torch
+
+    from explearn.lens.features import ExampleFeatures
+    from explearn.lens.word_signals import WordSignals
     from explearn.model.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """What a teacher says of one text.
+    """A teacher's scores of one text.
 
     target: name of the class explained. weights: float64, (words,), larger for more evidence.
     """
@@ -51,7 +48,11 @@ class Lessons:
 
 
 class TaskData(Protocol):
-    """One task. Nothing is read or computed before it is asked for."""
+    """One task. Nothing is read or computed before it is needed.
+
+    `explearn_study.train.WorkspaceTask` reads the files of the pipeline's stages; `explearn.ListedTask` computes the
+    same for lists of texts.
+    """
 
     @property
     def name(self) -> str:
@@ -59,11 +60,11 @@ class TaskData(Protocol):
 
     @property
     def classifier(self) -> Classifier:
-        """What is to be explained."""
+        """The classifier to be explained."""
 
     @property
     def device(self) -> torch.device:
-        """Where to train what needs no classifier."""
+        """The device to train networks on that need no classifier."""
 
     @property
     def encoder(self) -> str | None:
@@ -98,22 +99,22 @@ class TaskData(Protocol):
         """The other tasks."""
 
     def examples(self, split: str | None = None) -> list[Example]:
-        """The texts of a split (default: of all)."""
+        """Return the texts of a split (default: of all)."""
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        """Attention features of a split's texts, `hidden` states too if asked for.
+        """Return attention features of a split's texts, with `hidden` states or without, and their source.
 
-        The first part says what they were taken from (`explearn.lens.features.feature_source`).
+        The source (`explearn.lens.features.feature_source`) comes first.
         """
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        """Word scores of many methods, side by side, of texts of the train or validation split: with marks first."""
+        """Return word scores of many methods for texts of the train or validation split, those with marks first."""
 
     def lessons(self, teacher: str) -> Lessons:
-        """What a method, or an ensemble of them (`ensemble:NAME,NAME`), says of the training and validation texts."""
+        """Return the scores of a method, or of `ensemble:NAME,NAME`, for the training and validation texts."""
 
     def scratch(self, name: str) -> Path | None:
-        """File in which explainer `name` may keep what lets a search go on; None where there is no such place."""
+        """Return the file in which explainer `name` may keep the state of a search; None where there is no place."""
 
 
 def check_task(task: object) -> None:

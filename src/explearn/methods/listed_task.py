@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from explearn.core.arguments import MAPPING, SEVERAL, TEXT, arguments, check_argument, or_none
+from explearn.core.arguments import TEXT, arguments, or_none
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.removal_effects import with_effects
 from explearn.lens.word_signals import WordSignals
-from explearn.methods.base.asking import check_classifier, check_listed
-from explearn.methods.base.lessons import lessons_of, make_teacher
-from explearn.methods.base.task_data import Lessons, TaskData, check_task
-from explearn.methods.base.teachers import members
+from explearn.methods.base.targets import check_classifier, check_listed
+from explearn.methods.base.task import Lessons, TaskData, check_task
+from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.removal import removal_effects, texts_to_measure
 from explearn.methods.consensus.signals import compute_signals
 from explearn.model.classifier import Classifier
@@ -29,23 +29,23 @@ LabelledText = Example | tuple[str, str]
 
 
 class ListedTask:
-    """`explearn.methods.base.task_data.TaskData` of texts in memory.
+    """A `TaskData` of texts in memory.
 
-    What the pipeline's stages would have written is computed when it is asked for: features by the classifier, lessons
-    by the teacher.
+    The files that the pipeline's stages would have written are computed when they are needed: features by the
+    classifier, lessons by the teacher.
 
         task = ListedTask(classifier, [("A warm, funny sequel.", "positive"), ...], validation)
         ivra = IvRA(criteria=["comp", "suff"]).fit(task)
 
     Args:
-        classifier: what is to be explained.
+        classifier: the classifier to be explained.
         train, validation: examples, or pairs of a text and its label. The N-th pair of `train` gets the id `train-N`,
             N from 1 up.
         gold: example id -> which of its words are evidence.
         rationale_split: split of the texts in `gold`.
         others: other tasks, for methods that learn from them.
         name: of the task.
-        lessons: what teachers said of the texts, by the name of the teacher; another teacher is made and asked.
+        lessons: teachers' scores of the texts, by the name of the teacher; another teacher is made and explains them.
         teachers: options of the methods that teach, by their names (default: each method's own).
         encoder, encoder_revision: pretrained encoder that the classifier comes from.
         untrained_encoder: makes that encoder with a new head (default: load `encoder`).
@@ -84,74 +84,40 @@ class ListedTask:
         search_file: Path | None = None,
     ) -> None:
         check_classifier(classifier)
-        for what, texts in (("train", train), ("validation", validation)):
-            check_listed(what, texts, "texts with their labels")
+        check_listed("train", train, "texts with their labels")
+        check_listed("validation", validation, "texts with their labels")
         if gold is not None and not isinstance(gold, Mapping):
             raise ParamsError(f"gold: got {kind_of(gold)}; expected the marked words of texts, by their ids")
-        check_argument("others", others, SEVERAL)
-        check_argument("name", name, TEXT)
-        check_argument("rationale_split", rationale_split, TEXT)
-        for what, given in (("lessons", lessons), ("teachers", teachers)):
-            check_argument(what, given, or_none(MAPPING))
         for other in others:
             check_task(other)
-        self.classifier, self.name = classifier, name
-        self.gold, self.rationale_split, self.others = dict(gold or {}), rationale_split, others
+        self.classifier, self.name, self.others = classifier, name, others
+        self.gold, self.rationale_split = dict(gold or {}), rationale_split
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
-        self.skill, self.removal_samples = skill, removal_samples
-        self._lessons, self._teachers = dict(lessons or {}), dict(teachers or {})
-        self._untrained_encoder, self._layers, self._seed, self._search_file = (
-            untrained_encoder,
-            layers,
-            seed,
-            search_file,
-        )
+        self.untrained_encoder = untrained_encoder
+        if untrained_encoder is None and encoder is not None:
+            self.untrained_encoder = partial(_load, encoder, classifier, encoder_revision)
+        self.skill, self.layers, self.seed, self.search_file = skill, layers, seed, search_file
+        self.removal_samples, self.teachers, self._lessons = removal_samples, teachers or {}, dict(lessons or {})
+        splits: tuple[tuple[Split, Sequence[LabelledText]], ...] = (("train", train), ("validation", validation))
         self._splits: dict[str, list[Example]] = {
-            "train": [self._example(text, number, "train") for number, text in enumerate(train, start=1)],
-            "validation": [
-                self._example(text, number, "validation") for number, text in enumerate(validation, start=1)
-            ],
+            split: [_example(text, number, split, name) for number, text in enumerate(texts, start=1)]
+            for split, texts in splits
         }
-        self._check_gold()
-
-    def _check_gold(self) -> None:
         lengths = {example.id: len(example.all_words) for example in self.examples()}
         for example_id, mask in self.gold.items():
             if example_id not in lengths:
-                some = ", ".join(repr(known) for known in list(lengths)[:2]) or "none"
+                known = ", ".join(repr(one) for one in list(lengths)[:2]) or "none"
                 raise DataError(
-                    f"gold: no text has the id {example_id!r}; expected ids of the task's texts ({some}, ...)"
+                    f"gold: no text has the id {example_id!r}; expected ids of the task's texts ({known}, ...)"
                 )
             if len(mask) != (words := lengths[example_id]):
                 raise DataError(
                     f"gold of text {example_id!r}: {len(mask)} marks; expected one for each of its {words} words"
                 )
 
-    def _example(self, text: LabelledText, number: int, split: Split) -> Example:
-        if isinstance(text, Example):
-            return text
-        if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
-            raise DataError(
-                f"{split} text {number}: got {type(text).__name__}; expected explearn.Example, or a text and its label"
-            )
-        words, label = text
-        return Example(f"{split}-{number}", tuple(words.split()), label, split, self.name)
-
     @property
     def device(self) -> torch.device:
         return self.classifier.device
-
-    @property
-    def untrained_encoder(self) -> Callable[[], torch.nn.Module] | None:
-        if self._untrained_encoder is not None or self.encoder is None:
-            return self._untrained_encoder
-        encoder = self.encoder
-
-        def load() -> torch.nn.Module:
-            model, _ = load_encoder(encoder, self.classifier.labels, self.classifier.max_length, self.encoder_revision)
-            return model
-
-        return load
 
     @arguments(split=or_none(TEXT))
     def examples(self, split: str | None = None) -> list[Example]:
@@ -162,23 +128,38 @@ class ListedTask:
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        source = feature_source(self.classifier, self._layers)
-        return source, compute_features(self.classifier, self.examples(split), self._layers, hidden)
+        source = feature_source(self.classifier, self.layers)
+        return source, compute_features(self.classifier, self.examples(split), self.layers, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        found = compute_signals(self.classifier, self.examples(split))
+        signals = compute_signals(self.classifier, self.examples(split))
         if not self.removal_samples:
-            return found
-        measured = texts_to_measure(self.examples(split), found, self.gold, len(found))
-        return with_effects(found, removal_effects(self.classifier, measured, self.removal_samples, self._seed))
+            return signals
+        measured = texts_to_measure(self.examples(split), signals, self.gold, len(signals))
+        return with_effects(signals, removal_effects(self.classifier, measured, self.removal_samples, self.seed))
 
     @arguments(teacher=TEXT)
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:
-            options = {name: self._teachers.get(name, {}) for name in members(teacher)}
-            methods = make_teacher(teacher, options, self._seed)
+            options = {name: self.teachers.get(name, {}) for name in members(teacher)}
+            methods = make_teacher(teacher, options, self.seed)
             self._lessons[teacher] = lessons_of(methods, self.classifier, self._splits)
         return self._lessons[teacher]
 
     def scratch(self, name: str) -> Path | None:
-        return self._search_file
+        return self.search_file
+
+
+def _example(text: LabelledText, number: int, split: Split, task: str) -> Example:
+    if isinstance(text, Example):
+        return text
+    if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
+        raise DataError(
+            f"{split} text {number}: got {type(text).__name__}; expected explearn.Example, or a text and its label"
+        )
+    words, label = text
+    return Example(f"{split}-{number}", tuple(words.split()), label, split, task)
+
+
+def _load(encoder: str, classifier: Classifier, revision: str | None) -> torch.nn.Module:
+    return load_encoder(encoder, classifier.labels, classifier.max_length, revision)[0]

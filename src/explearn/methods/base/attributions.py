@@ -1,0 +1,115 @@
+"""Attributions of texts from the scores of their sub-tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from explearn.core.finite import check_logits
+from explearn.core.records import Aggregation, Attribution
+from explearn.methods.base.targets import joint_probabilities
+from explearn.model.problems import Problem
+from explearn.model.windows import Windowed
+from explearn.text.alignment import aggregate
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and not every stage needs it.
+    from explearn.model.classifier import Classifier
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScores:
+    """A method's result for a batch.
+
+    scores: (batch, tokens), one number a position; those of special tokens and padding are ignored.
+    logits: (batch, C), of the same forward pass, so that classification is not paid twice.
+    targets: int64, (batch,), the classes explained.
+    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
+        The scores of special tokens count towards the sum. None where the method makes no such promise.
+    unread: of each text how many words the classifier reads and a model of the method's own does not. None: no word.
+    """
+
+    scores: torch.Tensor
+    logits: torch.Tensor
+    targets: torch.Tensor
+    completeness_error: torch.Tensor | None = None
+    unread: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """A method's result for one text, or one window of it.
+
+    scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
+    logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
+    completeness_error, unread: as in BatchScores.
+    """
+
+    scores: NDArray[Any]
+    logits: NDArray[Any]
+    target: int
+    seconds: float
+    completeness_error: float | None = None
+    unread: int = 0
+
+
+def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
+    """Return the classes to explain, int64, (batch,): `targets`, or the predicted ones of logits (batch, C)."""
+    return logits.argmax(-1) if targets is None else targets
+
+
+def attribution_of(
+    classifier: Classifier,
+    text: Windowed,
+    windows: Sequence[TextScores],
+    method: str,
+    aggregation: Aggregation,
+    signed: bool,
+) -> Attribution:
+    """Make a text's attribution from the scores of its windows; the last three arguments are the method's.
+
+    Raises ModelError for a logit, ExplearnError for a score that is not finite.
+    """
+    encoding, first, whole = text.whole, windows[0], len(windows) == 1
+    logits = np.array([window.logits for window in windows], dtype=np.float64)
+    check_logits(logits, classifier.name)
+    joined = first.scores[: len(encoding)] if whole else text.join([window.scores for window in windows])
+    scores = np.asarray(joined, dtype=np.float32)
+    word_scores, without_score = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
+    # The words of an answer to a question have no score; that does not make them unread.
+    answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
+    target = classifier.labels[first.target]
+    return Attribution(
+        words=encoding.words,
+        scores=word_scores,
+        tokens=classifier.tokens(encoding),
+        token_scores=scores[encoding.positions],
+        target=target,
+        method=method,
+        aggregation=aggregation,
+        signed=signed,
+        unaligned=without_score + (first.unread if whole else 0) - answer,
+        seconds=sum(window.seconds for window in windows),
+        completeness_error=first.completeness_error if whole else None,
+        example_id=encoding.example_id,
+        spans=encoding.spans,
+        pair_start=encoding.pair_start,
+        windows=len(windows),
+        **answer_fields(classifier, logits, target),
+    )
+
+
+def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
+    """Return the fields of an attribution that give the classifier's answer, from the windows' logits, (windows, C)."""
+    index = classifier.labels.index(target)
+    if classifier.problem is Problem.REGRESSION:
+        return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
+    probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
+    predicted = target if index in classifier.asked(probabilities) else classifier.labels[int(probabilities.argmax())]
+    return {"probability": float(probabilities[index]), "predicted": predicted}

@@ -1,0 +1,178 @@
+"""Explainers that are trained: `fit`, and the folder that a trained one is kept in.
+
+The folder holds config.json, one safetensors file, and whatever else a method writes.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from explearn.core.arguments import PATH, arguments
+from explearn.core.documents import check_regular, read_json
+from explearn.core.errors import DataError, ModelError, problem_of
+from explearn.core.finite import check_weights
+from explearn.core.shapes import Shape, check_shape
+from explearn.core.writing import atomic_folder, check_replaceable, write_json
+from explearn.methods.base.explainer import Explainer
+
+if TYPE_CHECKING:
+    from explearn.methods.base.task import TaskData
+
+CONFIG = "config.json"
+DIVERGED = "try a lower learning rate; the folder is as it was"
+"""Advice about weights that are not finite after training."""
+
+
+class _Config(Shape):
+    explainer: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedState:
+    """The result of a training.
+
+    tensors: by name. record: JSON values, the rest of config.json besides `explainer` and `options`.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    record: Mapping[str, Any]
+
+
+class LearnedExplainer(Explainer):
+    """A method that is trained: `fit` it, or take a trained one from a folder.
+
+    Class attributes:
+        weights_file: name of the safetensors file in its folder.
+
+    A subclass gives the result of its training (`_state`) and rebuilds itself from that (`_restore`).
+    """
+
+    weights_file: ClassVar[str]
+
+    @abstractmethod
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train for one task.
+
+        Args:
+            task: what to learn from; `explearn.ListedTask` makes one from lists of texts.
+            description: text of a progress bar (default: no bar).
+
+        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, where something it needs
+        is missing or does not suit it.
+        """
+
+    @abstractmethod
+    def _state(self) -> TrainedState:
+        """Return what is to be saved. Raises ModelError where it was not trained."""
+
+    @abstractmethod
+    def _restore(self, state: TrainedState, folder: Path) -> None:
+        """Become the explainer that `_state` was taken from; `folder` holds what `_save_more` wrote."""
+
+    def _save_more(self, folder: Path) -> None:
+        """Write what is neither configuration nor weights of its own."""
+
+    @arguments(folder=PATH)
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
+
+        The folder takes the place of an earlier one of a trained explainer. Raises, before anything is replaced,
+        ParamsError for a folder that holds anything else, and ModelError where it was not trained or where its weights
+        are not finite.
+        """
+        state = self._state()
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+        check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
+        check_replaceable(folder, _holds_explainer, "trained explainer")
+        with atomic_folder(folder) as partial:
+            save_file(tensors, partial / self.weights_file)
+            self._save_more(partial)
+            config = {"explainer": type(self).__name__, "options": self.options.model_dump(), **state.record}
+            write_json(partial / CONFIG, config)
+
+    @classmethod
+    @arguments(folder=PATH)
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
+        folder = Path(folder)
+        with raise_as_model_error(folder, cls.name):
+            options, state = read_trained(folder, cls.weights_file, cls.__name__)
+            # An option that this version does not have was for training, or shows in the shapes of the weights.
+            explainer = cls(**{name: options[name] for name in cls.Options.model_fields if name in options})
+            explainer._restore(state, folder)
+        return explainer
+
+    def _untrained(self) -> ModelError:
+        """Return the error to raise where an untrained one is to explain or to be saved."""
+        return ModelError(
+            f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, path=FOLDER), "
+            "--explainer FOLDER on the command line"
+        )
+
+
+class RefiningExplainer(Explainer):
+    """A method that starts from a trained one of another method and goes on with it on every text it explains."""
+
+    @classmethod
+    @abstractmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+        """Make the method, with constructor arguments `options`, from the folder of the trained one it starts from.
+
+        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
+        """
+
+
+def _holds_explainer(folder: Path) -> bool:
+    try:
+        config = read_json(folder / CONFIG)
+    except DataError:
+        return False
+    return isinstance(config, dict) and isinstance(config.get("explainer"), str)
+
+
+def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
+    """Read the options of a trained explainer, and its state.
+
+    Raises ModelError for another explainer's folder or a tensor that is not finite; missing or damaged files raise
+    whatever they may, for `raise_as_model_error`.
+    """
+    config = check_shape(read_json(folder / CONFIG), _Config, folder / CONFIG, "train it again")
+    if config["explainer"] != explainer:
+        raise ModelError(f"holds a {config['explainer']}")
+    check_regular(folder / weights)
+    tensors = load_file(folder / weights)
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ModelError(f"{weights}: {name} holds values of kind {kind}; expected floating-point numbers")
+        if not tensor.isfinite().all():
+            raise ModelError(f"{weights}: {name} holds a value that is not finite")
+    record = {key: value for key, value in config.items() if key not in ("explainer", "options")}
+    return config["options"], TrainedState(tensors, record)
+
+
+@contextmanager
+def raise_as_model_error(folder: Path, name: str) -> Iterator[None]:
+    """Turn whatever a missing or damaged file of a trained explainer raises into one sentence.
+
+    Args:
+        name: of the method.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # safetensors, transformers and huggingface_hub have errors of their own
+        raise ModelError(
+            f"{folder}: not a trained {name} ({problem_of(error)}); expected the folder that its training wrote"
+        ) from error

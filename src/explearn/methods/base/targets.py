@@ -1,0 +1,161 @@
+"""Texts and the classes to explain, as a method gets them: read whole or window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explearn.core.documents import kind_of
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.records import Example
+from explearn.model.encoding import Encoding
+from explearn.model.problems import Problem
+from explearn.model.spread import OFFLOADED
+from explearn.model.windows import Windowed, check_stride, cut
+
+if TYPE_CHECKING:
+    # transformers takes seconds to import, and not every stage needs it.
+    from explearn.model.classifier import Classifier
+    from explearn.model.reading import Text
+
+Target = int | str | Sequence[int | str]
+"""A class, by name or index, or several of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetedText:
+    """A text and the classes to explain; None stands for the predicted one, which every method finds by itself."""
+
+    text: Windowed
+    targets: tuple[int | None, ...]
+
+
+def targeted_texts(
+    classifier: Classifier,
+    texts: Iterable[Text],
+    targets: Iterable[Target] | None,
+    windows: int | None,
+    chunk_texts: int,
+) -> Iterator[list[TargetedText]]:
+    """Read texts, `chunk_texts` at a time; within a chunk the targets of all texts are known, or those of none.
+
+    Args:
+        targets: of each text; None: `default_targets`.
+        windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+
+    Raises DataError for a text without usable words, ParamsError where there is not one target a text, UnknownNameError
+    for a target that is no class.
+    """
+    check_listed("texts", texts)
+    if targets is not None:
+        check_listed("targets", targets)
+    check_request(classifier, (), windows)
+    remaining, wanted = iter(texts), None if targets is None else iter(targets)
+    first = 1
+    while chunk := list(islice(remaining, chunk_texts)):
+        chosen = None if wanted is None else [_indices(classifier, one) for one in islice(wanted, len(chunk))]
+        if chosen is not None and len(chosen) != len(chunk):
+            raise ParamsError("targets: fewer than texts; expected one for each text")
+        read = read_texts(classifier, chunk, first, windows)
+        yield [TargetedText(*pair) for pair in zip(read, chosen or default_targets(classifier, read), strict=True)]
+        first += len(chunk)
+    if wanted is not None and next(wanted, None) is not None:
+        raise ParamsError("targets: more than texts; expected one for each text")
+
+
+def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:
+    """Raise what `targeted_texts` raises for targets and windows, before there is a text."""
+    if windows is not None:
+        check_stride(windows)
+    for target in targets:
+        _indices(classifier, target)
+
+
+def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
+    several = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
+    if not several:
+        raise ParamsError("targets: got an empty list for a text; expected at least one class")
+    return tuple(classifier.label_index(one) for one in several)
+
+
+def check_classifier(classifier: Any, reader: str = "") -> None:
+    """Raise ParamsError for what is no classifier.
+
+    Args:
+        reader: name of a method that reads weights by themselves; UnsupportedError for one whose weights are offloaded.
+    """
+    # By an attribute, for importing the class takes seconds.
+    if not hasattr(classifier, "problem"):
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
+        )
+    if reader and classifier.spread is not None and classifier.spread.offloaded:
+        raise UnsupportedError(f"{reader}: {OFFLOADED}")
+
+
+def check_listed(what: str, values: object, of: str = "") -> None:
+    """Raise ParamsError for a single string, for a mapping and for what is no list."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        got = "one string" if isinstance(values, str) else kind_of(values)
+        raise ParamsError(f"{what}: got {got}; expected a list of {of or what}")
+
+
+def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
+    """Read texts as the classifier does; see `targeted_texts`. `first`: number of the first one, for errors."""
+    if windows is None:
+        return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
+    return [
+        cut(
+            encoding,
+            classifier.max_length,
+            windows,
+            f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}",
+        )
+        for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first)
+    ]
+
+
+def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
+    """Choose the classes to explain where the caller names none.
+
+    Of a regression each value; of a multi-label classifier each label that holds; else the predicted class, which is
+    (None,) unless a text is read through windows: its answer is then the mean of theirs.
+    """
+    if classifier.problem is Problem.REGRESSION:
+        return [tuple(range(len(classifier.labels)))] * len(texts)
+    if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
+        return [(None,)] * len(texts)
+    rows = iter(classifier.predict_proba([window for text in texts for window in text.windows]))
+    means = (joint_probabilities(np.array(list(islice(rows, len(text.windows))))) for text in texts)
+    return [tuple(classifier.asked(mean)) for mean in means]
+
+
+def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str] | None:
+    """Return the one class of each text that methods are judged and trained by; None: the predicted one.
+
+    Of a multi-label classifier it is the most probable label, whichever others hold.
+    """
+    if classifier.problem is not Problem.MULTI_LABEL:
+        return None
+    best = classifier.predict_proba(classifier.encode(texts)).argmax(axis=1)
+    return [classifier.labels[label] for label in best]
+
+
+def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average the answers for a text's windows, (windows, C) -> (C,); a single one stays as it is, to the last bit."""
+    return of_windows[0] if len(of_windows) == 1 else np.asarray(of_windows.mean(axis=0))
+
+
+def windows_of(texts: Sequence[TargetedText]) -> tuple[list[Encoding], list[int] | None]:
+    """List the encodings that a method is to score, by texts, then targets, then windows, and the class of each.
+
+    The classes are None where each text's is the predicted one.
+    """
+    rows = [(window, target) for one in texts for target in one.targets for window in one.text.windows]
+    targets = [target for _, target in rows if target is not None]
+    return [window for window, _ in rows], targets or None

@@ -1,0 +1,244 @@
+"""Methods by name: Explearn's own, those registered in this process, and those of installed packages.
+
+`index.json` holds what the classes of Explearn's own methods declare (scripts/make_index.py writes it), so that names,
+help and parameters need neither torch nor a method's module.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import pkgutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from explearn.core.documents import kind_of
+from explearn.core.errors import ParamsError, UnknownNameError, first_line
+from explearn.methods.info import FAMILIES, MethodInfo
+
+if TYPE_CHECKING:
+    from explearn.methods.base.explainer import Explainer
+
+INDEX = Path(__file__).with_name("index.json")
+"""Explearn's own methods in the order of reports, each followed by its variants."""
+
+ENTRY_POINTS = "explearn.methods"
+"""The group in which a package names its methods: `name = "module:Class"`."""
+
+AnyClass = TypeVar("AnyClass", bound=type)
+
+_registered: dict[str, type[Explainer]] = {}
+_run_variants: dict[str, MethodInfo] = {}
+
+
+@functools.cache
+def _index() -> dict[str, MethodInfo]:
+    entries = json.loads(INDEX.read_text(encoding="utf-8"))
+    return {entry["name"]: MethodInfo(**entry) for entry in entries}
+
+
+@functools.cache
+def _plug_ins() -> dict[str, EntryPoint]:
+    """Return the methods of installed packages by name, importing nothing of them."""
+    plug_ins: dict[str, EntryPoint] = {}
+    for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        if entry.name not in _index() and plug_ins.setdefault(entry.name, entry) == entry:
+            continue
+        warnings.warn(f"{_package(entry)}: its method {entry.name!r} is left out; the name is taken", stacklevel=3)
+    return plug_ins
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"package {entry.dist.name!r}" if entry.dist is not None else "a package"
+
+
+@functools.cache
+def _load(entry: EntryPoint) -> type[Explainer]:
+    """Import the class of a package's method. Raises ParamsError, naming the package, where there is none."""
+    what = f"{_package(entry)}: its method {entry.name!r} ({entry.value})"
+    try:
+        cls: type[Explainer] = entry.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ParamsError(f"{what} cannot be loaded ({reason}); mend the package or remove it") from error
+    try:
+        name = _check_class(cls).name
+    except ParamsError as error:
+        raise ParamsError(f"{what} is of no use: {error}") from error
+    if name != entry.name:
+        raise ParamsError(f"{what} calls itself {name!r}; expected the same name in both places")
+    return cls
+
+
+def _check_class(cls: Any) -> MethodInfo:
+    """Read what a class declares. Raises ParamsError unless it is a method of which objects can be made."""
+    from explearn.methods.base.explainer import Explainer
+
+    if not (isinstance(cls, type) and issubclass(cls, Explainer)):
+        name = getattr(cls, "__name__", None) or kind_of(cls)
+        raise ParamsError(f"got {name}; expected a class that inherits from explearn.Explainer")
+    if missing := sorted(cls.__abstractmethods__):
+        raise ParamsError(f"class {cls.__qualname__} is abstract; expected it to define {', '.join(missing)}")
+    return MethodInfo.of_class(cls)
+
+
+def register(cls: AnyClass) -> AnyClass:
+    """Make a method known by its name, in this process; returns the class, so that it serves as a decorator.
+
+    A package names its methods in the entry-point group `explearn.methods` instead, and every process finds them.
+    A class that is defined again, as in a notebook, replaces the one before.
+
+    Raises ParamsError for what is no method of which objects can be made, and for a name that is taken.
+    """
+    info = _check_class(cls)
+    if info.name in _index():
+        owner = "a method of Explearn"
+    elif info.name in _registered and (other := MethodInfo.of_class(_registered[info.name]).target) != info.target:
+        owner = f"class {other}"
+    else:
+        _registered[info.name] = cls
+        return cls
+    raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by {owner}; choose another")
+
+
+def list_explainers() -> list[str]:
+    """Return the names of all methods: Explearn's own by family, learned first, then registered ones, then packages'.
+
+    A variant follows the method that it is a variant of.
+    """
+    names = list(dict.fromkeys([*_index(), *_registered, *_plug_ins()]))
+    variants = [(name, info.of) for name, info in _run_variants.items() if name not in names]
+    return [one for name in names for one in (name, *(variant for variant, of in variants if of == name))]
+
+
+def get_info(name: str) -> MethodInfo:
+    """Return what is known of a method.
+
+    Raises UnknownNameError, with near names, and ParamsError for a method of a package that cannot be loaded.
+    """
+    if not isinstance(name, str):
+        raise UnknownNameError("explainer", name, ())
+    # Packages are searched last: that takes longest.
+    info = _run_variants.get(name) or _index().get(name)
+    return MethodInfo.of_class(explainer_class(name)) if info is None else info
+
+
+def known_infos() -> Iterator[MethodInfo]:
+    """Yield what is known of each method, as ordered by `list_explainers`; warn of those that cannot be loaded."""
+    for name in list_explainers():
+        try:
+            yield get_info(name)
+        except ParamsError as error:
+            warnings.warn(str(error), stacklevel=2)
+
+
+def leaderboard_order(methods: Iterable[str]) -> list[str]:
+    """Sort method names by family, keeping the order within each."""
+    return sorted(methods, key=lambda method: FAMILIES.index(get_info(method).family))
+
+
+def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
+    """Describe a method with some options of its own under another name; nothing is registered.
+
+    A variant declared exactly like a built-in one keeps the built-in summary.
+
+    Raises ParamsError for the name of a method and for a variant of a variant, UnknownNameError where there is no
+    method `of`, and pydantic's ValidationError for a name of another form.
+    """
+    base = get_info(of)
+    if base.of is not None:
+        raise ParamsError(f"variant {name!r}: {of!r} is a variant itself; expected the name of a method")
+    known = get_info(name) if name in list_explainers() else None
+    if known is not None and known.of is None:
+        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
+    if known is not None and (known.of, known.defaults) == (of, options):
+        return known
+    listed = ", ".join(f"{option} {value}" for option, value in options.items())
+    summary = f"{base.summary} Here with {listed}." if options else base.summary
+    return MethodInfo(**{**base.model_dump(), "name": name, "of": of, "summary": summary, "defaults": dict(options)})
+
+
+def explainer_class(name: str) -> type[Explainer]:
+    """Import the class behind a name. Raises UnknownNameError, and ParamsError for a package that cannot be loaded."""
+    name = _run_variants[name].of or name if name in _run_variants else name
+    if name in _index():
+        cls: type[Explainer] = pkgutil.resolve_name(_index()[name].target)
+        return cls
+    if name in _registered:
+        return _registered[name]
+    if name in _plug_ins():
+        return _load(_plug_ins()[name])
+    raise UnknownNameError("explainer", name, list_explainers())
+
+
+def accepted_options(name: str) -> list[str]:
+    """Return the names of a method's options."""
+    return list(explainer_class(name).Options.model_fields)
+
+
+def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Explainer:
+    """Make a method by name.
+
+    Args:
+        name: one of `list_explainers()`.
+        path: folder of a trained explainer, for learned methods that are to explain at once; of a method with a `base`,
+            the folder of a trained one of that name.
+        options: the method's; a variant's own are added where they name none.
+
+    Raises UnknownNameError for an unknown name (near names suggested), ParamsError for an option that the method does
+    not have or a bad value, and ModelError when `path` holds no such explainer.
+    """
+    return make_explainer(get_info(name), options, path)
+
+
+def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
+    """Make a method, or a variant made by `variant_of`; otherwise as `get_explainer`."""
+    from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
+
+    cls: Any = explainer_class(info.of or info.name)
+    chosen = {**info.defaults, **options}
+    if path is None:
+        explainer: Explainer = cls(**chosen)
+    elif issubclass(cls, LearnedExplainer):
+        if options:
+            raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
+        explainer = cls.from_pretrained(path)
+    elif issubclass(cls, RefiningExplainer):
+        explainer = cls.from_pretrained(path, **chosen)
+    else:
+        raise ParamsError(f"method {info.name!r} is not trained; it has nothing to load from {path!r}")
+    explainer.name = info.name
+    return explainer
+
+
+def set_variants(variants: Mapping[str, Mapping[str, Any]]) -> None:
+    """Replace the variants of the run: name -> `of` and options."""
+    infos = {}
+    for name, given in variants.items():
+        options = dict(given)
+        of = options.pop("of", None)
+        if not isinstance(of, str):
+            raise ParamsError(
+                f"variant {name!r}: its 'of' is missing; expected the name of the method it is a variant of"
+            )
+        infos[name] = variant_of(name, of, options)
+    _run_variants.clear()
+    _run_variants.update(infos)
+
+
+def is_variant(name: str) -> bool:
+    """Return whether a name is a variant of the run (`set_variants`)."""
+    return name in _run_variants
+
+
+def learned_sections() -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return the `module:Class` of the options of each learned method, and its own defaults."""
+    return {
+        info.name: (info.options_class, info.defaults)
+        for info in known_infos()
+        if info.learned and info.options_class is not None and not is_variant(info.name)
+    }

@@ -1,0 +1,80 @@
+"""The attribution of a text from the scores of its sub-tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tiny
+
+from explearn.core.errors import ExplearnError, ModelError
+from explearn.core.records import Aggregation, Attribution
+from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
+from explearn.model.callable import CallableClassifier
+from explearn.model.problems import Problem
+from explearn.model.windows import Windowed, cut
+from explearn.text.alignment import aggregate
+
+OF = tiny.classifier("bert", 3)
+
+
+def scores_of(tokens: int, row: int = 0) -> TextScores:
+    """Scores drawn at random, also for special tokens and padding."""
+    draw = np.random.default_rng(row)
+    logits = draw.normal(size=3) * 9
+    return TextScores(draw.normal(size=tokens + 3), logits, row % 3, seconds=row, completeness_error=0.5, unread=row)
+
+
+def make(text: Windowed, scores: list[TextScores], how: Aggregation = "max") -> Attribution:
+    return attribution_of(OF, text, scores, "occlusion", how, signed=True)
+
+
+@pytest.mark.parametrize("how", ["max", "sum"])
+@pytest.mark.parametrize("text", ["lazy dog", "a \u200b castle", ("dog", "a lazy castle"), "castle " * 60])
+def test_its_parts_are_those_of_the_text(text: str | tuple[str, str], how: Aggregation) -> None:
+    (encoding,) = OF.encode([text])
+    one = scores_of(len(encoding), row=2)
+    attribution = make(Windowed.at_once(encoding), [one], how)
+    words, without_score = aggregate(one.scores, encoding.word_ids, len(encoding.words), how)
+    np.testing.assert_array_equal(attribution.scores, words)
+    assert attribution.unaligned == without_score + 2
+    np.testing.assert_array_equal(attribution.token_scores, np.float32(one.scores)[encoding.positions])
+    ids = [encoding.input_ids[i] for i in encoding.positions]
+    assert list(attribution.tokens) == OF.tokenizer.convert_ids_to_tokens(ids)
+    weights = np.exp(one.logits - one.logits.max())
+    assert attribution.probability == pytest.approx((weights / weights.sum())[2])
+    assert (attribution.target, attribution.predicted) == (OF.labels[2], OF.labels[int(one.logits.argmax())])
+
+
+def test_windows_are_joined() -> None:
+    (encoding,) = OF.encode(["castle dog " * 40], whole=True)
+    text = cut(encoding, OF.max_length, 20)
+    rows = [replace(scores_of(len(window), row), target=1) for row, window in enumerate(text.windows)]
+    attribution = make(text, rows)
+    assert (attribution.windows, attribution.seconds) == (len(rows), sum(range(len(rows))))
+    assert (attribution.completeness_error, attribution.unaligned) == (None, 0)
+    softmax = [np.exp(one.logits) / np.exp(one.logits).sum() for one in rows]
+    assert attribution.probability == pytest.approx(np.mean(softmax, axis=0)[1])
+    joined = np.float32(text.join([one.scores for one in rows]))
+    np.testing.assert_array_equal(attribution.token_scores, joined[encoding.positions])
+
+
+def test_what_is_not_finite_is_refused() -> None:
+    (encoding,) = OF.encode(["lazy dog"])
+    text, one = Windowed.at_once(encoding), scores_of(len(encoding))
+    with pytest.raises(ModelError, match="logit that is not finite"):
+        make(text, [replace(one, logits=np.array([0, np.nan, 0]))])
+    with pytest.raises(ExplearnError, match="a score is not finite"):
+        make(text, [replace(one, scores=np.full(len(encoding), np.inf))])
+
+
+def test_answers_of_other_problems() -> None:
+    """Multi-label: every label that holds is predicted. Regression: a value in the place of a probability."""
+    of = CallableClassifier(lambda texts: np.ones((len(texts), 2)), ["a", "b"])
+    logits = np.array([[1.0, 3.0]])
+    of.problem = Problem.MULTI_LABEL
+    assert answer_fields(of, logits, "a") == {"probability": pytest.approx(1 / (1 + np.exp(-1))), "predicted": "a"}
+    assert answer_fields(of, -logits, "b")["predicted"] == "a"
+    of.problem = Problem.REGRESSION
+    assert answer_fields(of, logits, "b")["value"] == 3.0
