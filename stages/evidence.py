@@ -9,8 +9,7 @@ from explearn.core.errors import UnknownNameError
 from explearn.core.storage import write_json, write_text
 from explearn.model.classifier import Classifier
 from explearn_study.params import Params
-from explearn_study.report.evidence import make_manifest
-from explearn_study.report.evidence_html import render_evidence
+from explearn_study.report.evidence import make_manifest, render_evidence
 from explearn_study.staging import stage
 from explearn_study.workspace import Workspace
 

@@ -172,10 +172,8 @@ class AttributeParams(Section):
 
 
 class ReportParams(Section):
-    examples: Annotated[int, Field(ge=0, le=50)] = 5
-    """Example texts a task in report.md."""
-    heatmaps: Annotated[int, Field(ge=0, le=500)] = 20
-    """Example texts a task in report.html, each with the scores of every method."""
+    examples: Annotated[int, Field(ge=0, le=500)] = 10
+    """Example texts a task, each with the words of every method."""
     remarks: list[str] = Field(default_factory=list)
     """Sentences for the first page on what a reader must know of this run."""
     chance_margin: Fraction = 0.1

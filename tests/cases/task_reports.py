@@ -1,36 +1,45 @@
-"""A task's results as the report gets them, written by hand."""
+"""A run's results as the report gets them, written by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from explearn.core.records import Attribution, Example
+from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.significance import PairedTests
-from explearn.show.columns import DISTRIBUTION, TABLES
-from explearn.show.task_report import TaskReport
+from explearn.methods.registry import get_info
+from explearn.methods.results import ExampleReport, RunFacts, TaskReport, in_table_order
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def run(*methods: str, **changes) -> RunFacts:
+    """The facts of a run of these methods; by default the one under study is expnet, which the run trained."""
+    fields = {
+        "title": "Which explanations to use",
+        "subtitle": "Profile test.",
+        "methods": in_table_order(map(get_info, methods or ("expnet", "rollout", "random", "cam", "lime", "ivra"))),
+        "study": "expnet",
+        "trained": ["expnet"],
+    }
+    return RunFacts(**{**fields, **changes})
 
 
 def metrics(f1=0.5, low=None, high=None, **others):
     """A method's figures; `f1`, `low` and `high` are those of both rules of choosing words."""
-    row = {column.metric: 0.25 for table in (*TABLES, DISTRIBUTION) for column in table.columns}
+    row = {metric.name: 0.25 for metric in CATALOGUE.values() if metric.group != "other" and not metric.derived}
     row |= {"f1_topk": f1, "f1_topk_low": low, "f1_topk_high": high}
     return {**row, "f1": f1, "f1_low": low, "f1_high": high, "texts": 4, "plausibility_texts": 3, **others}
 
 
-def task(name="films", methods=None, examples=(), **changes) -> TaskReport:
+def task(name="films", methods=None, **changes) -> TaskReport:
     fields = {
         "task": name,
         "labels": ["bad", "good"],
         "split_counts": {"train": 1200, "validation": 90, "test": 4},
-        "agreement": {
-            "alpha": 0.75,
-            "alpha_texts": 4,
-            "mean_length": 2.5,
-            "pairwise_f1": None,
-            "kinds": {"author": 1234},
-        },
+        "agreement": {"alpha": 0.75, "alpha_texts": 4, "mean_length": 2.5, "kinds": {"author": 1234}},
         "classifier": {"test": {"accuracy": 0.9, "macro_f1": 0.8, "mcc": 0.7, "majority_rate": 0.5, "texts": 4}},
         "methods": methods if methods is not None else {"expnet": metrics(), "rollout": metrics(0.25)},
-        "examples": list(examples),
         "k": 2,
         "positive_rate": 0.2,
     }
@@ -72,3 +81,28 @@ def check(rho=0.1, **changes):
         "skipped": "",
     }
     return {**result, **changes}
+
+
+def attributed(example: Example, scores, method: str, predicted: str = "good") -> Attribution:
+    array = np.asarray(scores, dtype=np.float32)
+    return Attribution(
+        words=example.all_words, scores=array, tokens=example.all_words, token_scores=array, target=predicted,
+        method=method, probability=0.875, predicted=predicted, aggregation="max", signed=True, example_id=example.id,
+    )  # fmt: skip
+
+
+def shown(
+    words="not a good film", gold=(0, 0, 1, 0), methods=("expnet", "rollout"), predicted="good", number=0, label="good"
+) -> ExampleReport:
+    """A text that every method chooses the second half of."""
+    example = Example(f"films-{number}", tuple(words.split()), label, "test", "films")
+    scores = np.linspace(-1, 1, len(example.words))
+    attributions = {method: attributed(example, scores, method, predicted) for method in methods}
+    return ExampleReport(
+        example,
+        np.array(gold, dtype=bool),
+        ("human",),
+        attributions,
+        {method: scores > 0 for method in methods},
+        next(iter(attributions.values())),
+    )

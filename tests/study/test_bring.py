@@ -158,7 +158,7 @@ class TestWithoutMarksOrExplainers:
     def test_the_report_says_what_is_missing(self, finished: Path, page: str) -> None:
         text = (finished / "reports" / page).read_text(encoding="utf-8")
         assert "No marked words" in text
-        assert "The explainer under study" not in text
+        assert "The method under study" not in text
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
         found = read_json(finished / "reports/metrics/sanity/films.json")
@@ -217,7 +217,7 @@ class TestEvidence:
         # By default the sanity checks leave the costly methods out.
         assert asked["methods whose dependence on the model is checked"] == ("all", "not occlusion", False)
         page = (finished / "reports/evidence/audit.html").read_text(encoding="utf-8")
-        assert "The run did not do all that was asked." in page
+        assert "The run did not meet every requirement." in page
         assert manifest["classifiers"]["films"]["fingerprint"] in page
 
     def test_nothing_differs_from_the_manifest_of_a_run(self, finished: Path) -> None:

@@ -7,11 +7,14 @@ blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from explearn.core.records import Attribution
+
+Mark = Literal["", "best", "tied", "better", "worse"]
+"""How a cell of a table stands out; see `Cell`."""
 
 BOLD_START, BOLD_END = "\x02", "\x03"
 """Around bold text. Data that holds these control characters could at most make itself bold."""
@@ -102,7 +105,7 @@ class Cell:
 
     text: str
     value: float | None = None
-    mark: Literal["", "best", "tied", "better", "worse"] = ""
+    mark: Mark = ""
     note: str = ""
     shade: float | None = None
 
@@ -178,3 +181,11 @@ class Fold(Block):
 
     summary: str
     blocks: Sequence[Block]
+
+
+def walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Give every block, those in folds included."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold):
+            yield from walk(block.blocks)

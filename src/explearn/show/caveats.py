@@ -1,21 +1,20 @@
-"""What not to trust in a report, in sentences that the numbers of the run support."""
+"""What not to trust in a report: caveats that the numbers of the run support, the gravest first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from statistics import fmean
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from explearn.core.blocks import bold
+from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.aml.report import is_untrained
-from explearn.methods.registry import get_info, leaderboard_order
-from explearn.show.columns import comparable
-from explearn.show.markdown import Markdown, escape_markdown
-from explearn.show.missing import missing
-from explearn.show.task_report import Number, TaskReport
-from explearn.show.verdict import QUESTIONS, counted_tasks, means, near_chance
-from explearn_study.params import Params
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, means, several
 
 NOTICED = 0.5
 """Rank correlation between a method's scores before and after all weights were drawn anew, from which the report says
@@ -32,364 +31,326 @@ UNSURE = 0.2
 """By how much mean confidence is below accuracy where the report mentions it; 0 is a calibrated classifier. A bound of
 our own."""
 
-
-def chance_warning(classifier: Mapping[str, Mapping[str, Number]], margin: float) -> Markdown | None:
-    """A warning where test accuracy is less than `margin` above always choosing the most frequent class, else None."""
-    found = near_chance(classifier, margin)
-    if found is None:
-        return None
-    accuracy, majority = found
-    return Markdown(
-        f"The classifier's test accuracy is {accuracy:.3f}; always choosing the most frequent class would give "
-        f"{majority:.3f}. There is little to explain in a model that has learned so little: read this task's numbers "
-        "as a check that the pipeline works, not as evidence about the methods."
-    )
+OPEN_CAVEATS = 3
+"""Most caveats that are shown at once; the others are folded."""
 
 
-def caveats(params: Params, tasks: Sequence[TaskReport]) -> list[Markdown]:
-    """What not to trust, each in a sentence or two that the numbers of this run support."""
-    counted = counted_tasks(params, tasks)
-    level = params.evaluate.significance
-    found = [
-        *missing(params, tasks),
-        *_own_classifiers(tasks),
-        *_untrained(tasks),
-        *_watching(tasks),
-        *_like_the_metric(tasks),
-        *_one_training(params, tasks),
+class CaveatKind(Enum):
+    """A kind of caveat, by its title; the gravest first."""
+
+    NOT_TRAINED = "Not trained"
+    LIKE_CHANCE = "No better than chance at finding marked words"
+    UNMOVED = "Hardly notice the model"
+    WATCHES_METRIC = "Looks at the metric"
+    NEAR_METRIC = "Close to the metric"
+    OWN_CLASSIFIER = "Another classifier"
+    NO_MARKS = "No marked words"
+    NO_LABELS = "No labels"
+    REMARK = ""
+    SMALL_DIFFERENCES = "Small differences"
+    DISAGREEMENT = "People disagree on the words"
+    ONE_TRAINING = "One training run"
+    FEW_CHECKS = "Few sanity checks"
+    # From here on they say nothing against a verdict, and are always folded.
+    ONE_OPINION = "One opinion only"
+    NO_EVIDENCE = "Figures that hardly tell a method from random scores"
+    UNSURE = "Low confidence"
+    OUT_OF_DISTRIBUTION = "Out of distribution"
+    TWO_QUESTIONS = "Two questions"
+
+    @property
+    def rank(self) -> int:
+        return list(CaveatKind).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """A reason not to trust something. methods: those that it is about; empty: all."""
+
+    kind: CaveatKind
+    sentence: str
+    methods: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        return f"{bold(self.kind.value + ':')} {self.sentence}" if self.kind.value else self.sentence
+
+
+def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
+    """Return the caveats of a run, by rank."""
+    counted = counted_tasks(run, tasks)
+    caveats = [
+        *_missing(run, tasks),
+        *_training(run, tasks),
+        *_near_the_metric(run, tasks),
+        *_annotators(tasks),
+        *_noise(run, counted),
+        *_like_chance(run, counted),
+        *_sanity(run, tasks),
+        *_confidence(run, tasks),
+        *_two_questions(run, counted),
     ]
-    found += [*_disagreeing_annotators(tasks), *_noise(counted, level), *_chance(counted, level)]
-    found += [*_unmoved(tasks), *_unchecked(tasks), *_uninformative(counted, level), *_unsure(tasks)]
-    found += [*_out_of_distribution(tasks), *_rankings(counted)]
-    return [Markdown(sentence) for sentence in found]
+    return sorted(caveats, key=lambda caveat: caveat.kind.rank)
 
 
-def _own_classifiers(tasks: Sequence[TaskReport]) -> list[str]:
-    """Methods that explain another classifier than the others do."""
-    found = []
-    for name in dict.fromkeys(name for task in tasks for name in task.own_models):
-        changes = []
-        for task in tasks:
-            own = task.own_models.get(name, {}).get("classifier", {}).get("test", {}).get("accuracy")
-            before = task.classifier.get("test", {}).get("accuracy")
-            if own is not None and before is not None:
-                changes.append(f"{escape_markdown(task.task)} {round(100 * (own - before), 1) + 0.0:+.1f}")
-        accuracy = f" Its test accuracy compared with the task's, in points: {', '.join(changes)}." if changes else ""
-        shown = escape_markdown(name)
-        found.append(
-            f"**Another classifier:** {shown} explains a classifier that it trained for itself, and is judged on that "
-            f"one.{accuracy} Where its figures depend on the classifier, they do not compare with the others' and do "
-            f"not count for who is best; the tables headed On the classifier of {shown} compare like with like."
+def part_caveats(caveats: Sequence[Caveat], methods: Collection[str]) -> tuple[list[Caveat], list[Caveat]]:
+    """Return the caveats that may change a verdict on `methods`, OPEN_CAVEATS at most, and all others."""
+    grave = [
+        caveat
+        for caveat in caveats
+        if caveat.kind.rank < CaveatKind.ONE_OPINION.rank and (not caveat.methods or set(caveat.methods) & set(methods))
+    ][:OPEN_CAVEATS]
+    return grave, [caveat for caveat in caveats if caveat not in grave]
+
+
+def has_no_marks(task: TaskReport) -> bool:
+    """Whether nobody marked a word in any text of a task."""
+    texts = task.agreement.get("texts")
+    return texts is not None and not any(texts.values())
+
+
+def _missing(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """What the texts brought too little for, and the remarks of whoever made the run."""
+    if unmarked := ", ".join(task.task for task in tasks if has_no_marks(task)):
+        yield Caveat(
+            CaveatKind.NO_MARKS,
+            f"{unmarked}. Nothing here says whether the explanations agree with people: F1, AUROC and their like need "
+            "texts in which somebody marked the evidence.",
         )
-        untrained = [task.task for task in tasks if task.own_models.get(name, {}).get("best_epoch") == 0]
-        if untrained:
-            found.append(
-                f"**Not trained:** {shown} on {_names(untrained)}. No epoch was better than the start, so its figures "
-                "there are those of the untrained module on the task's own classifier."
+    if unlabelled := ", ".join(task.task for task in tasks if task.methods and not task.classifier):
+        yield Caveat(
+            CaveatKind.NO_LABELS,
+            f"{unlabelled}. The classifier's accuracy is not known. An explanation can be faithful to a wrong "
+            "classifier.",
+        )
+    yield from (Caveat(CaveatKind.REMARK, remark) for remark in run.remarks)
+
+
+def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Methods that training did not improve or that trained a classifier of their own, and what one training hides."""
+    for name, info in run.methods.items():
+        idle, changes = [], []
+        for task in tasks:
+            own = task.own_models.get(name, {})
+            untrained = {method for method, notes in task.notes.items() if is_untrained(notes)}
+            if own.get("best_epoch") == 0 or (name in task.methods and {name, info.base} & untrained):
+                idle.append(task.task)
+            accuracy, before = (
+                of.get("test", {}).get("accuracy") for of in (own.get("classifier", {}), task.classifier)
             )
-    return found
-
-
-def _untrained(tasks: Sequence[TaskReport]) -> list[str]:
-    """Learned methods on the task's own classifier that training did not improve."""
-    where: dict[str, list[str]] = {}
-    for task in tasks:
-        idle = {name for name, notes in task.notes.items() if is_untrained(notes)}
-        for name in task.methods:
-            if name in idle or get_info(name).base in idle:
-                where.setdefault(name, []).append(task.task)
-    said = []
-    for name, found in where.items():
-        shown, base = escape_markdown(name), get_info(name).base
-        if base is None:
-            said.append(
-                f"**Not trained:** {shown} on {_names(found)}. No epoch was better than the start, so its figures "
-                "there are those of the model before training."
+            if accuracy is not None and before is not None:
+                changes.append(f"{task.task} {round(100 * (accuracy - before), 1) + 0.0:+.1f}")
+        if idle:
+            base = f" in the training of {info.base}, from which it starts," if info.base else ","
+            yield Caveat(
+                CaveatKind.NOT_TRAINED,
+                f"{name} on {', '.join(idle)}. No epoch was better than the start{base} so that its figures there are "
+                "those of an untrained model.",
+                [name],
             )
-        else:
-            said.append(
-                f"**Begins untrained:** {shown} on {_names(found)}. It starts from {escape_markdown(base)}, in whose "
-                "training there no epoch was better than the start."
+        if any(name in task.own_models for task in tasks):
+            gains = f" Its test accuracy less the task's, in points: {', '.join(changes)}." if changes else ""
+            yield Caveat(
+                CaveatKind.OWN_CLASSIFIER,
+                f"{name} explains, and is judged on, a classifier that it trained for itself.{gains} Figures that "
+                "depend on the classifier do not compare with the others' and do not count for who is best; the tables "
+                f"headed On the classifier of {name} compare like with like.",
+                [name],
             )
-    return said
+    if run.trained:
+        yield Caveat(
+            CaveatKind.ONE_TRAINING,
+            f"{', '.join(run.ordered(run.trained))}, and the classifiers, were trained once, with seed {run.seed}. "
+            "Intervals and tests do not cover what another seed would change (docs/reports.md: several seeds).",
+        )
 
 
-def _watching(tasks: Sequence[TaskReport]) -> list[str]:
-    """Methods that choose their explanation by a metric of faithfulness."""
-    chosen: dict[str, str] = {}
-    for task in tasks:
-        chosen |= {name: notes["optimised_for"] for name, notes in task.notes.items() if "optimised_for" in notes}
-    silent = [name for name in _methods(tasks) if get_info(name).watches_metric and name not in chosen]
-    searching = [
-        f"**Looks at the metric:** {escape_markdown(name)} searches, on every text, for the explanation that is best "
-        "by a metric of faithfulness. That does not show that what it finds is as faithful by another measure."
-        for name in silent
-    ]
-    return searching + [
-        f"**Looks at the metric:** {escape_markdown(name)} tries many explanations of a text and keeps the one that "
-        f"is best by {escape_markdown(metric)} on that same text. Such a search does not show that what it finds is as "
-        "faithful by a measure that it did not look at; see its table of one metric against another."
-        for name, metric in chosen.items()
-    ]
-
-
-def _like_the_metric(tasks: Sequence[TaskReport]) -> list[str]:
-    """Methods that probe, or were trained on, what the metrics of faithfulness measure."""
-    run = _methods(tasks)
-    infos = {name: get_info(name) for name in run}
+def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Methods that choose by, probe, or were trained on, what the metrics of faithfulness measure."""
+    notes = {name: of for task in tasks for name, of in task.notes.items()}
+    for name, info in run.methods.items():
+        chosen = notes.get(name, {}).get("optimised_for", "a metric of faithfulness" if info.watches_metric else None)
+        if chosen is not None:
+            yield Caveat(
+                CaveatKind.WATCHES_METRIC,
+                f"{name} tries many explanations of a text and keeps the one that is best by {chosen} on that same "
+                "text. That does not show that it is as faithful by a measure that the search did not look at.",
+                [name],
+            )
     # A perturbation method that takes gradients compares with reference texts and shortens none.
-    asking = [
+    probing = [
         name
-        for name, info in infos.items()
+        for name, info in run.methods.items()
         if info.family == "perturbation" and not info.watches_metric and "gradients" not in info.needs
     ]
-    trained = dict.fromkeys(
-        name for task in tasks for name, notes in task.notes.items() if "epochs" in notes and not is_untrained(notes)
-    )
-    found = []
-    if asking:
-        found.append(
-            f"{_names(asking)} {'is' if len(asking) == 1 else 'are'} fitted to the classifier's answers to texts with "
-            "words left out, which is what comprehensiveness, sufficiency and AOPC measure."
+    trained = [name for name, of in notes.items() if "epochs" in of and not is_untrained(of)]
+    what = {
+        "fitted to the classifier's answers to texts with words left out": probing,
+        "trained on the classifier's answers to masked texts": trained,
+    }
+    said = [f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {how}" for how, names in what.items() if names]
+    if said:
+        yield Caveat(
+            CaveatKind.NEAR_METRIC,
+            f"{'; '.join(said)}. Comprehensiveness, sufficiency and AOPC measure much the same: part of a lead in "
+            "these figures may come from that.",
+            [*probing, *trained],
         )
-    if trained:
-        found.append(f"{_names(list(trained))} was trained on the classifier's answers to masked texts.")
-    if not found:
-        return []
-    return [f"**Close to the metric:** {' '.join(found)} Part of a lead in these figures may come from that."]
 
 
-def _one_training(params: Params, tasks: Sequence[TaskReport]) -> list[str]:
-    # What stands among the baselines came trained.
-    learned = [n for n in _methods(tasks) if get_info(n).learned and n not in params.baseline_names]
-    if not learned:
-        return []
-    return [
-        f"**One training run:** {_names(learned)}, and the classifiers, were trained once, with seed {params.seed}. "
-        "Intervals and tests do not cover what another seed would change (docs/reports.md: several seeds)."
-    ]
-
-
-def _methods(tasks: Sequence[TaskReport]) -> list[str]:
-    return leaderboard_order(list(dict.fromkeys(name for task in tasks for name in task.methods)))
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(escape_markdown(name) for name in names)
-
-
-def _disagreeing_annotators(tasks: Sequence[TaskReport]) -> list[str]:
+def _annotators(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """How well the people who marked words agree."""
     alphas = {task.task: alpha for task in tasks if (alpha := task.agreement.get("alpha")) is not None}
-    low = {task: alpha for task, alpha in alphas.items() if alpha < TENTATIVE_ALPHA}
-    found = []
-    if low:
-        listed = ", ".join(f"{escape_markdown(task)} ({alpha:.2f})" for task, alpha in low.items())
-        found.append(
-            f"**People disagree on the words:** {listed}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement "
-            "with the marked words is only as reliable as the marks."
+    if low := ", ".join(f"{task} ({alpha:.2f})" for task, alpha in alphas.items() if alpha < TENTATIVE_ALPHA):
+        yield Caveat(
+            CaveatKind.DISAGREEMENT,
+            f"{low}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marked words is only as "
+            "reliable as the marks.",
         )
-    single = [task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas]
-    if single:
-        found.append(
-            f"**One opinion only:** in {_names(single)} no text was marked by two annotators, so nothing shows how "
-            "reliable the marks are."
+    if single := ", ".join(task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas):
+        yield Caveat(
+            CaveatKind.ONE_OPINION,
+            f"in {single} no text was marked by two annotators: nothing shows how reliable the marks are.",
         )
-    return found
 
 
-def _noise(tasks: Sequence[TaskReport], level: float) -> list[str]:
+def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     """How wide the intervals are, and how many differences are significant."""
-    found = []
-    halves = [
-        (high - low) / 2
-        for task in tasks
-        for figures in task.methods.values()
-        if (low := figures.get("f1_topk_low")) is not None and (high := figures.get("f1_topk_high")) is not None
-    ]
-    if halves:
-        texts = [int(t) for task in tasks for m in task.methods.values() if (t := m.get("plausibility_texts"))]
-        counted = f"{min(texts):,} to {max(texts):,}" if len(set(texts)) > 1 else f"{texts[0]:,}" if texts else "no"
-        found.append(
-            f"**Small differences:** with {counted} texts, an F1 top-K is known to about ±{np.median(halves):.2f}. "
-            "Compare methods by the tests below, not by the third decimal."
+    said = []
+    rows = [row for task in tasks for row in task.methods.values() if row.get("f1_topk_low") is not None]
+    if rows:
+        half = np.median([(row["f1_topk_high"] or 0.0) - (row["f1_topk_low"] or 0.0) for row in rows]) / 2
+        texts = sorted({int(row.get("plausibility_texts") or 0) for row in rows})
+        counts = several(texts[-1], "text") if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,} texts"
+        said.append(
+            f"with {counts}, an F1 top-K is known to about ±{half:.2f}. Compare methods by the tests below, not by the "
+            "third decimal."
         )
-    told_apart = []
-    for metric, name in (("f1_topk", "F1 top-K"), ("aopc_comprehensiveness", "AOPC comprehensiveness")):
-        told = total = 0
-        for task in tasks:
-            comparison = task.comparisons.get(metric)
-            if comparison is not None and len(comparison.methods) > 1:
-                upper = comparison.outcomes(level)[np.triu_indices(len(comparison.methods), 1)]
-                told, total = told + int((upper != 0).sum()), total + len(upper)
-        if total:
-            told_apart.append(f"{told:,} of {total:,} in {name}")
-    if told_apart:
-        found.append(f"Pairs of methods on a task that differ significantly: {', '.join(told_apart)}.")
-    return [" ".join(found)] if found else []
+    apart = []
+    for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
+        tests = [test for task in tasks if (test := task.comparisons.get(metric)) and len(test.methods) > 1]
+        upper = [test.outcomes(run.evaluate.significance)[np.triu_indices(len(test.methods), 1)] for test in tests]
+        if upper:
+            pairs = np.concatenate(upper)
+            apart.append(f"{np.count_nonzero(pairs):,} of {pairs.size:,} in {name}")
+    if apart:
+        said.append(f"Pairs of methods on a task that differ significantly: {', '.join(apart)}.")
+    if said:
+        yield Caveat(CaveatKind.SMALL_DIFFERENCES, " ".join(said))
 
 
-def _chance(tasks: Sequence[TaskReport], level: float) -> list[str]:
-    """Methods that do not rank marked words significantly better than random scores on any task."""
-    found: dict[str, bool] = {}
-    for task in tasks:
-        comparison = task.comparisons.get("auroc")
-        if comparison is None or "random" not in comparison.methods:
-            continue
-        for method in comparison.methods:
-            if method != "random":
-                above = comparison.outcome(method, "random", level) > 0
-                found[method] = found.get(method, False) or above
-    never = [method for method, above in found.items() if not above]
-    if not never:
-        return []
-    return [
-        f"**No better than chance at finding marked words:** {_names(never)}. On no task is their AUROC significantly "
-        "above that of random scores."
-    ]
+def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Methods and figures in which random scores are not significantly worse."""
+    weak = []
+    for metric in QUESTIONS:
+        better: dict[str, list[bool]] = {}
+        for test in (test for task in tasks if (test := task.comparisons.get(metric)) is not None):
+            for method in test.methods if "random" in test.methods else ():
+                if run.methods[method].family != "chance":
+                    outcome = test.outcome(method, "random", run.evaluate.significance)
+                    better.setdefault(method, []).append(outcome > 0)
+        never = [method for method, outcomes in better.items() if not any(outcomes)]
+        if metric == "auroc" and never:
+            yield Caveat(
+                CaveatKind.LIKE_CHANCE,
+                f"{', '.join(never)}. On no task is their AUROC significantly above that of random scores.",
+                never,
+            )
+        outcomes = [outcome for of_method in better.values() for outcome in of_method]
+        if outcomes and fmean(outcomes) < 1 / 4:
+            weak.append(f"{CATALOGUE[metric].heading} ({sum(outcomes)} of {len(outcomes)})")
+    if weak:
+        yield Caveat(
+            CaveatKind.NO_EVIDENCE,
+            f"{', '.join(weak)}. In brackets: in how many of all pairs of a method and a task the method is "
+            "significantly better than random. Do not choose a method by these figures.",
+        )
 
 
-def _uninformative(tasks: Sequence[TaskReport], level: float) -> list[str]:
-    """Figures in which most methods are not significantly better than random scores."""
-    found = []
-    for _, column in QUESTIONS:
-        better = total = 0
-        for task in tasks:
-            comparison = task.comparisons.get(column.metric)
-            if comparison is None or "random" not in comparison.methods:
-                continue
-            for method in comparison.methods:
-                if get_info(method).family != "chance":
-                    total += 1
-                    better += comparison.outcome(method, "random", level) > 0
-        if total and better < total / 4:
-            found.append(f"{column.heading} ({better} of {total})")
-    if not found:
-        return []
-    return [
-        f"**Figures that hardly tell a method from random scores:** {', '.join(found)}. In brackets: in how many of "
-        "all pairs of a method and a task the method is significantly better than random. Do not choose a method by "
-        "these figures."
-    ]
-
-
-def _unmoved(tasks: Sequence[TaskReport]) -> list[str]:
-    """Methods whose scores stay much the same when the model's weights are drawn anew."""
-    rhos: dict[str, list[float]] = {}
-    for task in tasks:
-        for method in task.sanity.get("methods", {}):
-            drawn = list(_redrawn(task, method).values())
+def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Methods whose scores stay much the same when the model's weights are drawn anew, and what was not checked."""
+    results = [task.sanity for task in tasks if task.sanity.get("methods")]
+    redrawn: dict[str, list[float | None]] = {}
+    for result in results:
+        for method, checks in result["methods"].items():
             # After the last part, the embeddings, all weights have been drawn anew.
-            if drawn and drawn[-1]["spearman"] is not None and get_info(method).family != "chance":
-                rhos.setdefault(method, []).append(drawn[-1]["spearman"])
-    unmoved = {method: fmean(values) for method, values in rhos.items() if fmean(values) >= NOTICED}
-    found = []
-    if unmoved:
-        listed = ", ".join(f"{escape_markdown(m)} ({r:.2f})" for m, r in sorted(unmoved.items(), key=lambda i: -i[1]))
-        found.append(
+            for similarity in list(checks["random_model"].values())[-1:]:
+                redrawn.setdefault(method, []).append(similarity["spearman"])
+    students = [name for name, info in run.methods.items() if "teacher" in info.needs]
+    known = {*students, *(name for name, info in run.methods.items() if info.family == "chance")}
+    means_of = {m: fmean(rhos) for m, all_rhos in redrawn.items() if (rhos := [r for r in all_rhos if r is not None])}
+    kept = {m: rho for m, rho in means_of.items() if rho >= NOTICED and m not in known}
+    said = []
+    if kept:
+        listed = ", ".join(f"{method} ({rho:.2f})" for method, rho in sorted(kept.items(), key=lambda item: -item[1]))
+        said.append(
             f"{listed}. When all the classifier's weights are drawn anew, their order of words stays much the same "
             "(mean rank correlation in brackets): they show the text, not what the classifier learned."
         )
-    students = [name for name in _methods(tasks) if _reads_the_text_alone(name)]
     if students:
-        found.append(
-            f"{_names(students)} sees only the text and the predicted label, and imitates a teacher: a change of the "
-            "classifier's weights does not change its scores."
+        said.append(
+            f"{', '.join(students)} sees only the text and the predicted label, and imitates a teacher: a change of "
+            "the classifier's weights does not change its scores."
         )
-    return [f"**Hardly notice the model:** {' '.join(found)}"] if found else []
+    if said:
+        yield Caveat(CaveatKind.UNMOVED, " ".join(said), [*kept, *students])
+    if not results:
+        sentence = "No sanity check was run: whether scores depend on the classifier's weights is not known."
+    else:
+        texts = sorted({result["texts"] for result in results})
+        counts = several(texts[0], "text") if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,} texts"
+        missing = [m for m in run.methods if m not in known and len(redrawn.get(m, ())) < len(results)]
+        but = f", and not for {', '.join(missing)}" if missing else ""
+        sentence = f"Whether scores depend on the classifier's weights was checked on {counts} of a task{but}."
+        if not any(checks["random_labels"] for result in results for checks in result["methods"].values()):
+            sentence += " Whether they depend on what it learned (permuted labels) was not checked."
+    yield Caveat(CaveatKind.FEW_CHECKS, sentence)
 
 
-def _reads_the_text_alone(method: str) -> bool:
-    return "teacher" in get_info(method).needs
-
-
-def _redrawn(task: TaskReport, method: str) -> Mapping[str, Mapping[str, Number]]:
-    """Part of the classifier drawn anew -> how similar a method's scores are; empty where it was not checked."""
-    found: Mapping[str, Mapping[str, Number]] = task.sanity["methods"].get(method, {}).get("random_model", {})
-    return found
-
-
-def _unchecked(tasks: Sequence[TaskReport]) -> list[str]:
-    """On how many texts the sanity checks were made, and which methods and checks were left out."""
-    if not any(task.methods for task in tasks):
-        return []
-    checked = [task for task in tasks if task.sanity.get("methods")]
-    if not checked:
-        return ["**Not checked:** whether any method's scores depend on the classifier. No sanity check was run."]
-    # Random scores and students are known not to read the model.
-    known = {m for m in _methods(tasks) if get_info(m).family == "chance" or _reads_the_text_alone(m)}
-    missing = [
-        name
-        for name in _methods(checked)
-        if name not in known and any(name in task.methods and not _redrawn(task, name) for task in checked)
-    ]
-    texts = sorted({task.sanity["texts"] for task in checked})
-    counted = f"{texts[0]:,}" if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,}"
-    few = f"Whether scores depend on the classifier's weights was checked on {counted} texts per task"
-    few += f", and not for {_names(missing)}." if missing else "."
-    if not any(result["random_labels"] for task in checked for result in task.sanity["methods"].values()):
-        few += " Whether they depend on what it learned (permuted labels) was not checked."
-    return [f"**Few sanity checks:** {few}"]
-
-
-def _unsure(tasks: Sequence[TaskReport]) -> list[str]:
-    """Tasks whose classifier is much less confident than it is accurate."""
-    found = []
+def _confidence(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Tasks whose classifier is much less confident than accurate, or less confident on texts shortened at random."""
+    unsure, shifted = [], []
     for task in tasks:
         accuracy = task.classifier.get("test", {}).get("accuracy")
         # Confidence on whole texts is the same for all methods.
-        full = next((known["full"] for method in task.methods if (known := _confidences(task, method))), None)
-        if accuracy is not None and full is not None and accuracy - full >= UNSURE:
-            found.append(f"{escape_markdown(task.task)} (accuracy {accuracy:.2f}, mean confidence {full:.2f})")
-    if not found:
-        return []
-    return [
-        f"**Low confidence:** {', '.join(found)}. A low probability cannot fall by much: comprehensiveness, "
-        "sufficiency and AOPC are small there for every method, and count least in means over the tasks."
-    ]
-
-
-def _confidences(task: TaskReport, method: str) -> dict[str, float] | None:
-    """The classifier's mean confidence on whole texts ("full") and on texts that a method shortened ("without", "only",
-    "masked"); None where one is unknown or the method explains another classifier."""
-    figures = task.methods.get(method, {})
-    found = {name: figures.get(f"confidence_{name}") for name in ("full", "without", "only", "masked")}
-    known = {name: value for name, value in found.items() if value is not None}
-    return None if get_info(method).own_model or len(known) < len(found) else known
-
-
-def _out_of_distribution(tasks: Sequence[TaskReport]) -> list[str]:
-    """Tasks on which the classifier's confidence falls when random words are taken out."""
-    shifted = []
-    for task in tasks:
-        found = _confidences(task, "random")
-        if found is None or not task.labels:
+        shared = [figures for name, figures in task.methods.items() if not run.methods[name].own_model]
+        full = next((known for figures in shared if (known := figures.get("confidence_full")) is not None), None)
+        if full is None:
             continue
-        full, lowest, guess = found["full"], min(found.values()), 1 / len(task.labels)
-        if full > guess and (full - lowest) / (full - guess) >= SHIFT:
-            shifted.append(f"{escape_markdown(task.task)} ({full:.2f} to {lowest:.2f})")
-    if not shifted:
-        return []
-    return [
-        f"**Out of distribution:** {', '.join(shifted)}. The classifier's mean confidence falls this far on texts "
-        "shortened at random, because it never learned to read shortened texts. That is part of every fall that "
-        "faithfulness measures; the words taken out are the other part. The figures do not tell them apart."
-    ]
+        if accuracy is not None and accuracy - full >= UNSURE:
+            unsure.append(f"{task.task} (accuracy {accuracy:.2f}, mean confidence {full:.2f})")
+        figures = task.methods.get("random", {})
+        shortened = [v for n in ("without", "only", "masked") if (v := figures.get(f"confidence_{n}")) is not None]
+        guess = 1 / max(1, len(task.labels))
+        if shortened and full > guess and (full - min(shortened)) / (full - guess) >= SHIFT:
+            shifted.append(f"{task.task} ({full:.2f} to {min(shortened):.2f})")
+    if unsure:
+        yield Caveat(
+            CaveatKind.UNSURE,
+            f"{', '.join(unsure)}. A low probability cannot fall by much: comprehensiveness, sufficiency and AOPC are "
+            "small there for every method, and count least in means.",
+        )
+    if shifted:
+        yield Caveat(
+            CaveatKind.OUT_OF_DISTRIBUTION,
+            f"{', '.join(shifted)}. The classifier's mean confidence falls this far on texts shortened at random, "
+            "because it never learned to read shortened texts. That is part of every fall that faithfulness measures; "
+            "the words taken out are the other part. The figures do not tell them apart.",
+        )
 
 
-def _rankings(tasks: Sequence[TaskReport]) -> list[str]:
+def _two_questions(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     """Whether the methods that agree with people are also those that agree with the model."""
-    first, second = means("f1_topk", tasks), means("aopc_comprehensiveness", tasks)
-    common = [method for method in first if method in second and comparable(method, "aopc_comprehensiveness")]
-    if len(common) < 4:
-        return []
-    pairs = np.array([(first[m], second[m]) for m in common])
+    first, second = means(run, PEOPLE, tasks), means(run, MODEL, tasks)
+    common = [method for method in first if method in second and run.comparable(method, MODEL)]
+    pairs = np.array([(first[method], second[method]) for method in common])
     # Where all methods have the same figure there is no order to compare.
-    if (np.ptp(pairs, axis=0) == 0).any():
-        return []
+    if len(common) < 4 or (np.ptp(pairs, axis=0) == 0).any():
+        return
     rho = float(spearmanr(pairs).statistic)
     how = "much the same" if rho >= 0.7 else "partly the same" if rho >= 0.3 else "not the same"
-    return [
-        f"**Two questions:** the methods that agree with people and those that agree with the model are {how} (rank "
-        f"correlation of F1 top-K and AOPC comprehensiveness over {len(common)} methods: {rho:.2f}). "
-        "Choose by the question you ask."
-    ]
+    yield Caveat(
+        CaveatKind.TWO_QUESTIONS,
+        f"the methods that agree with people and those that agree with the model are {how} (rank correlation of F1 "
+        f"top-K and AOPC comprehensiveness over {len(common)} methods: {rho:.2f}). Choose by the question you ask.",
+    )

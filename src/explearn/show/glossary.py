@@ -9,12 +9,12 @@ from explearn.judge.params import EvaluateParams
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GlossaryGroup:
     """A question, how it is answered, and its figures: name, meaning, which way is better."""
 
     question: str
     answer: str
-    rows: list[tuple[str, str, str]]
+    rows: list[list[str]]
 
 
 INTRODUCTION = (
@@ -27,56 +27,52 @@ INTRODUCTION = (
 )
 
 
-def glossary(params: EvaluateParams) -> list[Group]:
-    """Every figure of the leaderboards, by question."""
-    confidence = f"{100 * params.confidence:g}"
-    percents = ", ".join(str(percent) for percent in params.percents)
+def glossary(params: EvaluateParams) -> list[GlossaryGroup]:
+    """Return every figure of the leaderboards, by question."""
     removed = "deleting them" if params.removal == "delete" else "the mask token"
-    top = f"top {params.headline_percent} %"
     protocol = {
         "default": "",
         "aml": " Counts and means follow AML's protocol (docs/metrics.md).",
         "eraser": " Counts and means follow ERASER's protocol (docs/metrics.md).",
     }[params.protocol]
-
-    def rows(group: catalogue.Group) -> list[tuple[str, str, str]]:
-        return _rows(group, confidence=confidence, percents=percents, top=top, neighbours=str(params.neighbours))
-
-    return [
-        Group(
+    groups: tuple[tuple[catalogue.Group, str, str], ...] = (
+        (
+            "plausibility",
             "Does it agree with people? (plausibility)",
             "Compared are chosen and marked words, all texts pooled.",
-            rows("plausibility"),
         ),
-        Group(
+        (
+            "faithfulness",
             "Does it agree with the model? (faithfulness)",
-            "The words a method ranks highest are taken out of the text (by "
-            f"{removed}), or kept alone, and the classifier is asked again; p is its probability for the explained "
-            f"label.{protocol}",
-            rows("faithfulness"),
+            f"The words a method ranks highest are taken out of the text (by {removed}), or kept alone, and the "
+            f"classifier is asked again; p is its probability for the explained label.{protocol}",
         ),
-        Group(
+        (
+            "behaviour",
             "Can one rely on it? (stability, consistency, simulatability)",
             "Texts and their explanations are compared with each other; the last figure trains small students.",
-            rows("behaviour"),
         ),
-        Group("What does it cost?", "Measured on the texts explained, a first few left out.", rows("cost")),
-    ]
+        ("cost", "What does it cost?", "Measured on the texts explained, a first few left out."),
+    )
+    settings = {
+        "confidence": f"{100 * params.confidence:g}",
+        "percents": ", ".join(str(percent) for percent in params.percents),
+        "top": f"top {params.headline_percent} %",
+        "neighbours": str(params.neighbours),
+    }
+    return [GlossaryGroup(question, answer, _rows(group, settings)) for group, question, answer in groups]
 
 
-def _rows(group: catalogue.Group, **settings: str) -> list[tuple[str, str, str]]:
-    """Name, meaning and direction of a group's metrics, by the catalogue.
-
-    settings: what stands for {confidence}, {percents}, {top} and {neighbours} in its sentences.
-    """
+def _rows(group: catalogue.Group, settings: dict[str, str]) -> list[list[str]]:
+    """Return name, meaning and direction of a group's metrics, by the catalogue."""
     of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
     leading = [metric for metric in of_group if not metric.explained_with]
     for late in [metric for metric in leading if metric.explained_after]:
         leading.remove(late)
         leading.insert(leading.index(catalogue.CATALOGUE[late.explained_after]) + 1, late)
-    found = []
+    rows = []
     for metric in leading:
         explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
         directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
-        found.append((metric.term or metric.heading, metric.summary.format(**settings), directions))
-    return found
+        rows.append([metric.term or metric.heading, metric.summary.format(**settings), directions])
+    return rows

@@ -1,21 +1,26 @@
-"""What every HTML page shares: the environment of its templates, and files that stand inside the page."""
+"""Blocks as one HTML file that needs no other: sorting, filters, words in colour; no script but its own can run."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from explearn.show.columns import mark
-from explearn.show.markdown import Markdown, inline_html
+from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Table, walk
+from explearn.core.display import words_html
+from explearn.core.heat import css
 
 
-def page_environment() -> Environment:
-    """The environment of HTML templates: autoescape is on; the filter `inline` turns our own Markdown into HTML."""
+def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
+    """Return a page; everything from data is escaped.
+
+    pictures: file -> SVG, for the pictures among the blocks; those without one are left out.
+    """
     environment = Environment(
         loader=PackageLoader("explearn.show"),
         autoescape=True,
@@ -23,23 +28,53 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["mark"] = lambda name: Markup(f"&nbsp;{found}") if (found := mark(name)) else ""
-    # Long names may break after an underscore.
-    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(escape(name).split("_"))
-    environment.filters["inline"] = lambda value: inline_html(value) if isinstance(value, Markdown) else value
-    return environment
+    environment.filters |= {
+        "kind": lambda block: type(block).__name__,
+        "inline": inline_html,
+        "coloured": lambda row: Markup(words_html(row.attribution, list(row.chosen))),
+        "address": lambda file: f"data:image/svg+xml;base64,{base64.b64encode(pictures[file].encode()).decode()}",
+    }
+    templates = resources.files("explearn.show").joinpath("templates")
+    script = Markup(templates.joinpath("page.js").read_text(encoding="utf-8"))
+    first, sections = _sections(blocks)
+    every = list(walk(blocks))
+    methods = [name for block in every if isinstance(block, Table) for name in block.methods]
+    methods += [row.method for block in every if isinstance(block, ExampleText) for row in block.rows if row.method]
+    headings = [block for block in every if isinstance(block, Heading)]
+    return environment.get_template("page.html.j2").render(
+        title=headings[0].text if headings else "",
+        first=first,
+        sections=sections,
+        pictures=pictures,
+        tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
+        methods=list(dict.fromkeys(methods)),
+        css=Markup(templates.joinpath("page.css").read_text(encoding="utf-8") + css(".words") + css("tr")),
+        script=script,
+        # By this hash the page's Content-Security-Policy allows the script and no other.
+        script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+    )
 
 
-def asset(name: str) -> str:
-    """A file beside the templates."""
-    return resources.files("explearn.show").joinpath("templates", name).read_text(encoding="utf-8")
+def inline_html(text: str) -> Markup:
+    """Return a text of a block as HTML: what `explearn.core.blocks.bold` marks is <strong>, all else is escaped.
+
+    Long names may break after an underscore.
+    """
+    line = re.sub(f"{BOLD_START}([^{BOLD_START}{BOLD_END}]+){BOLD_END}", r"<strong>\1</strong>", str(escape(text)))
+    return Markup(line.replace("_", "_<wbr>"))
 
 
-def source_hash(script: str) -> str:
-    """The hash by which a Content-Security-Policy allows this script and no other."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
+    """Return the blocks before the first section, and for each section, by the name of its link, its blocks.
 
-
-def data_uri(path: Path) -> str:
-    """An SVG file as a data: address."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+    The same titles give the same names.
+    """
+    first: list[Block] = []
+    sections: dict[str, list[Block]] = {}
+    part = first
+    for block in blocks:
+        if isinstance(block, Heading) and block.level == 2:
+            name = re.sub(r"[^a-z0-9]+", "-", block.text.lower()).strip("-")
+            part = sections.setdefault(name if name and name not in sections else f"section-{len(sections)}", [])
+        part.append(block)
+    return first, sections

@@ -1,307 +1,286 @@
-"""The sections on one task as plain tables and sentences, for Markdown and HTML alike."""
+"""The section on one task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from explearn.judge.significance import PairedTests
-from explearn.methods.aml.report import aml_blocks
-from explearn.methods.registry import get_info, leaderboard_order
-from explearn.show.blocks import Block
-from explearn.show.columns import (
-    BEHAVIOUR_COLUMNS,
-    FAITHFULNESS_COLUMNS,
-    OWN_MODEL_COLUMNS,
-    PLAUSIBILITY_COLUMNS,
-    Column,
-    leaderboard,
-    marked,
-)
-from explearn.show.markdown import Markdown, escape_markdown
-from explearn.show.missing import has_no_marks
-from explearn.show.task_report import Number, TaskReport
+from explearn.core.blocks import Block, Cell, Column, Fold, Heading, Paragraph, Table
+from explearn.judge.catalogue import CATALOGUE, Group
+from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.show.caveats import has_no_marks
+from explearn.show.columns import Standing, leaderboard, marked, metrics_of, title
+from explearn.show.examples import example_text
+from explearn.show.verdict import QUESTIONS, near_chance, several
 
-COMPARED = (
-    PLAUSIBILITY_COLUMNS[3],
-    PLAUSIBILITY_COLUMNS[6],
-    FAITHFULNESS_COLUMNS[3],
-    FAITHFULNESS_COLUMNS[4],
-    BEHAVIOUR_COLUMNS[0],
-)
-"""The figures whose paired tests the report shows for every two methods: F1 top-K, AUROC, both AOPC, stability."""
-
-BETTER, WORSE, LEVEL, SELF = "+", "−", "·", ""
-"""Cells of the significance matrix: the row's method against the column's."""
-
-_RULES = {
-    "top_k": "the K highest-scoring words",
-    "threshold": "words that score {threshold} or more, at least one",
-    "positive_rate": "each word at random, as often as training texts are marked",
-    "expected_f1": "the words whose probabilities promise the largest F1",
+BOARDS: dict[Group, str] = {
+    "plausibility": "Agreement with the marked words",
+    "faithfulness": "Agreement with the model",
+    "behaviour": "Alike for like texts, and instructive",
+    "cost": "Cost",
+    "distribution": "The classifier on shortened texts",
 }
+"""The tables of a task: group of metrics and title."""
+
+OPEN_BOARDS = ("plausibility", "faithfulness")
+
+OWN_MODEL_METRICS = tuple(
+    CATALOGUE[name]
+    for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
+)
+"""Of methods on the classifier that an explainer trained for itself."""
+
+SHORTENED = (
+    "Taking words out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
+    "probability) and entropy (in nats) on them differ much from those on whole texts, read the faithfulness figures "
+    "with care."
+)
+
+EXAMPLES_IN_MARKDOWN = 1
+"""Example texts of a task that the Markdown page shows; the HTML page shows all."""
 
 
-def blocks(task: TaskReport) -> list[Block]:
-    """What the report says about AML's methods, and about explainers with a classifier of their own."""
-    return [*aml_blocks(task), *own_model_blocks(task)]
-
-
-def own_model_blocks(task: TaskReport) -> list[Block]:
-    """For each explainer with a classifier of its own: its accuracy, and the methods compared on it."""
-    shown = []
-    for name, found in task.own_models.items():
-        criteria = escape_markdown(", ".join(found["criteria"]))
-        sentence = f"Trained for {criteria}: epoch {found['best_epoch']} of {found['epochs']} was the best."
-        if not found["best_epoch"]:
-            sentence = (
-                f"**Not trained:** it was to be trained for {criteria}, but none of {found['epochs']} epochs was "
-                "better than the start. These are the figures of the untrained module on the task's own classifier."
+def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
+    """Return what the report says of one task."""
+    blocks: list[Block] = [Heading(f"Task: {task.task}", task=task.task)]
+    if (rates := near_chance(run, task)) is not None:
+        blocks.append(
+            Paragraph(
+                f"The classifier's test accuracy is {rates[0]:.3f}; always choosing the most frequent class would give "
+                f"{rates[1]:.3f}. There is little to explain in a model that has learned so little: read this task's "
+                "numbers as a check that the pipeline works, not as evidence about the methods.",
+                style="warning",
             )
-        accuracy, before = (of.get("test", {}).get("accuracy") for of in (found["classifier"], task.classifier))
-        if accuracy is not None and before is not None:
-            points = round(100 * (accuracy - before), 1) + 0.0
-            sentence += (
-                f" The test accuracy of its classifier is {accuracy:.3f}, that of the task's own {before:.3f} "
-                f"({points:+.1f} points)."
-            )
-        sentence += (
-            " All methods here explain that classifier, on the same texts. Bold: the best; underlined: not "
-            "significantly worse. Important words: the share of words with outstanding scores, a measure of how "
-            "concise explanations are; it is not tested."
         )
-        standings = {
-            column.metric: _standing(column, found["methods"], found["tied"][column.metric])
-            for column in OWN_MODEL_COLUMNS
-            if column.metric in found["tied"]
-        }
+    blocks.append(Fold("Data, annotators and the classifier", list(_data(task))))
+    if task.methods:
+        blocks.append(Paragraph(_judged_on(task)))
+    standings = {metric: (test.best, test.tied) for metric, test in task.comparisons.items()}
+    for group, caption in BOARDS.items():
+        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), standings)
+        if board is not None and group in OPEN_BOARDS:
+            blocks.append(board)
+        elif board is not None:
+            note = [Paragraph(SHORTENED)] if group == "distribution" else []
+            blocks.append(Fold(caption, [*note, board], page_only=group == "distribution"))
+    blocks += own_model_blocks(run, task)
+    if pairs := list(pair_tables(run, task)):
+        blocks.append(
+            Fold("Which differences are significant, and how alike methods order words", pairs, page_only=True)
+        )
+    if checks := sanity_table(run, task):
+        blocks.append(Fold("Sanity checks", [Paragraph(_sanity_sentence(task)), checks]))
+    if task.texts:
+        texts = [example_text(run, text, text.example.id) for text in task.texts]
+        few, rest = texts[:EXAMPLES_IN_MARKDOWN], texts[EXAMPLES_IN_MARKDOWN:]
+        blocks.append(Fold("Example texts", few))
+        if rest:
+            blocks.append(Fold(f"{len(rest)} more example texts", rest, page_only=True))
+    return blocks
+
+
+def _data(task: TaskReport) -> Iterator[Block]:
+    """Labels, texts, rationales, the agreement of annotators, and how good the classifier is."""
+    agreement, texts_of = task.agreement, task.agreement.get("texts") or {}
+    mean_length, alpha = agreement.get("mean_length"), agreement.get("alpha")
+    mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
+    over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
+    facts = {
+        "Labels": ", ".join(task.labels),
+        "Texts": _counts(task.split_counts),
+        "Texts with rationales": _counts(texts_of),
+        # Where nobody marked a word, K is 1 for want of anything better.
+        "Number of words chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
+        "Share of words marked in training": "" if task.positive_rate is None else _number(task.positive_rate),
+        "Rationales": _counts(agreement.get("kinds") or {}),
+        f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)": ""
+        if alpha is None
+        else _number(alpha),
+        f"Agreement of annotators{over}, mean F1 over pairs": ""
+        if alpha is None
+        else _number(agreement.get("pairwise_f1")),
+    }
+    yield Table([Column("", numeric=False)] * 2, [[name, fact] for name, fact in facts.items() if fact])
+    pairs = agreement.get("alpha_by_pair") or {}
+    if len(pairs) > 1:
+        columns = [Column("Annotators", numeric=False), *map(Column, ("Texts", "Alpha", "Mean F1"))]
         rows = [
-            [row.method, *(cell.markdown(False) for cell in row.cells)]
-            for row in leaderboard(found["methods"], OWN_MODEL_COLUMNS, standings)
+            [who, f"{of_pair['texts']:,}", _number(of_pair["alpha"]), _number(of_pair["pairwise_f1"])]
+            for who, of_pair in pairs.items()
         ]
-        headings = ["Method", *(Markdown(column.title) for column in OWN_MODEL_COLUMNS)]
-        shown.append(Block(f"On the classifier of {name}: {task.task}", Markdown(sentence), headings, rows))
-    return shown
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """Who has the best figure of a metric, and who is worse, but not significantly so."""
-
-    best: Sequence[str]
-    tied: Sequence[str]
-
-
-def _standing(column: Column, methods: Mapping[str, Mapping[str, Number]], level: Sequence[str]) -> _Standing:
-    """level: the best methods and those not significantly worse, together, as the stage evaluate writes them."""
-    values = {method: value for method in level if (value := methods[method].get(column.metric)) is not None}
-    top = (max if column.larger_is_better else min)(values.values(), default=None)
-    best = [method for method, value in values.items() if value == top]
-    return _Standing(best, [method for method in level if method not in best])
-
-
-def facts(task: TaskReport) -> list[tuple[str, Markdown]]:
-    """Labels, texts, rationales and the agreement of annotators: name and value."""
-    agreement = task.agreement
-    found = [
-        ("Labels", Markdown(", ".join(escape_markdown(label) for label in task.labels))),
-        ("Texts", Markdown(", ".join(f"{escape_markdown(s)} {n:,}" for s, n in task.split_counts.items() if n))),
-    ]
-    marked = agreement.get("texts")
-    if marked:
-        listed = ", ".join(f"{escape_markdown(split)} {n:,}" for split, n in marked.items())
-        found.append(("Texts with rationales", Markdown(listed)))
-    mean_length = agreement.get("mean_length")
-    # Where nobody marked a word, K is 1 for want of anything better.
-    if task.k is not None and (mean_length is not None or not has_no_marks(task)):
-        mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
-        found.append(("Number of words chosen by the top-K rule, K", Markdown(f"{task.k}{mean}")))
-    if task.positive_rate is not None:
-        found.append(("Share of words marked in training", figure(task.positive_rate)))
-    kinds = agreement.get("kinds")
-    if kinds:
-        found.append(("Rationales", Markdown(", ".join(f"{escape_markdown(kind)} {n:,}" for kind, n in kinds.items()))))
-    none = "no text was marked by two annotators"
-    texts = agreement.get("alpha_texts")
-    over = f" over {texts:,} texts" if texts else ""
-    found.append(
-        (
-            f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)",
-            figure(agreement.get("alpha"), none),
-        )
-    )
-    found.append((f"Agreement of annotators{over}, mean F1 over pairs", figure(agreement.get("pairwise_f1"), none)))
-    return found
-
-
-def annotator_pairs(task: TaskReport) -> list[list[str]]:
-    """A row for each pair of annotators: names, texts, alpha and mean F1. None where there are fewer than two pairs."""
-    pairs = task.agreement.get("alpha_by_pair") or {}
-    if len(pairs) < 2:
-        return []
-    return [
-        [who, f"{found['texts']:,}", figure(found["alpha"]), figure(found["pairwise_f1"])]
-        for who, found in pairs.items()
-    ]
-
-
-def classifier_rows(task: TaskReport) -> list[list[str]]:
-    """A row for each split: accuracy, share of the most frequent class, macro F1, MCC and texts."""
-    return [
-        [
-            split,
-            *(figure(row.get(name)) for name in ("accuracy", "majority_rate", "macro_f1", "mcc")),
-            Markdown("–" if row.get("texts") is None else f"{row['texts']:,}"),
+        yield Table(columns, rows, "Agreement by pair of annotators")
+    if task.classifier:
+        columns = [
+            Column("Split", numeric=False),
+            *map(Column, ("Accuracy", "Most frequent class", "Macro F1", "MCC", "Texts")),
         ]
-        for split, row in task.classifier.items()
-    ]
+        rows = [
+            [
+                split,
+                *(_number(figures.get(name)) for name in ("accuracy", "majority_rate", "macro_f1", "mcc")),
+                f"{figures.get('texts') or 0:,}",
+            ]
+            for split, figures in task.classifier.items()
+        ]
+        yield Table(columns, rows, "The classifier that the methods explain")
 
 
-def counted(task: TaskReport) -> Markdown | None:
-    """How many texts the figures rest on; the number may differ for methods that explain their own classifier."""
-    if not task.methods:
-        return None
+def _judged_on(task: TaskReport) -> str:
+    """Say how many texts the figures rest on; methods that explain their own classifier may have others."""
 
     def span(name: str) -> str:
-        values = sorted({int(v) for m in task.methods.values() if (v := m.get(name)) is not None})
-        if not values:
-            return "–"
-        return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+        values = sorted({int(v) for figures in task.methods.values() if (v := figures.get(name)) is not None})
+        return " to ".join(f"{value:,}" for value in dict.fromkeys([*values[:1], *values[-1:]])) or "no"
 
-    right = ", and classified correctly" if task.classifier else ""
-    sentence = (
-        f"Agreement is measured on {span('plausibility_texts')} test texts (marked{right}), faithfulness on "
-        f"{span('texts')}."
-    )
     if has_no_marks(task):
         sentence = f"Faithfulness is measured on {span('texts')} test texts."
-    lost = max((int(m.get("unaligned_words") or 0) for m in task.methods.values()), default=0)
+    else:
+        right = ", and classified correctly" if task.classifier else ""
+        sentence = (
+            f"Agreement is measured on {span('plausibility_texts')} test texts (marked{right}), faithfulness on "
+            f"{span('texts')}."
+        )
+    lost = max((int(figures.get("unaligned_words") or 0) for figures in task.methods.values()), default=0)
     if lost:
         sentence += (
-            f" Up to {lost:,} words have no sub-token, or the classifier does not read them because they are cut off "
-            "or unknown; they have no score, and are never chosen and ranked last."
+            f" Up to {several(lost, 'word')} of these texts cannot be scored, being cut off or unknown to the "
+            "classifier; such words are never chosen and ranked last."
         )
-    own = [method for method in leaderboard_order(task.methods) if get_info(method).own_model]
-    if own:
+    return sentence
+
+
+def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
+    """Return, for each explainer with a classifier of its own, its accuracy and the methods compared on it."""
+    blocks: list[Block] = []
+    for name, own in task.own_models.items():
+        criteria = ", ".join(own["criteria"])
+        sentence = f"Trained for {criteria}: epoch {own['best_epoch']} of {own['epochs']} was the best."
+        if not own["best_epoch"]:
+            sentence = (
+                f"Not trained: it was to be trained for {criteria}, but none of {several(own['epochs'], 'epoch')} was "
+                "better than the start. These are the figures of the untrained module on the task's own classifier."
+            )
+        accuracy, before = (of.get("test", {}).get("accuracy") for of in (own["classifier"], task.classifier))
+        if accuracy is not None and before is not None:
+            sentence += (
+                f" The test accuracy of its classifier is {accuracy:.3f}, that of the task's own {before:.3f} "
+                f"({round(100 * (accuracy - before), 1) + 0.0:+.1f} points)."
+            )
         sentence += (
-            f" {', '.join(escape_markdown(marked(method)) for method in own)}: explains a classifier of its own. Where "
-            "a figure depends on the classifier, it is never marked as best or not significantly worse. Its agreement "
-            "is measured on the texts that its own classifier gets right."
+            " All methods here explain that classifier, on the same texts. Important words: the share of words with "
+            "outstanding scores, a measure of how concise explanations are; it is not tested."
         )
-    return Markdown(sentence)
+        standings: dict[str, Standing] = {}
+        for metric in OWN_MODEL_METRICS:
+            # As they were written down: the best methods and those not significantly worse, together.
+            values = {
+                m: v for m in own["tied"].get(metric.name, ()) if (v := own["methods"][m].get(metric.name)) is not None
+            }
+            top = (max if metric.larger_is_better else min)(values.values(), default=None)
+            if values:
+                standings[metric.name] = {m for m, v in values.items() if v == top}, set(values)
+        caption = f"On the classifier of {name}: {task.task}"
+        board = leaderboard(run, caption, own["methods"], OWN_MODEL_METRICS, standings)
+        blocks.append(Fold(f"On the classifier of {name}", [Paragraph(sentence), *([board] if board else [])]))
+    return blocks
 
 
-def method_rows(tasks: Sequence[TaskReport]) -> list[list[str]]:
-    """A row for each method: family, name, what it does, the words it chooses and its cost."""
-    rows = []
-    for name in leaderboard_order(list(dict.fromkeys(m for task in tasks for m in task.methods))):
-        info = get_info(name)
-        thresholds = sorted({task.thresholds[name] for task in tasks if name in task.thresholds})
-        rule = _RULES[info.binarisation].format(
-            threshold=" or ".join(f"{value:g}" for value in thresholds) or "its threshold"
+def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
+    """Return tables of methods against methods: the tests of QUESTIONS, and the rank correlation of their scores."""
+    tests = {m: t for m in QUESTIONS if (t := task.comparisons.get(m)) is not None and len(t.methods) > 1}
+    if tests:
+        yield Paragraph(
+            "The row's method against the column's: + significantly better, − significantly worse, · no significant "
+            "difference. F1 and AUROC count the words of all texts together, but are tested with the figures of the "
+            "single texts; where the two disagree on which method is better, that is a · as well."
         )
-        rows.append([info.family, name, info.summary, rule, info.cost])
-    return rows
+    signs = {1: Cell("+", 1, "better"), -1: Cell("−", -1, "worse"), 0: Cell("·", 0)}
+    for metric, test in tests.items():
+        outcomes = test.outcomes(run.evaluate.significance)
+        cells = [[signs[int(outcome)] for outcome in row] for row in outcomes]
+        yield _square(run, f"{title(CATALOGUE[metric])}: {task.task}", test.methods, cells)
+    matrix = task.method_agreement.get("rank_agreement")
+    if matrix is not None and len(matrix) == len(task.methods) > 1:
+        cells = [
+            [Cell("–") if np.isnan(rho) else Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho) for rho in row]
+            for row in matrix.tolist()
+        ]
+        caption = f"How similarly two methods order the words: mean rank correlation, in percent: {task.task}"
+        yield _square(run, caption, list(task.methods), cells)
 
 
-def significance_matrix(comparison: PairedTests, level: float) -> list[tuple[str, list[str]]]:
-    """Methods in leaderboard order, each with BETTER, WORSE or LEVEL against every other, and SELF against itself."""
-    methods = leaderboard_order(list(comparison.methods))
-    place = {method: comparison.methods.index(method) for method in methods}
-    outcomes = comparison.outcomes(level)
-    said = {1: BETTER, -1: WORSE, 0: LEVEL}
-
-    def cell(row: str, column: str) -> str:
-        return SELF if row == column else said[int(outcomes[place[row], place[column]])]
-
-    return [(row, [cell(row, column) for column in methods]) for row in methods]
-
-
-def matrices(task: TaskReport, level: float) -> list[tuple[Column, list[tuple[str, list[str]]]]]:
-    """`significance_matrix` for those of COMPARED that at least two methods have."""
-    return [
-        (column, significance_matrix(comparison, level))
-        for column in COMPARED
-        if (comparison := task.comparisons.get(column.metric)) is not None and len(comparison.methods) > 1
+def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
+    """Return a table of `methods` against each other, in the order of tables. cells: in that of `methods`."""
+    order = [methods.index(method) for method in run.ordered(methods)]
+    rows: list[list[Cell | str]] = [
+        [marked(run, methods[row]), *("" if row == column else cells[row][column] for column in order)] for row in order
     ]
+    names = [methods[index] for index in order]
+    return Table([Column("Method", numeric=False), *map(Column, names)], rows, caption, names)
 
 
-def agreement_rows(task: TaskReport, measure: str = "rank_agreement") -> list[tuple[str, list[str]]]:
-    """Methods in leaderboard order, each with its agreement with every other by a measure, in percent."""
-    matrix = task.method_agreement.get(measure)
-    names = list(task.methods)
-    if matrix is None or len(matrix) != len(names) or len(names) < 2:
-        return []
-    order = [names.index(method) for method in leaderboard_order(names)]
-
-    def cell(i: int, j: int) -> str:
-        return "" if i == j else "–" if np.isnan(matrix[i, j]) else f"{round(100 * float(matrix[i, j])) + 0:d}"
-
-    return [(names[i], [cell(i, j) for j in order]) for i in order]
-
-
-def sanity_rows(task: TaskReport) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the sanity checks, one row per method of the task; no rows where none was checked.
+def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
+    """Return the sanity checks, a row for each method of the task; None where none was checked.
 
     A row has the rank correlation (with interval) and the overlap after each part of the classifier was drawn anew, the
     same for permuted labels where that was done, and max-sensitivity; or the reason why the method was not checked.
     """
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
+    if not checked:
+        return None
     parts = list(dict.fromkeys(part for result in checked.values() for part in result["random_model"]))
-    labels = any(result["random_labels"] for result in checked.values())
-    whole = parts[-1:] if len(parts) == 1 else []
-    headings = ["Method"]
-    for part in parts:
-        name = "new weights" if part in whole else f"new weights down to {part}"
-        headings += [f"Rank correlation, {name}", f"Top words kept, {name}"]
-    headings += ["Rank correlation, permuted labels", "Top words kept, permuted labels"] if labels else []
-    headings.append("Max-sensitivity ↓")
-    rows = []
-    for method in leaderboard_order(list(dict.fromkeys([*checked, *task.methods]))) if checked else []:
-        if method not in checked:
-            rows.append([method, *["–"] * (len(headings) - 2), "not checked: not among sanity.methods"])
-            continue
-        result = checked[method]
-        row = [method]
-        for similarity in [
-            *(result["random_model"].get(part) for part in parts),
-            *([result["random_labels"]] * labels),
-        ]:
-            row += _similarity(similarity)
-        sensitivity = result["max_sensitivity"]
-        row.append("–" if sensitivity is None else f"{sensitivity:.3f}")
-        if result["skipped"]:
-            row[-1] = f"not checked: {result['skipped']}"
+    changes = {part: "new weights" if len(parts) == 1 else f"new weights down to {part}" for part in parts}
+    if any(result["random_labels"] for result in checked.values()):
+        changes["random_labels"] = "permuted labels"
+    columns = [Column("Method", numeric=False)]
+    for change in changes.values():
+        columns += [Column(f"Rank correlation, {change}"), Column(f"Top words kept, {change}")]
+    columns.append(Column("Max-sensitivity ↓"))
+    rows: list[list[Cell | str]] = []
+    methods = run.ordered({*checked, *task.methods})
+    for method in methods:
+        result = checked.get(method, {"skipped": "not among sanity.methods"})
+        row: list[Cell | str] = [marked(run, method)]
+        for change in changes:
+            same = (
+                result["random_labels"]
+                if change == "random_labels" and "random_labels" in result
+                else result.get("random_model", {}).get(change)
+            )
+            row += _similarity(same)
+        row.append(f"not checked: {result['skipped']}" if result["skipped"] else _number(result["max_sensitivity"]))
         rows.append(row)
-    return headings, rows
+    return Table(columns, rows, f"Sanity checks: {task.task}", methods)
 
 
-def sanity_sentence(task: TaskReport) -> Markdown:
-    """Which checks were made, on how many texts, and which were not."""
+def _similarity(same: Mapping[str, Any] | None) -> list[Cell | str]:
+    if same is None:
+        return ["–", "–"]
+    rho, low, high = same["spearman"], same["spearman_low"], same["spearman_high"]
+    shown = "–" if rho is None else f"{rho:.2f}"
+    return [Cell(shown, rho, note="" if low is None else f"{low:.2f} to {high:.2f}"), f"{same['overlap']:.2f}"]
+
+
+def _sanity_sentence(task: TaskReport) -> str:
+    """Say which checks were made, on how many texts, and which were not."""
     seeds = task.sanity.get("seeds")
     sentence = (
-        f"{task.sanity.get('texts', 0)} texts were explained again after all the classifier's weights were drawn anew"
-        f"{f', under {seeds} seeds (means; the intervals take in all of them)' if seeds else ''}. "
-        "A method that reads the model then gives other scores, so rank correlation and overlap with the earlier "
-        "scores should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the "
-        "word embeddings; small means steady."
+        f"{several(task.sanity['texts'], 'text')} were explained again after all the classifier's weights were drawn "
+        f"anew{f', under {seeds} seeds (means; the intervals take in all of them)' if seeds else ''}. A method that "
+        "reads the model then gives other scores, so rank correlation and overlap with the earlier scores should be "
+        "low. Max-sensitivity is the largest relative change of the scores under slight noise on the word embeddings; "
+        "small means steady."
     )
-    if not any(result["random_labels"] for result in task.sanity.get("methods", {}).values()):
+    if not any(result["random_labels"] for result in task.sanity["methods"].values()):
         sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."
-    return Markdown(sentence)
+    return sentence
 
 
-def _similarity(found: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
-        return ["–", "–"]
-    rho, low, high = found["spearman"], found["spearman_low"], found["spearman_high"]
-    shown = "–" if rho is None else f"{rho:.2f}" + ("" if low is None else f" ({low:.2f} to {high:.2f})")
-    return [Markdown(shown), Markdown(f"{found['overlap']:.2f}")]
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
-def figure(value: Number, missing: str = "–") -> Markdown:
-    """A number with three decimals, or `missing` where there is none."""
-    return Markdown(missing if value is None else f"{round(value, 3) + 0.0:.3f}")
+def _number(value: Number) -> str:
+    return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"

@@ -13,7 +13,9 @@ from explearn.core.storage import read_attributions
 from explearn.judge.costs import join_costs
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
-from explearn.show.task_report import ExampleReport, Number, TaskReport, choose_examples, example_reports
+from explearn.methods.registry import get_info
+from explearn.methods.results import ExampleReport, Number, TaskReport
+from explearn.show.examples import choose_examples, example_reports
 from explearn_study import shapes
 from explearn_study.metric_files import read_by_text, read_comparisons
 from explearn_study.params import Params
@@ -37,7 +39,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     comparisons, method_agreement = read_comparisons(
         workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), params.evaluate.significance
     )
-    shown = _example_texts(
+    texts = _example_texts(
         workspace, params, task, seed, by_split["test"], k=k, thresholds=thresholds, positive_rate=rate
     )
     return TaskReport(
@@ -47,7 +49,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         agreement=agreement,
         classifier={split: classifier[split] for split in ("validation", "test") if classifier[split]},
         methods=_figures(workspace, params, task),
-        examples=shown[: params.report.examples],
         k=k,
         positive_rate=rate,
         thresholds=thresholds,
@@ -55,11 +56,8 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         by_text=read_by_text(workspace.metrics_table("texts", task)),
         method_agreement=method_agreement,
         sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity"),
-        heatmaps=shown[: params.report.heatmaps],
+        texts=texts,
         own_models=_own_models(workspace, params, task),
-        curve=read_document(workspace.metrics("curve", task), shapes.MarksCurve, "marks-curve")
-        if task in params.curve.tasks
-        else {},
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
 
@@ -93,7 +91,7 @@ def _example_texts(
     thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> list[ExampleReport]:
-    """The texts to show. The first ones are those of report.md: one draw, from which each page takes what it shows."""
+    """Draw the texts to show."""
     files = workspace.attribution_files(params, task)
     attributions = {method: {a.example_id: a for a in read_attributions(path)} for method, path in files.items()}
     gold = workspace.read_gold(task, params)
@@ -103,10 +101,11 @@ def _example_texts(
     explained = set.intersection(*(set(found) for found in attributions.values()))
     candidates = [example for example in examples if example.id in explained]
     return example_reports(
-        choose_examples(candidates, gold, max(params.report.examples, params.report.heatmaps), seed),
+        choose_examples(candidates, gold, params.report.examples, seed),
         gold,
         {example_id: tuple(sorted(found)) for example_id, found in kinds.items()},
         attributions,
+        {method: get_info(method) for method in files},
         k=k,
         thresholds=thresholds,
         positive_rate=positive_rate,

@@ -1,73 +1,116 @@
-"""What marked texts of a task bring to ExpNet: sentences, and a table of the figures."""
+"""The section on what marked texts of a task bring to ExpNet: sentences, a drawing, and a table of the figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from explearn.methods.registry import get_info
-from explearn.show.blocks import Block
-from explearn.show.markdown import Markdown, escape_markdown
-from explearn.show.task_report import TaskReport
+from explearn.core.blocks import Block, Bullets, Column, Fold, Heading, Paragraph, Picture, Table, bold
+from explearn.methods.results import RunFacts, TaskReport
 from explearn_study.curve_figures import FIGURES, next_marks
 
-FIGURE = "marks.svg"
+SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
 
-ALWAYS_BESIDE = ("gae", "attn_lrp")
+ALWAYS_DRAWN = ("gae", "attn_lrp")
 """Baselines of the run that are drawn even where they are not among the best."""
 
 BEST = 3
 """Best baselines that are drawn."""
 
-CURVES_INTRODUCTION = Markdown(
+LINEAR_TO = 5
+"""Marked texts up to which the axis is linear, so that 0 has a place; from there on it is logarithmic."""
+
+INTRODUCTION = (
     "ExpNet learns here from none of a task's marked texts (universal: the consensus of the other tasks marks the "
     "task's own texts for it), from some (few_shot), and from all that the classifier gets right (in_domain). Points "
     "are means over draws of the texts; the dashed lines are baselines on the same test texts."
 )
 
+# In inches.
+_WIDTH = 8.6
+_PANEL_HEIGHT = 2.35
 
-def with_curve(tasks: Sequence[TaskReport]) -> list[TaskReport]:
-    """The tasks that the stage marks-curve ran on."""
-    return [task for task in tasks if task.curve]
+
+def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Return the section on the tasks of `curves`, which has by task what the stage marks-curve found."""
+    if not curves:
+        return []
+    reports = [task for task in tasks if task.task in curves]
+    sentences = []
+    for task in reports:
+        curve = curves[task.task]
+        starts = [0, *(start for start in (50,) if start < int(curve["points"][-1]["marks"]))]
+        said = " ".join(next_marks(curve, start, more) for start, more in zip(starts, (10, 50), strict=False))
+        sentences.append(f"{bold(task.task)}: {said}")
+    rows = [
+        [task.task, str(point["marks"]), *("–" if point[n] is None else f"{point[n]:.3f}" for n in FIGURES)]
+        for task in reports
+        for point in curves[task.task]["points"]
+    ]
+    columns = [Column("Task", numeric=False), *map(Column, ("Marked texts", *(SHOWN[name] for name in FIGURES)))]
+    return [
+        Heading("What marked texts bring"),
+        Paragraph(INTRODUCTION),
+        Bullets(sentences),
+        Picture(
+            "figures/marks.svg",
+            "F1 and AUROC with more and more marked texts",
+            "F1 top-K and AUROC against the number of marked texts, one row of panels a task",
+            (_WIDTH, _PANEL_HEIGHT * len(reports) + 0.5),
+            partial(_draw, run, reports, curves),
+        ),
+        Fold("The figures of all points", [Table(columns, rows)]),
+    ]
 
 
-def baselines_beside(task: TaskReport, metric: str) -> dict[str, float]:
-    """The best baselines in a metric, best first, and those of ALWAYS_BESIDE: method -> its figure."""
-    found = {
+def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, float]:
+    """Return the best baselines in a metric, best first, and those of ALWAYS_DRAWN: method -> its figure."""
+    values = {
         name: float(value)
         for name, figures in task.methods.items()
-        if get_info(name).family != "learned" and (value := figures.get(metric)) is not None
+        if not run.methods[name].learned and (value := figures.get(metric)) is not None
     }
-    best = sorted(found, key=lambda name: -found[name])
-    chosen = [*best[:BEST], *(name for name in ALWAYS_BESIDE if name in best[BEST:])]
-    return {name: found[name] for name in chosen}
+    best = sorted(values, key=lambda name: -values[name])
+    return {name: values[name] for name in [*best[:BEST], *(name for name in ALWAYS_DRAWN if name in best[BEST:])]}
 
 
-def curve_sentences(tasks: Sequence[TaskReport]) -> list[Markdown]:
-    """For each task with a curve, what the next marks would bring to one that has none and to one that has fifty."""
-    found = []
-    for task in with_curve(tasks):
-        last = int(task.curve["points"][-1]["marks"])
-        starts = [0, *(start for start in (50,) if start < last)]
-        told = " ".join(next_marks(task.curve, start, more) for start, more in zip(starts, (10, 50), strict=False))
-        found.append(Markdown(f"**{escape_markdown(task.task)}**: {escape_markdown(told)}"))
-    return found
+def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
+    from matplotlib.ticker import MaxNLocator, NullLocator
 
+    from explearn.show.figures.style import STYLES
 
-def curve_block(tasks: Sequence[TaskReport]) -> Block:
-    """The figures of all points, and the name of the drawing."""
-    rows = [
-        [task.task, str(point["marks"]), *(_cell(point[name]) for name in FIGURES)]
-        for task in with_curve(tasks)
-        for point in task.curve["points"]
-    ]
-    return Block(
-        "F1 and AUROC with more and more marked texts",
-        headings=["Task", "Marked texts", "F1 top-K", "AUROC", "F1"],
-        rows=rows,
-        figure=FIGURE,
-        alt="F1 top-K and AUROC against the number of marked texts, one row of panels a task",
+    colour = STYLES["learned"][0]
+    grid = figure.subplots(len(tasks), 2, squeeze=False)
+    for row, task in zip(grid, tasks, strict=True):
+        for axes, metric in zip(row, ("f1_topk", "auroc"), strict=True):
+            points = [point for point in curves[task.task]["points"] if point[metric] is not None]
+            known = [point for point in points if point[f"{metric}_low"] is not None]
+            marks = [point["marks"] for point in points]
+            axes.set_title(f"{task.task}: {SHOWN[metric]}", fontsize=9, fontweight="bold", loc="left")
+            axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
+            axes.set_xlim(0, max(marks, default=1) * 1.08)
+            axes.set_xticks(marks, labels=[str(count) for count in marks], fontsize=8)
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.grid(axis="y", color="#EEEEEE", linewidth=0.6)
+            axes.fill_between(
+                [point["marks"] for point in known],
+                [point[f"{metric}_low"] for point in known],
+                [point[f"{metric}_high"] for point in known],
+                color=colour, alpha=0.15, linewidth=0,
+            )  # fmt: skip
+            axes.plot(marks, [point[metric] for point in points], color=colour, marker="o", markersize=3.5, zorder=3)
+            lines = [
+                axes.axhline(
+                    value, color=STYLES[run.methods[name].family][0], linewidth=0.9, linestyle="--",
+                    label=f"{name} {value:.2f}",
+                )
+                for name, value in drawn_baselines(run, task, metric).items()
+            ]  # fmt: skip
+            axes.legend(handles=lines, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5, frameon=False)
+    figure.supxlabel(
+        f"marked texts of the task that ExpNet learned from (band: {100 * run.evaluate.confidence:g} % interval over "
+        "draws and texts)",
+        fontsize=9,
     )
-
-
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

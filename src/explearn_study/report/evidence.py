@@ -6,18 +6,20 @@ The manifest is a JSON document. `check_manifest` computes everything in it anew
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from explearn.core.documents import is_folder, kind_of
-from explearn.core.errors import DataError, ModelError
-from explearn.core.shapes import read_document
+from explearn.core.blocks import Block, Code, Column, Fold, Heading, Paragraph, Table
+from explearn.core.documents import is_folder
+from explearn.core.errors import ModelError
+from explearn.core.shapes import Shape, check_shape, read_document
 from explearn.core.storage import read_json
+from explearn.show.html_page import render_html
 from explearn.show.versions import versions
 from explearn_study import shapes
 from explearn_study.params import Params
@@ -33,33 +35,34 @@ RESULTS = ("data/attributions", "data/variants", "data/explainers", "reports/met
 CODE = Path(__file__).resolve().parents[1]
 """The package's own files."""
 
-PARTS = ("data", "models", "results", "code")
-"""Parts of a manifest that hold files: path -> SHA-256."""
+Hashes = dict[str, str]
+"""Path -> SHA-256."""
 
 
-class _Part(BaseModel):
-    """A part of a manifest that is checked; keys that are only shown are let be."""
+class ManifestModel(Shape):
+    """A classifier of a run: its name, and the SHA-256 of its weights and labels."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class _Model(_Part):
     name: str
     fingerprint: str
 
 
-class _Manifest(_Part):
-    root: str
-    files: dict[str, dict[str, str]]
-    versions: dict[str, str]
-    classifiers: dict[str, _Model]
+class ManifestFiles(Shape):
+    """The files of a run, by part."""
 
-    @field_validator("files")
-    @classmethod
-    def _all_parts(cls, files: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        if set(files) != set(PARTS):
-            raise PydanticCustomError("parts", "the parts {parts}", {"parts": ", ".join(PARTS)})
-        return files
+    data: Hashes
+    models: Hashes
+    results: Hashes
+    code: Hashes
+
+
+class EvidenceManifest(Shape):
+    """What of a manifest is checked; other fields are only shown."""
+
+    manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
+    root: str
+    files: ManifestFiles
+    versions: dict[str, str]
+    classifiers: dict[str, ManifestModel]
 
 
 Fingerprint = Callable[[str], str]
@@ -68,7 +71,7 @@ Fingerprint = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Something asked of a run: what, how much, how much there was, and whether that is enough."""
+    """What the page requires of a run: what, how much, how much there was, and whether that is enough."""
 
     what: str
     wanted: str
@@ -79,7 +82,7 @@ class Requirement:
 def make_manifest(
     workspace: Workspace, params: Params, page: str, models: Mapping[str, tuple[str, str]], root: str
 ) -> dict[str, Any]:
-    """What a run rests on.
+    """Return what a run rests on.
 
     Args:
         page: name of the entry under `evidence`.
@@ -90,21 +93,17 @@ def make_manifest(
     Raises DataError where a file of the run is missing.
     """
     base = workspace.root
-    weights = [base / name for name, _ in models.values() if (base / name).is_dir()]
     return {
         "manifest": VERSION,
         "root": root,
         "profile": params.profile,
         "seed": params.seed,
         "parameters": params.model_dump(mode="json"),
-        "requirements": [
-            {"what": r.what, "wanted": r.wanted, "found": r.found, "met": r.met}
-            for r in requirements(workspace, params, page)
-        ],
-        "classifiers": {task: {"name": name, "fingerprint": found} for task, (name, found) in models.items()},
+        "requirements": [asdict(requirement) for requirement in requirements(workspace, params, page)],
+        "classifiers": {task: {"name": name, "fingerprint": hash_} for task, (name, hash_) in models.items()},
         "files": {
             "data": hashes(base, [base / name for name in DATA]),
-            "models": hashes(base, weights),
+            "models": hashes(base, [base / name for name, _ in models.values() if (base / name).is_dir()]),
             "results": hashes(base, [base / name for name in RESULTS]),
             "code": hashes(CODE.parent, [CODE]),
         },
@@ -113,7 +112,7 @@ def make_manifest(
 
 
 def requirements(workspace: Workspace, params: Params, page: str) -> list[Requirement]:
-    """What the entry under `evidence` asks of the run, and what the run did."""
+    """Return what the entry under `evidence` requires of the run, and what the run did."""
     wanted = params.evidence[page]
     judged: list[int] = []
     checked: set[str] = set()
@@ -126,17 +125,14 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
         checked |= {name for name, result in sanity.items() if not result["skipped"]}
         skipped += [f"{name} on {task}" for name, result in sanity.items() if result["skipped"]]
         labels = labels and any(result["random_labels"] for result in sanity.values())
-    unchecked = [name for name in params.methods if name not in checked]
     sanity_params, texts = params.sanity, sum(judged)
-    seeds, draws = sanity_params.seeds, sanity_params.noise_samples
-    unclear = [*unchecked, *skipped]
+    seeds, draws, cascade = sanity_params.seeds, sanity_params.noise_samples, sanity_params.cascade
+    unclear = [*(name for name in params.methods if name not in checked), *skipped]
     return [
         Requirement("texts on which every method is judged", str(wanted.texts), str(texts), texts >= wanted.texts),
         Requirement("seeds of the sanity checks", str(wanted.seeds), str(seeds), seeds >= wanted.seeds),
         Requirement("a classifier trained on permuted labels", "yes", "yes" if labels else "no", labels),
-        Requirement(
-            "weights drawn anew part by part", "yes", "yes" if sanity_params.cascade else "no", sanity_params.cascade
-        ),
+        Requirement("weights drawn anew part by part", "yes", "yes" if cascade else "no", cascade),
         Requirement("noise on the embeddings", "yes", f"{draws} draws", draws > 0),
         Requirement(
             "methods whose dependence on the model is checked",
@@ -147,25 +143,83 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
     ]
 
 
+def render_evidence(name: str, manifest: Mapping[str, Any]) -> str:
+    """Return the page of a manifest, for people; everything from data is escaped. name: of both files."""
+    met = all(requirement["met"] for requirement in manifest["requirements"])
+    blocks: list[Block] = [
+        Heading("What this judgement of explanations rests on", level=1),
+        Paragraph(
+            f"Profile {manifest['profile']}, seed {manifest['seed']}. The same as a manifest: {name}.json; explearn "
+            f"verify {name}.json checks all of it."
+        ),
+        Heading("What was required of the run"),
+        Paragraph(
+            "The run met every requirement." if met else "The run did not meet every requirement.",
+            style="" if met else "warning",
+        ),
+        _text_table(
+            ("What", "Required", "Done", "Enough"),
+            [[r["what"], r["wanted"], r["found"], "yes" if r["met"] else "no"] for r in manifest["requirements"]],
+        ),
+        Heading("The classifiers"),
+        Paragraph("The fingerprint is the SHA-256 of all weights and of the labels."),
+        _text_table(
+            ("Task", "Classifier", "Fingerprint"),
+            [[task, model["name"], model["fingerprint"]] for task, model in manifest["classifiers"].items()],
+        ),
+        Heading("Files"),
+        Paragraph("SHA-256 of every file; of each part, one over the names and hashes of its files."),
+    ]
+    for part, files in manifest["files"].items():
+        joint = hashlib.sha256("\n".join(f"{file} {digest}" for file, digest in files.items()).encode()).hexdigest()
+        counted = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+        blocks.append(Fold(f"{part}: {counted}, {joint}", [_text_table(("File", "SHA-256"), list(files.items()))]))
+    blocks += [
+        Heading("Versions and parameters"),
+        Fold("Versions", [_text_table(("Package", "Version"), list(manifest["versions"].items()))]),
+        Fold("Parameters", [Code(json.dumps(manifest["parameters"], indent=2, ensure_ascii=False), "json")]),
+    ]
+    return render_html(blocks, {})
+
+
+def _text_table(titles: Iterable[str], rows: list[Any]) -> Table:
+    return Table([Column(title, numeric=False) for title in titles], rows)
+
+
 def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
-    """What differs from a manifest, in the order of its parts; empty where nothing does.
+    """Return what differs from a manifest, in the order of its parts; empty where nothing does.
 
     Args:
         fingerprint: loads a classifier and hashes it.
 
     Raises DataError for a file that is no manifest.
     """
-    found = _read_manifest(path)
-    root = path.parent / found.root
+    document = check_shape(read_json(path), EvidenceManifest, path, "expected a manifest that the stage evidence wrote")
+    manifest = EvidenceManifest.model_validate(document)
+    root = path.parent / manifest.root
+    # An absolute name leads out of the workspace, whose files alone a manifest names.
+    folders = [root / model.name for model in manifest.classifiers.values()]
+    parts = {
+        "data": (root, manifest.files.data, [root / name for name in DATA]),
+        "models": (root, manifest.files.models, [f for f in folders if is_folder(f) and f.is_relative_to(root)]),
+        "results": (root, manifest.files.results, [root / name for name in RESULTS]),
+        "code": (CODE.parent, manifest.files.code, [CODE]),
+    }
     differences = []
-    for part in PARTS:
-        base = CODE.parent if part == "code" else root
-        differences += _file_differences(part, base, found.files[part], _folders(part, root, found))
+    for part, (base, then, where) in parts.items():
+        now = hashes(base, where)
+        for name, digest in then.items():
+            if not (base / name).is_file():
+                differences.append(f"{part}: {name} is missing")
+            elif (now.get(name) or _sha256(base / name)) != digest:
+                differences.append(f"{part}: {name} differs")
+        # A file more may be read, too: another tokenizer, another method's scores.
+        differences += [f"{part}: {name} was not there" for name in sorted(set(now) - set(then))]
     known = dict(versions())
-    for name, version in found.versions.items():
+    for name, version in manifest.versions.items():
         if known.get(name) != version:
             differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
-    for task, model in found.classifiers.items():
+    for task, model in manifest.classifiers.items():
         folder, what = root / model.name, f"classifier of {task} ({model.name})"
         try:
             if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
@@ -175,58 +229,16 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
     return differences
 
 
-def _read_manifest(path: Path) -> _Manifest:
-    found = read_json(path)
-    number = found.get("manifest") if isinstance(found, dict) else None
-    if type(number) is not int or number != VERSION:
-        raise DataError(f"{path}: no manifest of form {VERSION}; expected one that the stage evidence wrote")
-    try:
-        return _Manifest.model_validate(found)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])[:120]
-        what = problem["msg"]
-        raise DataError(
-            f"{path}, field {where!r}: got {kind_of(problem['input'])} in a damaged manifest; expected: "
-            f"{what[0].lower()}{what[1:]}"
-        ) from error
+def hashes(base: Path, paths: Iterable[Path]) -> Hashes:
+    """Return the SHA-256 of files, and of all files in folders, by path below `base`; what does not exist is left out.
 
-
-def hashes(base: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """Path below `base` -> SHA-256, for files, and all files in folders; what does not exist is left out."""
+    Compiled Python and hidden files are no part of a run.
+    """
     files: set[Path] = set()
     for path in paths:
-        files |= {path} if path.is_file() else {file for file in path.rglob("*") if _counts(file)}
+        inside = path.rglob("*") if path.is_dir() else [path]
+        files |= {f for f in inside if f.is_file() and f.suffix != ".pyc" and not f.name.startswith(".")}
     return {file.relative_to(base).as_posix(): _sha256(file) for file in sorted(files)}
-
-
-def _counts(file: Path) -> bool:
-    """Compiled Python and hidden files are no part of a run."""
-    return file.is_file() and file.suffix != ".pyc" and not file.name.startswith(".")
-
-
-def _folders(part: str, root: Path, found: _Manifest) -> list[Path]:
-    """The folders and files that a part is of."""
-    if part == "code":
-        return [CODE]
-    if part == "models":
-        # An absolute name leads out of the workspace, whose files alone a manifest names.
-        folders = [root / model.name for model in found.classifiers.values()]
-        return [folder for folder in folders if is_folder(folder) and folder.is_relative_to(root)]
-    return [root / name for name in (DATA if part == "data" else RESULTS)]
-
-
-def _file_differences(part: str, base: Path, then: Mapping[str, str], folders: Iterable[Path]) -> list[str]:
-    found = []
-    for name, digest in then.items():
-        file = base / name
-        if not file.is_file():
-            found.append(f"{part}: {name} is missing")
-        elif _sha256(file) != digest:
-            found.append(f"{part}: {name} differs")
-    # A file more may be read, too: another tokenizer, another method's scores.
-    now = {file.relative_to(base).as_posix() for folder in folders for file in folder.rglob("*") if _counts(file)}
-    return found + [f"{part}: {name} was not there" for name in sorted(now - set(then))]
 
 
 def _sha256(path: Path) -> str:

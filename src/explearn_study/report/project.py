@@ -1,57 +1,153 @@
-"""The report of a project, from the files that its stages left."""
+"""The report of a project, from the files that its stages wrote.
+
+Files under reports/machine, report.html and costs.json hold times and memory. All others depend on the results alone:
+the same results give the same bytes under the same package versions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from explearn.core.errors import DataError, problem_of
+import yaml
+
 from explearn.core.shapes import read_document
-from explearn.core.storage import put_files, scratch_folder
+from explearn.core.storage import put_files, scratch_folder, write_json
+from explearn.judge.arrays import mean_of_known
+from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.costs import split_costs
+from explearn.methods.registry import get_info, learned_sections
+from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study import shapes
 from explearn_study.params import Params
+from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
+
+HEADLINE_COSTS = ("relative_throughput",)
+"""Costs of the explainer under study in costs.json's headline."""
 
 
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
-    """Write all files of the report (`explearn_study.report.files`) into the workspace's reports/.
+    """Write the files of `explearn.show.report.write_report` and `write_metrics` into the workspace's reports/.
 
     Everything is read and drawn before the first file of an earlier report is replaced.
 
     Raises DataError where a file of an earlier stage is missing, damaged or not of this run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
+    from explearn.show.report import write_report
     from explearn_study.report.collect import collect_task
-    from explearn_study.report.files import write_metrics, write_report
+    from explearn_study.report.curves import curve_blocks
+    from explearn_study.report.papers import paper_blocks
+    from explearn_study.report.students import student_blocks
+    from explearn_study.report.transfer import transfer_blocks
 
-    tasks = []
-    for task in params.tasks:
-        with _told(f"task {task!r}: the files that the report is made from"):
-            tasks.append(collect_task(workspace, params, task, seed))
+    tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
+    students = [_students(workspace, task, name) for task in params.tasks for name in params.distil.teachers]
+    transfers = [read_document(workspace.transfer(name), shapes.Transfer, "transfer") for name in params.transfer]
+    curves = {
+        task: read_document(workspace.metrics("curve", task), shapes.MarksCurve, "marks-curve")
+        for task in params.curve.tasks
+        if task in params.tasks
+    }
+    run = run_facts(params, tasks)
+    more = [
+        *curve_blocks(run, tasks, curves),
+        *paper_blocks(params, tasks),
+        *student_blocks(params, students),
+        *transfer_blocks(transfers),
+    ]
     with scratch_folder(workspace.reports / "report") as drawn:
-        with _told(f"{workspace.reports / 'metrics'}: the files"):
-            students = [_students(workspace, task, name) for task in params.tasks for name in params.distil.teachers]
-            transfers = [read_document(workspace.transfer(n), shapes.Transfer, "transfer") for n in params.transfer]
-            write_report(drawn, params, tasks, students, transfers)
-            write_metrics(drawn, params, tasks)
+        write_report(drawn, run, tasks, more)
+        write_metrics(drawn, params, tasks)
         put_files(drawn, workspace.reports)
 
 
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Turn what a document of another shape raises, wherever its parts are used, into one sentence."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise DataError(
-            f"{what} are not as the stages write them ({problem_of(error)}); run rationalise, finetune, evaluate, "
-            "sanity, distil and transfer again"
-        ) from error
+def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
+    """Return what the report says of a run as a whole."""
+    study = f", explainer under study: {params.explainer}" if params.explainer is not None else ""
+    title, subtitle = "Which explanations to use", f"Profile {params.profile}{study}."
+    if params.explainer is None and len(tasks) == 1 and tasks[0].task in params.classifiers:
+        (task,) = tasks
+        accuracy = task.classifier.get("test", {}).get("accuracy")
+        texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
+        title = "Which explanations of this classifier can be trusted?"
+        subtitle = (
+            f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy "
+            f"{'not known' if accuracy is None else f'{accuracy:.3f}'}): {len(task.methods)} "
+            f"method{'s' if len(task.methods) != 1 else ''} on {texts:,} text{'s' if texts != 1 else ''}."
+        )
+    return RunFacts(
+        title=title,
+        subtitle=subtitle,
+        methods=in_table_order(get_info(name) for name in dict.fromkeys(m for t in tasks for m in t.methods)),
+        study=params.explainer,
+        trained=params.learned,
+        options={name: params.options_of(name) for name in params.methods},
+        evaluate=params.evaluate,
+        chance_margin=params.report.chance_margin,
+        seed=params.seed,
+        remarks=params.report.remarks,
+        parameters=parameters_text(params),
+    )
+
+
+def parameters_text(params: Params) -> str:
+    """Return the parameters of what ran, as YAML: none of methods, tasks and stages that are not of the run."""
+    values = params.model_dump(mode="json")
+    unused = {*learned_sections(), "explainers", "refiners", "variants", "baselines", "roster", "evidence", "report"}
+    unused |= {"curve"} if not params.curve.tasks else set()
+    unused |= {"distil"} if not params.distil.teachers else set()
+    unused |= (
+        {"teachers", "teach"} if not any("teacher" in params.options_of(name) for name in params.trained) else set()
+    )
+    unused |= {"attend", "signals"} if not params.trained else set()
+    unused |= {"finetune"} if all(task in params.classifiers for task in params.tasks) else set()
+    values = {name: value for name, value in values.items() if name not in unused}
+    values["sources"] = {
+        task: params.sources[task].model_dump(mode="json", exclude_defaults=True) for task in params.tasks
+    }
+    values["methods"] = {name: params.options_of(name) for name in params.methods}
+    return yaml.safe_dump(_filled(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+
+
+def _filled(value: Any) -> Any:
+    """Return a document without what is None or empty."""
+    if not isinstance(value, Mapping):
+        return value
+    filled = {name: _filled(part) for name, part in value.items()}
+    return {name: part for name, part in filled.items() if part not in (None, [], {})}
+
+
+def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
+    """Write metrics.json, headline.json and costs.json into `folder`.
+
+    metrics.json: headline, and tasks (task -> method -> metric -> value), without the figures that depend on the
+    machine. headline.json: the same headline, with f1_by_task. costs.json: headline and tasks of those figures.
+    Without an explainer under study, the headlines hold no figures.
+    """
+    parts = {task.task: split_costs(task.methods) for task in tasks}
+    metrics = {task: figures for task, (figures, _) in parts.items()}
+    costs = {task: of_machine for task, (_, of_machine) in parts.items()}
+    results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
+    f1_by_task: dict[str, Number] = {}
+    means: dict[str, float | None] = {}
+    if params.explainer is not None:
+        of_study = headline(params.explainer, params.baseline_names, metrics)
+        results |= {
+            name: value for name, value in of_study.items() if name not in CATALOGUE or not CATALOGUE[name].of_machine
+        }
+        f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
+        own = [methods.get(params.explainer, {}) for methods in costs.values()]
+        means = {name: mean_of_known([figures.get(name) for figures in own]) for name in HEADLINE_COSTS}
+    write_json(folder / "metrics.json", {"headline": results, "tasks": metrics})
+    write_json(folder / "headline.json", {**results, "f1_by_task": f1_by_task})
+    write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
 
 
 def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:
-    """What the stage distil found, with what it cost where it ran on this machine."""
-    found: dict[str, Any] = read_document(workspace.distillation(task, teacher), shapes.Distillation, "distil")
+    """Read what the stage distil found, with what it cost where it ran on this machine."""
+    results: dict[str, Any] = read_document(workspace.distillation(task, teacher), shapes.Distillation, "distil")
     costs = workspace.costs(task, f"l2e-{teacher}")
-    return {**found, **(read_document(costs, shapes.DistillationCosts, "distil") if costs.exists() else {})}
+    return {**results, **(read_document(costs, shapes.DistillationCosts, "distil") if costs.exists() else {})}

@@ -69,11 +69,11 @@ class TestWithoutLabelsOrMarks:
         page = page_of(found.report)
         assert "No marked words" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
-        assert "F1 of each method, by its own rule" not in page
+        assert "F1 of each method" not in page
 
     def test_the_first_screen_shows_no_marks_and_names_no_true_label(self, found: explearn.Comparison) -> None:
         first = page_of(found.report).partition("<nav")[0]
-        assert "A text of texts: predicted <b>" in first and "underlined: the words chosen by a method" in first
+        assert "A text of texts</b> · predicted " in first and "underlined: the words that a method chooses" in first
         assert "true label" not in first and "nobody" not in first and "marked words" not in first
 
     def test_the_times_of_all_parts_are_told(self, found: explearn.Comparison) -> None:

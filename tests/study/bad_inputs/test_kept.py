@@ -183,7 +183,6 @@ MANIFESTS: list[tuple[str, Any]] = [
     ("files", {}),
     ("files", {"data": 3, "models": {}, "results": {}, "code": {}}),
     ("files", {"data": {"a": [1]}, "models": {}, "results": {}, "code": {}}),
-    ("files", {**EVIDENCE["files"], "more": {}}),
     ("versions", []),
     ("versions", {"torch": [1]}),
     ("classifiers", {"films": 3}),

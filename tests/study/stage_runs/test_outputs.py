@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,6 @@ from explearn.cli.app import app
 from explearn.core.storage import read_examples, read_rationales
 from explearn.judge.catalogue import METRICS
 from explearn.judge.runs import read_run
-from explearn.methods.registry import get_info
-from explearn.show.columns import marked
 from explearn_study.metric_files import read_by_text, read_comparisons
 from explearn_study.params import load_params
 
@@ -111,9 +110,9 @@ class TestOutputs:
             assert costs["seconds"]["teacher"] > costs["seconds"]["student"] > 0 and len(costs["training"]) == 4
             assert "seconds" not in json.dumps(found)
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
-        tables = report.partition("\n## Students against their teachers\n")[2].partition("\n## Parameters")[0]
+        tables = report.partition("\n## Students against their teachers\n")[2].partition("\n## ")[0]
         assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7
-        assert "\n| random |  | " in tables and "\n|  | both | " in tables
+        assert "\n| random |  | " in tables and "\n| occlusion | both | " in tables
 
     def test_marks_curve_goes_from_no_mark_to_all(self, finished: Path) -> None:
         found = json.loads((finished / "reports" / "metrics" / "curve" / "films.json").read_text())
@@ -198,8 +197,8 @@ class TestOutputs:
         assert np.shape(found["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert 0 <= found["classifier"]["test"]["accuracy"] <= 1
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
-        section = report.partition("\n### On the classifier of ivra: films\n")[2].partition("\n### ")[0]
-        assert section.count("\n| raw_attention |") == 1 == section.count("\n| ivra |")
+        section = report.partition("\nOn the classifier of ivra: films:\n")[2].partition("\n</details>")[0]
+        assert section.count("\n| raw_attention |") == 1 == section.count("\n| ivra † |")
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
     def test_transfer_judges_what_was_trained_on_each_task_on_all_with_its_classes(self, finished: Path) -> None:
@@ -219,12 +218,10 @@ class TestOutputs:
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
         section = report.partition("\n## On other tasks\n")[2].partition("\n## ")[0]
         assert "\n| films | films |" in section and "\n| films | meals |" in section
-        assert (
-            "![Gains of ivra trained elsewhere over trained here, by criterion](figures/transfer-ivra.svg)" in section
-        )
+        assert "](figures/transfer-ivra.svg)" in section
         assert (finished / "reports" / "figures" / "transfer-ivra.svg").is_file()
         page = (finished / "reports" / "report.html").read_text(encoding="utf-8")
-        assert '<h2 id="transfer">' in page and "Gains of ivra trained elsewhere" in page
+        assert '<h2 id="on-other-tasks">' in page and "Gain of ivra trained elsewhere" in page
 
     def test_transfer_needs_two_tasks_with_the_same_classes(self, project: Path) -> None:
         path = project / "data" / "examples" / "meals" / "task.json"
@@ -265,12 +262,12 @@ class TestOutputs:
             assert set(metrics) == methods
         report = (finished / "reports" / "report.md").read_text(encoding="utf-8")
         for task in ("films", "meals"):
-            leaderboard = report.partition(f"\n### Leaderboard: {task}\n")[2].partition("\n### ")[0]
+            section = report.partition(f"\n## Task: {task}\n")[2].partition("\n## ")[0]
             for name in methods:
                 # Agreement with the words, agreement with the model, behaviour, cost.
-                assert leaderboard.count(f"\n| {get_info(name).family} | {marked(name)} | ") == 4
-            assert f"How paml was trained: {task}" in report
-            assert "**faml looks at the metric while it explains.**" in report
+                assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 4
+            assert f"\n| paml | {task} | " in report
+        assert "**faml looks at the metric while it explains.**" in report
 
     def test_the_report_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")

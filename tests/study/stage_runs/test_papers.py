@@ -18,7 +18,7 @@ from stage_cases import complaint, succeed, write_lines
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_rationales
 from explearn_study.params import Params, load_params
-from explearn_study.report.papers import PAPER_TABLES
+from explearn_study.report.papers import published
 
 TASKS = ("sst2", "cola", "hatexplain")
 TEXTS = ("a dull and noisy film", "a warm and clever film")
@@ -269,7 +269,7 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, reposito
 
 def test_a_method_that_the_paper_does_not_pin_down_has_no_row() -> None:
     """What ExpNet's paper calls LRP and FullLRP cannot be told apart with certainty."""
-    tables = [table for table in PAPER_TABLES if table.source.startswith("ExpNet")]
+    tables = [table for table in published().tables if table.paper == "ExpNet"]
     assert len(tables) == 4
     for table in tables:
         assert not {"lrp", "full_lrp"} & set(table.figures)

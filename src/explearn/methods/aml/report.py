@@ -1,121 +1,44 @@
-"""What the report says about AML's methods: how pAML was trained, and by which metric fAML chose its maps."""
+"""What the report says of AML's methods: how pAML was trained, and by which metric fAML chose its maps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from explearn.judge.catalogue import METRICS
-from explearn.show.blocks import Block
-from explearn.show.markdown import Markdown, escape_markdown
-from explearn.show.task_report import Number, TaskReport
+from explearn.core.blocks import Block, Column, Fold, Heading, Paragraph, Picture, Table, bold
+from explearn.judge.catalogue import CATALOGUE
+from explearn.methods.results import Number, RunFacts, TaskReport
 
 SHOWN_TRIALS = 10
-"""How many trials of a search the report's table shows, the best first. The figure shows all."""
+"""How many trials of a search the report's table shows, the best first. The picture shows all."""
 
-_DIFFERENCES = {
-    "difference": "comprehensiveness - sufficiency",
-    "aopc_difference": "aopc_comprehensiveness - aopc_sufficiency",
-}
+LOSSES = ("prediction_weight", "size_weight", "inverse_weight")
 
 
-def aml_blocks(task: TaskReport) -> list[Block]:
-    """Blocks on the methods of a task, from their notes (`explearn.methods.base.explainer.Explainer.notes`)."""
-    found = []
-    for method, notes in task.notes.items():
-        if "epochs" in notes:
-            found += _training(task, method, notes)
-        if "judged" in notes:
-            found.append(_refinement(task, method, notes))
-    return found
-
-
-def study_figure(task: str, method: str) -> str:
-    """File name of the figure of a search for loss weights."""
-    return f"study-{task}-{method}.svg"
-
-
-def _training(task: TaskReport, method: str, notes: Mapping[str, Any]) -> list[Block]:
-    name, metric = escape_markdown(method), notes["metric"]
-    values = [epoch["metric"] for epoch in notes["epochs"]]
-    best = _best(values, metric)
-    weights = ", ".join(f"{key} {value:.2f}" for key, value in notes["weights"].items())
-    trials = notes["trials"]
-    told = sum(trial["state"] != "failed" for trial in trials)
-    source = f"the best of {told} trials" if trials else "given"
-    if best:
-        sentence = Markdown(
-            f"**{name}** was trained with the loss weights {weights} ({source}). On the validation texts its "
-            f"{_named(metric)} was {values[0]:.3f} before training and {values[best]:.3f} after epoch {best} of "
-            f"{len(values) - 1}, which was kept."
+def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
+    """Return how AML's methods were trained on each task, the searches for weights, and what they look at."""
+    of = [(task, method, notes) for task in tasks for method, notes in task.notes.items()]
+    trained = [(task, method, notes) for task, method, notes in of if "epochs" in notes]
+    refined = [(task, method, notes) for task, method, notes in of if "judged" in notes]
+    blocks: list[Block] = []
+    if trained:
+        titles = ("Method", "Task", "Loss weights", "Metric on validation texts")
+        columns = [*(Column(title, numeric=False) for title in titles), *map(Column, ("At first", "Kept", "Epoch"))]
+        rows = [_training(task.task, method, notes) for task, method, notes in trained]
+        methods = [method for _, method, _ in trained]
+        blocks.append(
+            Table(columns, rows, "Training; the epoch that was kept, 0: none was better than the start", methods)
         )
-    else:
-        sentence = Markdown(
-            f"**Not trained:** {name} is the model as it was before training. With the loss weights {weights} "
-            f"({source}), none of {len(values) - 1} epochs was better on the validation texts than the start, whose "
-            f"{_named(metric)} was {values[0]:.3f}."
+        blocks += [_search(task.task, method, notes) for task, method, notes in trained if notes["trials"]]
+    if refined:
+        names = ", ".join(dict.fromkeys(method for _, method, _ in refined))
+        sentence = (
+            f"{bold(f'{names} looks at the metric while it explains.')} Of all maps that it tries for a text, it keeps "
+            "the one that is best by a metric on that same text. Read its figures with that in mind."
         )
-    if not trials:
-        return [Block(f"How {method} was trained: {task.task}", sentence)]
-    order = sorted(trials, key=lambda trial: _sort_key(trial, metric))
-    rows = [
-        [
-            Markdown(str(trial["number"])),
-            *(Markdown(f"{trial[key]:.2f}") for key in ("prediction_weight", "size_weight", "inverse_weight")),
-            _number(trial["metric"]),
-            Markdown(trial["state"]),
-        ]
-        for trial in order[:SHOWN_TRIALS]
-    ]
-    headings = [Markdown(h) for h in ("Trial", "Prediction", "Size", "Inverse", escape_markdown(metric), "State")]
-    said = Markdown(f"{sentence} The {len(rows)} best trials of the search:")
-    return [
-        Block(
-            f"Search for {method}'s weights: {task.task}",
-            said,
-            headings,
-            rows,
-            figure=study_figure(task.task, method),
-            alt="Metric of every trial of the search",
-        )
-    ]
-
-
-def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
-    name, metric = escape_markdown(method), notes["optimised_for"]
-    passes = ""
-    metrics = task.methods.get(method, {})
-    forward, backward = metrics.get("forward_passes"), metrics.get("backward_passes")
-    if forward is not None and backward is not None:
-        passes = f" It made {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier per text."
-    sentence = (
-        f"**{name} looks at the metric while it explains.** It took {notes['steps']:.1f} steps per text. Of all maps "
-        f"that it tried, it kept the one that is best by {_named(metric)} on that same text.{passes} Read its figures "
-        "above with that in mind."
-    )
-    title = f"What {method} looks at: {task.task}"
-    judged = notes["judged"]
-    columns = list(judged)
-    if len(columns) < 2:
-        return Block(title, Markdown(sentence))
-    rows = [[escape_markdown(by), *(_number(judged[by][column]) for column in columns)] for by in columns]
-    headings = [Markdown("Map chosen by"), *(Markdown(f"{escape_markdown(c)} {_arrow(c)}") for c in columns)]
-    said = f"{sentence} Below, maps from the same steps are chosen by one metric (row) and judged by another (column):"
-    return Block(title, Markdown(said), headings, rows)
-
-
-def larger_is_better(metric: str) -> bool:
-    """Direction of a metric that AML trains for or chooses by."""
-    return metric in _DIFFERENCES or METRICS[metric].larger_is_better
-
-
-def _arrow(metric: str) -> str:
-    return "↑" if larger_is_better(metric) else "↓"
-
-
-def _named(metric: str) -> Markdown:
-    name, described = escape_markdown(metric), _DIFFERENCES.get(metric)
-    return Markdown(name if described is None else f"{name} ({escape_markdown(described)})")
+        blocks += [Paragraph(sentence), *(_refinement(*part) for part in refined)]
+    return [Heading("How AML's methods were trained, and what they look at"), *blocks] if blocks else []
 
 
 def is_untrained(notes: Mapping[str, Any]) -> bool:
@@ -125,14 +48,71 @@ def is_untrained(notes: Mapping[str, Any]) -> bool:
 
 def _best(values: Sequence[float], metric: str) -> int:
     """Index of the best value, the first where several are equal."""
-    return values.index(max(values) if larger_is_better(metric) else min(values))
+    return values.index((max if CATALOGUE[metric].larger_is_better else min)(values))
 
 
-def _sort_key(trial: Mapping[str, Any], metric: str) -> tuple[bool, bool, float, int]:
-    value = trial["metric"]
-    sign = -1 if larger_is_better(metric) else 1
-    return trial["state"] != "complete", value is None, sign * value if value is not None else 0.0, trial["number"]
+def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
+    values = [epoch["metric"] for epoch in notes["epochs"]]
+    best = _best(values, notes["metric"])
+    weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
+    told = sum(trial["state"] != "failed" for trial in notes["trials"])
+    weights += f" (best of {told} trials)" if notes["trials"] else ""
+    epoch = f"{best} of {len(values) - 1}"
+    return [method, task, weights, notes["metric"], _number(values[0]), _number(values[best]), epoch]
 
 
-def _number(value: Number) -> Markdown:
-    return Markdown("–" if value is None else f"{round(value, 3) + 0.0:.3f}")
+def _search(task: str, method: str, notes: Mapping[str, Any]) -> Fold:
+    sign = -1 if CATALOGUE[notes["metric"]].larger_is_better else 1
+
+    def place(trial: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
+        value = trial["metric"]
+        return trial["state"] != "complete", value is None, sign * (value or 0.0), trial["number"]
+
+    order = sorted(notes["trials"], key=place)[:SHOWN_TRIALS]
+    rows = [[str(t["number"]), *(f"{t[name]:.2f}" for name in LOSSES), _number(t["metric"]), t["state"]] for t in order]
+    columns = [Column(title) for title in ("Trial", "Prediction", "Size", "Inverse", notes["metric"])]
+    picture = Picture(
+        f"figures/study-{task}-{method}.svg",
+        f"Search for the weights of {method}: {task}",
+        "Metric of every trial of the search",
+        (5.0, 2.6),
+        partial(_draw, notes),
+    )
+    table = Table([*columns, Column("State", numeric=False)], rows, f"The {len(rows)} best trials")
+    return Fold(f"Search for the weights of {method}: {task}", [picture, table])
+
+
+def _draw(notes: Mapping[str, Any], figure: Any) -> None:
+    complete = [(t["number"], t["metric"]) for t in notes["trials"] if t["state"] == "complete"]
+    pruned = [(t["number"], t["metric"]) for t in notes["trials"] if t["state"] == "pruned" and t["metric"] is not None]
+    choose = max if CATALOGUE[notes["metric"]].larger_is_better else min
+    best = [choose(value for _, value in complete[: i + 1]) for i in range(len(complete))]
+    axes = figure.subplots()
+    axes.scatter(*zip(*complete, strict=True), color="#0072B2", label="complete", zorder=3)
+    if pruned:
+        label = "pruned, when it ended"
+        axes.scatter(*zip(*pruned, strict=True), color="#7F7F7F", marker="x", label=label, zorder=3)
+    axes.step([number for number, _ in complete], best, where="post", color="#D55E00", label="best so far")
+    axes.set_xlabel("trial")
+    axes.set_ylabel(f"{notes['metric']}, validation texts")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
+    figures = task.methods.get(method, {})
+    sentence = f"{method} on {task.task}: {notes['steps']:.1f} steps per text, best by {notes['optimised_for']}"
+    forward, backward = figures.get("forward_passes"), figures.get("backward_passes")
+    if forward is not None and backward is not None:
+        sentence += f"; {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier per text"
+    judged = notes["judged"]
+    if len(judged) < 2:
+        return Paragraph(f"{sentence}.")
+    arrows = {name: "↑" if CATALOGUE[name].larger_is_better else "↓" for name in judged}
+    columns = [Column("Map chosen by", numeric=False), *(Column(f"{name} {arrows[name]}") for name in judged)]
+    rows = [[by, *(_number(judged[by][name]) for name in judged)] for by in judged]
+    caption = "Maps from the same steps, chosen by one metric (row) and judged by another (column)"
+    return Fold(sentence, [Table(columns, rows, caption)])
+
+
+def _number(value: Number) -> str:
+    return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"

@@ -1,15 +1,7 @@
-// Theme and sorting, for every page. Text from data only ever becomes text nodes.
+// Theme, sorting and filters. Text from data only ever becomes text nodes.
 "use strict";
-const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
 (() => {
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const root = document.documentElement;
 
   // Theme: the system's, until the reader chooses; the choice lasts where the browser lets a file store it.
@@ -33,32 +25,55 @@ function element(name, attributes = {}, ...children) {
   nameTheme();
   theme.hidden = false;
 
-  // Sorting: by the better end first, then the other way, then the order of families.
+  // Sorting: by the better end first, then the other way, then as at first.
   for (const table of all("table.sortable")) {
     const body = table.tBodies[0];
     const original = [...body.rows];
     all("thead th", table).forEach((heading, index) => {
-      const button = element("button", { type: "button" }, ...heading.childNodes);
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...heading.childNodes);
       heading.append(button);
       heading.setAttribute("aria-sort", "none");
       button.addEventListener("click", () => {
-        const first = heading.dataset.first || "ascending";
+        const first = heading.dataset.first;
         const other = first === "ascending" ? "descending" : "ascending";
         const next = { none: first, [first]: other, [other]: "none" }[heading.getAttribute("aria-sort")];
         for (const th of all("thead th", table)) th.setAttribute("aria-sort", "none");
         heading.setAttribute("aria-sort", next);
-        table.classList.toggle("sorted", next !== "none");
-        const key = (row) => row.cells[index].dataset.value ?? row.cells[index].textContent;
         const number = heading.classList.contains("number");
+        const key = (row) => {
+          const text = row.cells[index].dataset.value ?? row.cells[index].textContent;
+          return number ? parseFloat(text.replaceAll(",", "")) : text;
+        };
         const sign = next === "descending" ? -1 : 1;
         const compare = (a, b) => {
           const [x, y] = [key(a), key(b)];
+          if (!number) return sign * x.localeCompare(y);
           // Undefined figures come last either way.
-          if (x === "" || y === "") return (x === "") - (y === "");
-          return sign * (number ? Number(x) - Number(y) : x.localeCompare(y));
+          return Number.isNaN(x) || Number.isNaN(y) ? Number.isNaN(x) - Number.isNaN(y) : sign * (x - y);
         };
         body.append(...(next === "none" ? original : [...original].sort(compare)));
       });
+    });
+  }
+
+  // Filters.
+  const form = document.getElementById("filter");
+  if (!form) return;
+  const checked = (name) => new Set(all(`input[name="${name}"]:checked`, form).map((input) => input.value));
+  function apply() {
+    const [tasks, methods, [answer]] = [checked("task"), checked("method"), [...checked("answer")]];
+    for (const part of all("[data-task]")) part.hidden = !tasks.has(part.dataset.task);
+    for (const row of all("[data-method]")) row.hidden = !methods.has(row.dataset.method);
+    for (const text of all("[data-answer]")) text.hidden = !answer.split(" or ").includes(text.dataset.answer);
+  }
+  form.addEventListener("change", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  for (const button of all("button[data-all]", form)) {
+    button.addEventListener("click", () => {
+      for (const input of all('input[name="method"]', form)) input.checked = button.dataset.all === "yes";
+      apply();
     });
   }
 })();

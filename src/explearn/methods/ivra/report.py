@@ -1,0 +1,52 @@
+"""What the report says of explainers with a classifier of their own: the coefficients of heads and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explearn.core.blocks import Block, Heading, Paragraph, Picture
+from explearn.core.heat_map import draw_heat_map
+from explearn.methods.results import RunFacts, TaskReport
+
+# In inches.
+_CELL = 0.24
+_MARGIN = 1.1
+
+
+def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
+    """Return heat maps of the coefficients that each such explainer learned on each task."""
+    maps = {f"{name}, {task.task}": own["coefficients"] for task in tasks for name, own in task.own_models.items()}
+    if not maps:
+        return []
+    layers, heads = np.shape(next(iter(maps.values()))["heads"])
+    return [
+        Heading("What explainers with a classifier of their own learned"),
+        Paragraph("Coefficients of heads (left) and layers (right), as differences from their mean."),
+        Picture(
+            "figures/coefficients.svg",
+            "Coefficients of heads and layers",
+            "Heat maps of heads and layers",
+            ((heads + 3) * _CELL + 2 * _MARGIN, len(maps) * (layers * _CELL + _MARGIN)),
+            partial(_draw, maps),
+        ),
+    ]
+
+
+def _draw(maps: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
+    heads = np.shape(next(iter(maps.values()))["heads"])[1]
+    grid = figure.subplots(len(maps), 2, squeeze=False, width_ratios=[heads, 1.5])
+    for (left, right), (title, coefficients) in zip(grid, maps.items(), strict=True):
+        right.set_visible("layers" in coefficients)
+        for axes, name in ((left, "heads"), (right, "layers")):
+            if name in coefficients:
+                values = np.atleast_2d(np.array(coefficients[name]))
+                values = values if name == "heads" else values.T
+                rows, columns = ([str(index + 1) for index in range(size)] for size in values.shape)
+                head = title if name == "heads" else "layers"
+                draw_heat_map(axes, values - values.mean(), rows, columns if name == "heads" else [""], head)
+        left.set_xlabel("head")
+        left.set_ylabel("layer")

@@ -1,0 +1,130 @@
+"""Example texts: which are shown, and what methods say of their words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from explearn.core.blocks import ExampleText, TextRow
+from explearn.core.errors import DataError
+from explearn.core.records import Attribution, Example, RationaleKind
+from explearn.judge.plausibility import binarise
+from explearn.methods.info import MethodInfo
+from explearn.methods.results import ExampleReport, RunFacts, TaskReport
+from explearn.show.verdict import several
+
+SHORT_TEXT = 30
+"""Longest text of the first screen, in words, where there is one as short."""
+
+
+def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
+    """Draw `count` texts to show: those with marked words first, and the labels in turn.
+
+    The same seed gives the same texts. A text's place in the draw depends on the seed and its id alone, not on the
+    other texts or their order.
+    """
+    draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
+    for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
+        unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
+        draws[unmarked, example.label].append(example)
+    # The labels take turns: (marked first, turn, label).
+    turns = [(unmarked, turn, label, e) for (unmarked, label), drawn in draws.items() for turn, e in enumerate(drawn)]
+    return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
+
+
+def example_reports(
+    chosen: Sequence[Example],
+    gold: Mapping[str, ArrayLike],
+    kinds: Mapping[str, Sequence[RationaleKind]],
+    attributions: Mapping[str, Mapping[str, Attribution]],
+    infos: Mapping[str, MethodInfo],
+    *,
+    k: int,
+    thresholds: Mapping[str, float],
+    positive_rate: float,
+) -> list[ExampleReport]:
+    """Return the texts of `choose_examples` with the words that each method chooses by its own rule.
+
+    `gold` and `kinds` by example id, `attributions` by method and then example id, `infos` by method.
+    Raises DataError naming method and id where a method does not explain one of the texts.
+    """
+    reports = []
+    shared = [method for method in attributions if not infos[method].own_model] or list(attributions)
+    for example in chosen:
+        if missing := [method for method, texts in attributions.items() if example.id not in texts]:
+            raise DataError(
+                f"method {missing[0]!r}: example {example.id!r} is not explained; expected it for the report"
+            )
+        scores = {method: texts[example.id] for method, texts in attributions.items()}
+        selected = {
+            method: attribution.read
+            & binarise(
+                attribution.filled(),
+                infos[method].binarisation,
+                k=k,
+                threshold=thresholds.get(method),
+                positive_rate=positive_rate,
+            )
+            for method, attribution in scores.items()
+        }
+        marked = np.asarray(gold.get(example.id, np.zeros(len(example.all_words))), dtype=np.bool_)
+        answer = scores[shared[0]] if shared else None
+        reports.append(ExampleReport(example, marked, tuple(kinds.get(example.id, ())), scores, selected, answer))
+    return reports
+
+
+def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, str]) -> ExampleText | None:
+    """Return the first drawn text that suits: explained by certain methods, rightly classified, marked, short.
+
+    roles: method -> what it is there for. Texts are drawn by chance before anything is known of the methods on them;
+    none is picked for what it shows.
+    """
+    texts = [(text, task) for task in tasks for text in task.texts if all(m in text.attributions for m in roles)]
+
+    def unsuited(item: tuple[ExampleReport, TaskReport]) -> tuple[bool, bool, bool]:
+        return not item[0].gold.any(), is_right(item[0]) is not True, len(item[0].example.all_words) > SHORT_TEXT
+
+    if not texts:
+        return None
+    text, task = min(texts, key=unsuited)
+    return example_text(run, text, f"A text of {task.task}", roles)
+
+
+def is_right(text: ExampleReport) -> bool | None:
+    """Whether the classifier's answer is the true label; None where that is not known, as of questions."""
+    if text.answer is None or not text.example.label or text.example.answer:
+        return None
+    return text.answer.predicted == text.example.label
+
+
+def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[str, str] | None = None) -> ExampleText:
+    """Return a text with its marked words and those that methods choose by their own rule.
+
+    notes: method -> what it is there for. Default: all methods but random scores, each with its hits.
+    """
+    example = text.example
+    label = " ".join(example.all_words[slice(*example.answer)]) if example.answer else example.label
+    facts = [f"true label {label}"] if label else []
+    if text.answer is not None:
+        facts.append(f"predicted {text.answer.predicted} (p = {text.answer.probability:.2f})")
+    rows = []
+    if text.kinds:
+        rows.append(
+            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), 'word')}", text.gold.tolist())
+        )
+    shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
+    for method in shown:
+        chosen, scores = text.selected[method], text.attributions[method]
+        note = (
+            f"{int((chosen & text.gold).sum())} of {int(chosen.sum())} are marked" if notes is None else notes[method]
+        )
+        if text.answer is not None and scores.target != text.answer.predicted:
+            # A method with a classifier of its own explains that one's answer.
+            note += f"; explains “{scores.target}”"
+        rows.append(TextRow(method, note, chosen.tolist(), scores, method if notes is None else ""))
+    pair = len(example.words) if example.pair else None
+    return ExampleText(name, f"· {' · '.join(facts)}" if facts else "", example.all_words, rows, pair, is_right(text))

@@ -1,0 +1,104 @@
+"""A metric of every method on every task, drawn as points with intervals, one panel a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from explearn.core.blocks import Picture
+from explearn.judge.catalogue import CATALOGUE
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.figures.style import STYLES, draw_legend
+
+_CHANCE = {"auroc": 0.5}
+"""Value of random scores, where it is known."""
+
+_COLUMNS = 4
+
+# In inches.
+_PANEL_WIDTH = 1.95
+_PANELS_WIDTH = 5.0
+_LABEL_WIDTH = 1.7
+_ROW_HEIGHT = 0.27
+
+
+def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> Picture:
+    """Return a picture of a metric of all methods on all tasks.
+
+    Methods are ordered by their mean over the tasks, best on top. Learned ones have a bold name and a shaded row. A
+    method has no point on a task where it has no value.
+    """
+    columns = max(1, min(_COLUMNS, len(tasks)))
+    rows = max(1, ceil(len(tasks) / columns))
+    # One panel alone must still leave room for the legend. Heading, axis and legend take 1.1 inches besides the rows.
+    width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
+    height = rows * (0.65 + _ROW_HEIGHT * max(3, len(run.methods))) + 0.55
+    heading = CATALOGUE[metric].heading
+    return Picture(
+        f"figures/{metric}.svg",
+        f"{heading} of each method{' on each task' if len(tasks) > 1 else ''}, with its interval",
+        f"Points with intervals: {heading} by method{', one panel per task' if len(tasks) > 1 else ''}",
+        (width, height),
+        partial(_draw, run, tasks, metric, rows, columns),
+    )
+
+
+def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, columns: int, figure: Figure) -> None:
+    def mean(method: str) -> float:
+        values = [v for task in tasks if (v := task.methods.get(method, {}).get(metric)) is not None]
+        return fmean(values) if values else float("-inf")
+
+    methods = sorted({m for task in tasks for m in task.methods}, key=lambda method: (-mean(method), method))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for index, axes in enumerate(grid.flat):
+        if index < len(tasks):
+            _panel(axes, run, tasks[index], metric, methods)
+        else:
+            axes.set_visible(False)
+        if index + columns >= len(tasks):
+            axes.tick_params(labelbottom=True)
+    for axes in grid[:, 0]:
+        axes.set_yticks(range(len(methods)), labels=methods)
+        for label, method in zip(axes.get_yticklabels(), methods, strict=True):
+            label.set_fontweight("bold" if run.methods[method].learned else "normal")
+    names = (metric, f"{metric}_low", f"{metric}_high")
+    values = [v for task in tasks for m in task.methods.values() for name in names if (v := m.get(name)) is not None]
+    chance = _CHANCE.get(metric)
+    # Without a value by chance, lengths are compared from zero.
+    lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
+    grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
+    grid[0, 0].set_xlim(lowest, min(1.0, max(values, default=0.95) + 0.05))
+    grid[0, 0].xaxis.set_major_locator(MultipleLocator(0.2))
+    dashed = "" if chance is None else f", dashed: {chance:g}, by chance"
+    label = f"{CATALOGUE[metric].heading} (line: {100 * run.evaluate.confidence:g} % interval{dashed})"
+    figure.supxlabel(label, fontsize=9)
+    draw_legend(figure, run.methods, methods, most_columns=2 * columns + 2)
+
+
+def _panel(axes: Any, run: RunFacts, task: TaskReport, metric: str, methods: Sequence[str]) -> None:
+    axes.set_title(task.task, fontsize=9, fontweight="bold", loc="left")
+    axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    if metric in _CHANCE:
+        axes.axvline(_CHANCE[metric], color="#555555", linewidth=0.9, linestyle="--", zorder=1)
+    for row, method in enumerate(methods):
+        learned = run.methods[method].learned
+        if learned:
+            axes.axhspan(row - 0.5, row + 0.5, color=STYLES["learned"][0], alpha=0.09, linewidth=0, zorder=0)
+        figures = task.methods.get(method, {})
+        value, low, high = (figures.get(name) for name in (metric, f"{metric}_low", f"{metric}_high"))
+        colour, marker = STYLES[run.methods[method].family]
+        if low is not None and high is not None:
+            axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
+        if value is not None:
+            size = 6.0 if learned else 5.0
+            axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
+    if all(task.methods.get(method, {}).get(metric) is None for method in methods):
+        axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")

@@ -1,0 +1,217 @@
+"""A whole report: its blocks, made once, and the pages and pictures that are written from them.
+
+report.html holds everything. report.md leaves out what depends on the machine of the run, so that the same results give
+the same bytes; machine/costs.md has that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from explearn.core.blocks import Block, Bullets, Code, Column, Fold, Heading, Paragraph, Picture, Table, walk
+from explearn.core.storage import write_text
+from explearn.judge.catalogue import CATALOGUE
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.caveats import find_caveats, has_no_marks, part_caveats
+from explearn.show.columns import COST_NOTE, leaderboard, used_marks
+from explearn.show.examples import first_text
+from explearn.show.figures.intervals import interval_picture
+from explearn.show.figures.pareto import glance_picture, pareto_picture
+from explearn.show.figures.style import svg
+from explearn.show.glossary import INTRODUCTION, glossary
+from explearn.show.html_page import render_html
+from explearn.show.markdown import render_markdown
+from explearn.show.task_sections import task_section
+from explearn.show.verdict import (
+    LEADER_EXPLANATION,
+    QUESTIONS,
+    TIME,
+    counted_tasks,
+    counting_sentence,
+    find_verdict,
+    leader_table,
+    means,
+    study_table,
+)
+from explearn.show.versions import python_version, versions
+
+RULES = {
+    "top_k": "the K highest-scoring words",
+    "threshold": "words that score {threshold} or more, at least one",
+    "positive_rate": "each word at random, as often as training texts are marked",
+    "expected_f1": "the words whose probabilities promise the largest F1",
+}
+"""How methods choose words by their own rule."""
+
+
+def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
+    """Return the whole report.
+
+    more: sections of whoever made the run, to stand before those on the tasks.
+    """
+    counted = counted_tasks(run, tasks)
+    return [
+        *_first_page(run, tasks),
+        Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
+        *_overview(run, counted, tasks),
+        *_method_sections(run, tasks),
+        *more,
+        *(block for task in tasks for block in task_section(run, task)),
+        *_meaning(run, tasks),
+        *_ran_with(run),
+    ]
+
+
+def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
+    """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there."""
+    blocks = report_blocks(run, tasks, more)
+    pictures = draw(blocks)
+    for file, drawing in pictures.items():
+        write_text(folder / file, drawing)
+    write_text(folder / "report.html", render_html(blocks, pictures))
+    write_text(folder / "report.md", render_markdown(select(blocks, machine=False)))
+    costs = [
+        Heading("What the explanations cost", level=1),
+        Paragraph(
+            f"{run.subtitle} These figures differ from machine to machine and from run to run. ../report.md has all "
+            "others, and says what each figure means."
+        ),
+        *select(blocks[1:], machine=True),
+    ]
+    write_text(folder / "machine" / "costs.md", render_markdown(costs, folder="machine"))
+
+
+def write_page(path: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
+    """Write the whole report as one HTML file."""
+    blocks = report_blocks(run, tasks, more)
+    write_text(path, render_html(blocks, draw(blocks)))
+
+
+def draw(blocks: Sequence[Block]) -> dict[str, str]:
+    """Draw every picture among the blocks: file -> SVG."""
+    return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
+
+
+def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
+    """Return the blocks of a Markdown page: those that depend on the machine of the run, or those that do not.
+
+    A table is parted by columns. A heading goes with what is below it.
+    """
+    selected: list[Block] = []
+    headings: list[Heading] = []
+    for block in blocks:
+        part: Block | None = block
+        if isinstance(block, Heading):
+            headings = [*(heading for heading in headings if heading.level < block.level), block]
+            continue
+        if block.page_only:
+            part = None
+        elif isinstance(block, Table) and not block.machine:
+            wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
+            columns = [block.columns[index] for index in wanted]
+            rows = [[row[index] for index in wanted] for row in block.rows]
+            part = None if all(column.key for column in columns) else replace(block, columns=columns, rows=rows)
+        elif isinstance(block, Fold):
+            inside = select(block.blocks, machine)
+            part = replace(block, blocks=inside) if inside else None
+        elif block.machine != machine:
+            part = None
+        if part is not None:
+            selected += [*headings, part]
+            headings = []
+    return selected
+
+
+def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    counted, verdict = counted_tasks(run, tasks), find_verdict(run, tasks)
+    yield Heading(run.title, level=1)
+    yield Paragraph(verdict.sentence, style="lead")
+    if any(task.methods for task in tasks):
+        yield glance_picture(run, counted, verdict.methods)
+    if text := first_text(run, counted, verdict.methods):
+        yield text
+        legend = "Orange speaks for the label, blue against it; underlined: the words that a method chooses."
+        yield Paragraph(legend, style="note", page_only=True)
+    if verdict.times:
+        yield Paragraph(verdict.times, machine=True)
+    yield Paragraph(f"{run.subtitle} {counting_sentence(run, tasks)}", style="note")
+    yield Heading("Who wins on what")
+    if table := leader_table(run, counted):
+        yield table
+        yield Paragraph(LEADER_EXPLANATION, style="note")
+    if study := study_table(run, counted):
+        yield study
+    caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
+    yield Heading("What not to trust")
+    yield Bullets([caveat.text for caveat in caveats])
+    if others:
+        yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
+
+
+def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    names = [*QUESTIONS, TIME.name]
+    by_metric = {name: means(run, name, counted) for name in names}
+    figures = {
+        method: {name: by_metric[name].get(method) for name in names}
+        for method in run.ordered({method for values in by_metric.values() for method in values})
+    }
+    board = leaderboard(run, "Means over the tasks" if len(counted) > 1 else "", figures, [CATALOGUE[n] for n in names])
+    if board is not None:
+        tests = "; tests of the differences follow, task by task" if len(tasks) > 1 else ""
+        yield Paragraph(f"The best of each column is bold{tests}. {used_marks(run)}".strip())
+        yield board
+    yield pareto_picture(run, counted)
+    if not all(has_no_marks(task) for task in tasks):
+        yield Fold(
+            "Agreement with people on each task, with intervals",
+            [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")],
+        )
+
+
+def _method_sections(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    """What the folders of learned methods say of them: the function `report` of their module `report`, if any."""
+    rooms = dict.fromkeys(info.room for info in run.methods.values())
+    for room in rooms:
+        module = f"explearn.methods.{room}.report"
+        if room != "other" and importlib.util.find_spec(module) is not None:
+            yield from importlib.import_module(module).report(run, tasks)
+
+
+def _meaning(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    yield Heading("What the figures mean")
+    yield from map(Paragraph, INTRODUCTION)
+    yield Paragraph(
+        "In the tables, the best figure is bold, and one that is worse, but not significantly so, is underlined "
+        f"(Wilcoxon's signed-rank test over the texts, Holm's correction over all pairs of methods, level "
+        f"{run.evaluate.significance:g}). In small print or brackets: {100 * run.evaluate.confidence:g} % intervals. "
+        "Figures that count the words of all texts together (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the "
+        f"figures of the single texts. {COST_NOTE} A dash stands where a figure is undefined."
+    )
+    columns = [Column(title, numeric=False) for title in ("Measure", "Meaning", "Better")]
+    for group in glossary(run.evaluate):
+        yield Fold(group.question, [Paragraph(group.answer), Table(columns, group.rows)])
+    rows = []
+    for name, info in run.methods.items():
+        thresholds = sorted({task.thresholds[name] for task in tasks if name in task.thresholds})
+        rule = RULES[info.binarisation].format(
+            threshold=" or ".join(f"{value:g}" for value in thresholds) or "its threshold"
+        )
+        rows.append([name, info.family, info.summary, rule, info.cost])
+    columns = [Column(t, numeric=False) for t in ("Method", "Family", "What it does", "Words it chooses", "Cost")]
+    note = (
+        "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
+        "the passes that were counted are in each task's table of costs."
+    )
+    yield Fold("Methods", [Paragraph(note), Table(columns, rows, methods=list(run.methods))])
+
+
+def _ran_with(run: RunFacts) -> Iterator[Block]:
+    yield Heading("Parameters and versions of this run")
+    if run.parameters:
+        yield Fold("Parameters", [Code(run.parameters, "yaml")])
+    yield Fold("Versions", [Table([Column("Package", numeric=False), Column("Version", numeric=False)], versions())])
+    yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)

@@ -1,0 +1,169 @@
+"""The section on L2E's students against their teachers, laid out like tables 1 to 5 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from explearn.core.blocks import Block, Cell, Column, Heading, Paragraph, Table
+from explearn.judge.significance import holm
+from explearn_study.params import Params
+from explearn_study.report.papers import published
+
+Document = Mapping[str, Any]
+"""What `explearn_study.distil.compare_with_students` gives for one task and teacher."""
+Key = tuple[str, str, str]
+"""Formulation, task and teacher."""
+
+SIDES = {"teacher": "A", "student": "L2E", "both": "both"}
+
+
+@dataclass(frozen=True, slots=True)
+class StudentTable:
+    """A table whose cells hold one or more metrics.
+
+    Attributes:
+        title: its caption.
+        metrics: those of a cell, separated by slashes. The test of the last one decides what is bold.
+        larger_is_better: direction of the metrics.
+        percent: whether figures are shown in percent. digits: decimals shown.
+        errors: whether standard errors are shown.
+    """
+
+    title: str
+    metrics: tuple[str, ...]
+    larger_is_better: bool = True
+    percent: bool = True
+    digits: int = 1
+    errors: bool = True
+
+
+TABLES = (
+    StudentTable("Agreement of predictions, % (L2E table 1)", ("agreement",), digits=0, errors=False),
+    StudentTable(
+        "Log-odds lost by masking words for the class (tables 2 and 9)",
+        ("delta_log_odds_positive",),
+        percent=False,
+        digits=2,
+    ),
+    StudentTable(
+        "Log-odds lost by masking words against the class (table 8); lower is better",
+        ("delta_log_odds_negative",),
+        larger_is_better=False,
+        percent=False,
+        digits=2,
+    ),
+    StudentTable("Stability among texts of similar meaning, IoU in % (table 3)", ("stability_semantic",)),
+    StudentTable("Stability among texts of similar wording, IoU in % (tables 5 and 7)", ("stability_lexical",)),
+    StudentTable("The same for meaning, without stop words (table 5)", ("stability_semantic_content",)),
+    StudentTable("The same for wording, without stop words (table 5)", ("stability_lexical_content",)),
+    StudentTable(
+        "Precision / recall / F1 against marked words, % (table 4)",
+        ("precision", "recall", "f1"),
+        digits=0,
+        errors=False,
+    ),
+)
+
+
+def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]:
+    """Return the paper's tables; one is left out where no document has its metric. Times depend on the machine."""
+    if not documents:
+        return []
+    adapters = {task: source.adapter or "" for task, source in params.sources.items()}
+    introduction = (
+        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
+        f"Where students learned to rank, both sides choose the top {params.distil.percent:g} % of the words. Where "
+        "students learned levels, both sides choose their best words of positive (negative) level, as many as the side "
+        "with fewer of them has; stability compares all levels of each side. L2E's figures are means over "
+        f"{params.distil.seeds} students with different seeds, ± the standard error over texts. Both: the classifier "
+        "gives the two explanations the same class. The better of A and L2E is bold where they differ by Wilcoxon's "
+        "test over the texts, after Holm's correction over the table (L2E, footnote 6). Where a task's data are the "
+        "paper's, its figure follows ours in brackets."
+    )
+    tables = [table for spec in TABLES if (table := _table(spec, documents, params.evaluate.significance, adapters))]
+    return [Heading("Students against their teachers"), Paragraph(introduction), *tables, *_times(documents)]
+
+
+def _table(
+    spec: StudentTable, documents: Sequence[Document], significance: float, adapters: Mapping[str, str]
+) -> Table | None:
+    cells: dict[str, dict[Key, Mapping[str, Any]]] = {
+        metric: {
+            (formulation, document["task"], document["teacher"]): figures[metric]
+            for document in documents
+            for formulation, figures in document["formulations"].items()
+            if figures[metric]["student"] is not None
+        }
+        for metric in spec.metrics
+    }
+    tested = cells[spec.metrics[-1]]
+    if not any(cells.values()):
+        return None
+    certain = _certain(tested, significance)
+    shown = list(dict.fromkeys(key[:2] for key in tested))
+    sides = [side for side in SIDES if side != "both" or spec.metrics == ("agreement",)]
+
+    def number(value: float) -> str:
+        return f"{100 * value if spec.percent else value:.{spec.digits}f}"
+
+    def chance(formulation: str, task: str) -> str:
+        parts = []
+        for metric in spec.metrics:
+            values = [of["random"] for key, of in cells[metric].items() if key[:2] == (formulation, task)]
+            known = [value for value in values if value is not None]
+            parts.append(number(fmean(known)) if known else "–")
+        return " / ".join(parts)
+
+    def cell(key: Key, side: str) -> Cell:
+        if key not in tested or tested[key].get(side) is None:
+            return Cell("–")
+        parts = []
+        for metric in spec.metrics:
+            figures = cells[metric][key]
+            error = figures.get(f"{side}_error") if spec.errors else None
+            parts.append(number(figures[side]) + ("" if error is None else f" ± {number(error)}"))
+        ahead = "student" if (tested[key]["student"] > tested[key]["teacher"]) is spec.larger_is_better else "teacher"
+        formulation, task, teacher = key
+        of_paper = published().l2e.get(spec.metrics[-1], {}).get(formulation, {}).get(adapters.get(task, ""), {})
+        paper = f"{of_paper[teacher][list(SIDES).index(side)]:g}" if teacher in of_paper else ""
+        return Cell(" / ".join(parts), mark="best" if key in certain and side == ahead else "", note=paper)
+
+    rows: list[list[Cell | str]] = [["random", "", *(chance(*column) for column in shown)]]
+    for teacher in dict.fromkeys(document["teacher"] for document in documents):
+        for side in sides:
+            rows.append([teacher, SIDES[side], *(cell((*column, teacher), side) for column in shown)])
+    columns = [Column("Teacher", numeric=False), Column("", numeric=False), *(Column(", ".join(key)) for key in shown)]
+    return Table(columns, rows, spec.title)
+
+
+def _certain(cells: Mapping[Key, Mapping[str, Any]], significance: float) -> set[Key]:
+    """Return the cells where student and teacher differ, after Holm's correction over all of them."""
+    tested = [key for key, figures in cells.items() if figures["p_value"] is not None]
+    adjusted = holm([cells[key]["p_value"] for key in tested])
+    return {key for key, p_value in zip(tested, adjusted, strict=True) if p_value <= significance}
+
+
+def _times(documents: Sequence[Document]) -> list[Block]:
+    """How long teacher and student take for a text, and the training of a student, where it ran on this machine."""
+    rows = []
+    for document in documents:
+        if "seconds" in document:
+            seconds = document["seconds"]
+            parts = ("teacher", "classifier", "student_classified", "student")
+            faster = [seconds["teacher"] / seconds[side] for side in ("student", "student_classified")]
+            rows.append(
+                [
+                    document["teacher"],
+                    document["task"],
+                    *(f"{1000 * seconds[part]:.2f}" for part in parts),
+                    *(f"{times:,.1f}×" for times in faster),
+                    f"{fmean(document['training']):.0f}",
+                ]
+            )
+    titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class given", "Faster, class given"]
+    titles += ["Faster, with classifier", "Training, s"]
+    columns = [Column("Teacher", numeric=False), Column("Task", numeric=False), *map(Column, titles)]
+    return [Table(columns, rows, "Time (L2E figures 3 to 6)", machine=True)] if rows else []

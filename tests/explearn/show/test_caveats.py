@@ -1,0 +1,105 @@
+"""Caveats are those that the numbers support, and those that may change the verdict come first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from task_reports import check, comparison, metrics, run, similarity, task
+
+from explearn.show.caveats import OPEN_CAVEATS, Caveat, CaveatKind, find_caveats, part_caveats
+
+
+def said(*tasks, **changes) -> str:
+    names = dict.fromkeys(name for of in tasks for name in (*of.methods, *of.sanity.get("methods", {}), *of.own_models))
+    for of in tasks:
+        names |= dict.fromkeys(name for test in of.comparisons.values() for name in test.methods)
+    facts = run(*names, **{"trained": [n for n in names if n == "expnet"], **changes})
+    return " ".join(c.text.replace("\x02", "").replace("\x03", "") for c in find_caveats(facts, tasks))
+
+
+def test_disagreeing_annotators_are_named():
+    assert "disagree on the words: films (0.30)" in said(task(agreement={"alpha": 0.3}))
+    assert "disagree" not in said(task(agreement={"alpha": 0.7}))
+    assert "in films no text was marked by two annotators" in said(task(agreement={"alpha": None, "kinds": {"llm": 3}}))
+
+
+def test_what_is_missing_and_the_remarks_of_the_run_are_told():
+    text = said(task(agreement={"texts": {"test": 0}}, classifier={}), remarks=["Left out: lime (slow)."])
+    assert "No marked words: films." in text and "No labels: films." in text and "Left out: lime (slow)." in text
+
+
+def test_methods_that_do_not_notice_the_model_are_named():
+    checked = {"texts": 4, "methods": {"rollout": check(0.9), "cam": check(0.2), "random": check(1.0)}}
+    assert "Hardly notice the model: rollout (0.90)." in said(task(sanity=checked))
+    # The last part that is drawn anew decides.
+    steps = check(0.1, random_model={"head": similarity(0.95), "embeddings": similarity(0.1)})
+    assert "Hardly notice" not in said(task(sanity={"texts": 4, "methods": {"cam": steps}}))
+
+
+def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
+    methods = dict.fromkeys(("cam", "lime", "l2e", "random"), metrics())
+    checked = {"texts": 1, "methods": {"cam": check(0.2), "l2e": check(random_model={}, skipped="another")}}
+    text = said(task("films", methods, sanity=checked))
+    assert "checked on 1 text of a task, and not for lime." in text and "(permuted labels) was not checked" in text
+    assert "Hardly notice the model: l2e sees only the text and the predicted label" in text
+    checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
+    assert "permuted" not in said(task("films", methods, sanity=checked))
+    assert "No sanity check was run" in said(task("films", methods))
+
+
+def test_what_every_run_of_such_methods_has_against_it_is_said():
+    text = said(task("films", dict.fromkeys(("expnet", "lime", "deep_shap", "cam"), metrics())))
+    assert "One training run: expnet, and the classifiers," in text and "with seed 13" in text
+    assert "Close to the metric: lime is fitted" in text
+    text = said(task("films", {"cam": metrics()}))
+    assert "One training run" not in text and "Close to the metric" not in text
+
+
+@pytest.mark.parametrize(("confidence", "named"), [(0.85, False), (0.4, True)])
+def test_a_classifier_less_sure_than_right_is_named(confidence, named):
+    of = task("films", {"ivra": metrics(confidence_full=0.1), "cam": metrics(confidence_full=confidence)})
+    assert ("films (accuracy 0.90, mean confidence 0.40)" in said(of)) is named
+
+
+@pytest.mark.parametrize(("without", "named"), [(0.81, False), (0.79, True)])
+def test_a_fall_of_confidence_on_texts_shortened_at_random_is_named(without, named):
+    # Of two classes: guessing is 0.5, so that a quarter of the way is at 0.8.
+    figures = metrics(confidence_full=0.9, confidence_without=without, confidence_only=0.9, confidence_masked=0.9)
+    assert ("distribution: films (0.90 to 0.79)" in said(task("films", {"random": figures}))) is named
+    assert "distribution:" not in said(task("films", {"cam": figures}))
+
+
+def test_methods_and_figures_no_better_than_random_scores_are_named():
+    figures = {"random": 0.5, "rollout": 0.55, "cam": 0.9}
+    text = said(task(comparisons={"auroc": comparison("auroc", figures, {("random", "cam"): 0.001})}))
+    assert "finding marked words: rollout." in text and "AUROC (" not in text
+    assert "AUROC (0 of 2)" in said(task(comparisons={"auroc": comparison("auroc", figures)}))
+    # Neither is one that is significantly worse, nor one of which figures and test disagree.
+    worse = comparison("auroc", {"random": 0.5, "cam": 0.1}, {("random", "cam"): 0.001})
+    against = np.array([[0, 1], [-1, 0]], dtype=np.int8)
+    unclear = comparison("auroc", {"random": 0.5, "cam": 0.9}, {("random", "cam"): 0.001}, direction=against)
+    for test in (worse, unclear):
+        assert "finding marked words: cam." in said(task(comparisons={"auroc": test}))
+
+
+def test_an_explainer_that_came_out_untrained_is_named():
+    own = {"ivra": {"criteria": ["comp"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
+    trained = {"ivra": {**own["ivra"], "best_epoch": 1}}
+    text = said(task("films", own_models=own), task("meals", own_models=trained))
+    assert "Not trained: ivra on films. No epoch" in text and "Another classifier: ivra" in text
+    notes = {"paml": {"metric": "aopc_difference", "epochs": [{"metric": 0.5}, {"metric": 0.4}]}}
+    text = said(task("films", dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
+    assert "Not trained: paml on films." in text
+    assert "Not trained: faml on films. No epoch was better than the start in the training of paml" in text
+
+
+def test_gravest_caveats_on_the_verdict_s_methods_are_open_and_all_others_folded():
+    noise = Caveat(CaveatKind.SMALL_DIFFERENCES, "small")
+    cam, gae = (Caveat(CaveatKind.WATCHES_METRIC, name, [name]) for name in ("cam", "gae"))
+    folded = Caveat(CaveatKind.TWO_QUESTIONS, "two")
+    assert part_caveats([cam, gae, noise, folded], ["cam", "lime"]) == ([cam, noise], [gae, folded])
+    assert len(part_caveats([noise] * 5, [])[0]) == OPEN_CAVEATS
+    notes = {"expnet": {"optimised_for": "aopc_difference"}}
+    of = task("films", {"expnet": metrics(), "cam": metrics()}, notes=notes)
+    ranks = [caveat.kind.rank for caveat in find_caveats(run("expnet", "cam"), [of])]
+    assert ranks == sorted(ranks) and CaveatKind.WATCHES_METRIC.rank in ranks

@@ -1,0 +1,156 @@
+"""The HTML page: one file that fetches nothing and runs no script but its own, with all text from data as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
+
+from explearn.core.blocks import Heading, Paragraph, bold
+from explearn.show.html_page import inline_html, render_html
+from explearn.show.report import draw, report_blocks
+
+BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+
+
+class Page(HTMLParser):
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "img", "wbr"):
+            self._open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        # Every element that opens is closed, in order.
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] == "script":
+            self.scripts[-1] += data
+        elif "style" not in self._open:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    figures = {"expnet": 0.5, "cam": 0.45}
+    texts = [shown(f"a {HOSTILE} </script> film&amp;", [0, 1, 0, 1], figures, number=i) for i in range(2)]
+    of = task(
+        "films",
+        {"expnet": metrics(0.5, 0.4, 0.6), "cam": metrics(0.45)},
+        labels=[HOSTILE],
+        texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
+        comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
+        method_agreement={"rank_agreement": np.array([[1.0, 0.256], [0.256, 1.0]])},
+        sanity={"texts": 4, "methods": {"expnet": check(), "cam": check(skipped=HOSTILE)}},
+    )
+    blocks = report_blocks(
+        run("expnet", "cam", subtitle=HOSTILE, parameters=HOSTILE),
+        [of, task("meals", dict.fromkeys(figures, metrics()))],
+    )
+    return render_html(blocks, draw(blocks))
+
+
+@pytest.fixture(scope="module")
+def page(source) -> Page:
+    return Page(source)
+
+
+def test_hostile_text_is_text(page):
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert HOSTILE in page.text and f"not checked: {HOSTILE}" in page.text and "film&amp;" in page.text
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+
+
+def test_nothing_is_fetched_and_no_other_script_may_run(page, source):
+    addresses = [a.get(n) for _, a in page.elements for n in ("src", "href", "action") if a.get(n)]
+    assert addresses and all(address.startswith(("#", "data:")) for address in addresses)
+    assert not re.search(r"url\(|@import|https?://|//cdn", re.sub(r'"data:[^"]*"', "", source.split("<main")[0]))
+    (policy,) = (a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a)
+    digest = base64.b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
+    assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
+
+
+def test_headings_labels_and_tables_are_whole(page):
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids)) and {"who-wins-on-what", "task-films"} <= set(ids)
+    for _, attributes in page.elements:
+        assert attributes.get("aria-labelledby", ids[0]) in ids
+        if (address := attributes.get("href") or "").startswith("#"):
+            assert address[1:] in ids
+    assert all("scope" in a for t, a in page.elements if t == "th")
+    assert all(a.get("alt") for t, a in page.elements if t == "img")
+    assert all(a.get("tabindex") == "0" for _, a in page.elements if a.get("role") == "region")
+
+
+def test_best_and_tied_figures_are_marked_for_eye_and_ear(source):
+    assert '<strong>0.500</strong><span class="hidden-text"> best</span><small>0.40 to 0.60</small>' in source
+    assert '<u>0.450</u><span class="hidden-text"> not significantly worse</span>' in source
+
+
+def test_pictures_are_inside_the_file(page):
+    # The first look, what agreement costs, F1 and AUROC.
+    images = [a["src"] for t, a in page.elements if t == "img"]
+    assert len(images) == 4 and all(image.startswith("data:image/svg+xml;base64,") for image in images)
+
+
+def test_rows_and_texts_can_be_filtered(page):
+    assert {a["data-method"] for _, a in page.elements if "data-method" in a} == {"expnet", "cam"}
+    assert [a["data-answer"] for _, a in page.elements if "data-answer" in a] == ["right", "right", "right", "wrong"]
+    inputs = [(a["name"], a["value"]) for t, a in page.elements if t == "input"]
+    assert ("task", "films") in inputs and ("task", "meals") in inputs and ("method", "cam") in inputs
+    coloured = [
+        a for t, a in page.elements if t in ("span", "strong") and a.get("class", "").startswith(("for", "against"))
+    ]
+    assert len(coloured) > 20
+
+
+def test_sections_with_the_same_title_have_links_of_their_own():
+    page = Page(render_html([Heading("Top", 1), Heading("A"), Paragraph("x"), Heading("A"), Heading("!")], {}))
+    assert [a["id"] for t, a in page.elements if t == "h2"] == ["a", "section-1", "section-2"]
+
+
+def test_bold_parts_become_strong_and_long_names_may_break():
+    assert inline_html(f"{bold('a<b')} *c* d_e") == "<strong>a&lt;b</strong> *c* d_<wbr>e"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+def test_a_browser_sorts_and_filters_without_a_complaint(source, tmp_path):
+    clicks = (
+        'document.querySelector("table.sortable thead button").click();'
+        'document.querySelector("input[value=cam]").click();'
+    )
+    # The page's policy forbids any other script, so that these clicks are made in a copy without it.
+    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", source)
+    (tmp_path / "report.html").write_text(f"{free}<script>{clicks}</script>", encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+            "--no-first-run", "--disable-background-networking", "--virtual-time-budget=3000",
+            "--enable-logging=stderr", "--dump-dom", f"file://{tmp_path / 'report.html'}",
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    assert 'aria-sort="ascending"' in done.stdout or 'aria-sort="descending"' in done.stdout
+    assert re.search(r'<tr data-method="cam" hidden="">', done.stdout)

@@ -1,0 +1,119 @@
+"""What the folders of AML, IvRA and the consensus say of them in a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from task_reports import check, metrics, run, similarity, task
+
+from explearn.core.blocks import Bullets, Fold, Picture, Table, walk
+from explearn.methods.aml.report import SHOWN_TRIALS
+from explearn.methods.aml.report import report as aml_report
+from explearn.methods.consensus.report import feature_weights
+from explearn.methods.consensus.report import report as consensus_report
+from explearn.methods.ivra.report import report as ivra_report
+from explearn.methods.registry import get_info, variant_of
+from explearn.show.figures.style import svg
+
+
+def tables(blocks) -> list[Table]:
+    return [block for block in walk(blocks) if isinstance(block, Table)]
+
+
+class TestAML:
+    def trial(self, number: int, metric: float | None, state: str = "complete") -> dict[str, Any]:
+        weights = {"prediction_weight": 0.1 * number, "size_weight": 0.5, "inverse_weight": 0.25}
+        return {"number": number, **weights, "state": state, "metric": metric}
+
+    def trained(self, trials=()) -> dict[str, Any]:
+        """Of log-odds the smallest is best: epoch 1."""
+        return {
+            "metric": "log_odds",
+            "weights": {"prediction": 1.0, "size": 0.25},
+            "epochs": [{"metric": value} for value in (-0.5, -1.5, -1.0)],
+            "trials": list(trials),
+        }
+
+    def test_training_names_the_weights_and_the_epoch_that_was_kept(self):
+        (table,) = tables(aml_report(run(), [task(notes={"paml": self.trained()})]))
+        assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500", "1 of 2"]]
+
+    def test_a_search_shows_its_best_trials_and_its_picture(self):
+        trials = [*(self.trial(i, -float(i % 7)) for i in range(12)), self.trial(12, -9.0, "pruned")]
+        blocks = aml_report(run(), [task(notes={"paml": self.trained([*trials, self.trial(13, None, "failed")])})])
+        training, search = tables(blocks)
+        assert "(best of 13 trials)" in training.rows[0][2]
+        assert [row[0] for row in search.rows[:3]] == ["6", "5", "4"] and len(search.rows) == SHOWN_TRIALS
+        (picture,) = (block for block in walk(blocks) if isinstance(block, Picture))
+        drawn = svg(picture)
+        assert picture.file == "figures/study-films-paml.svg" and "best so far" in drawn and "pruned" in drawn
+
+    def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes(self):
+        judged = {name: {"comprehensiveness": 0.5, "log_odds": -1.0} for name in ("comprehensiveness", "log_odds")}
+        notes = {"optimised_for": "comprehensiveness", "steps": 7.5, "judged": judged}
+        methods = {"faml": metrics(forward_passes=123.4, backward_passes=30.2)}
+        blocks = aml_report(run(), [task(methods=methods, notes={"faml": notes})])
+        (fold,) = (block for block in blocks if isinstance(block, Fold))
+        assert fold.summary.startswith(
+            "faml on films: 7.5 steps per text, best by comprehensiveness; 123 forward and 30"
+        )
+        assert [column.title for column in fold.blocks[0].columns][1:] == ["comprehensiveness ↑", "log_odds ↓"]
+
+    def test_without_notes_there_is_no_section(self):
+        assert aml_report(run(), [task()]) == ivra_report(run(), [task()]) == consensus_report(run(), [task()]) == []
+
+
+def test_coefficients_of_own_classifiers_are_heat_maps():
+    own = {"ivra": {"coefficients": {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}}}
+    (picture,) = (block for block in ivra_report(run(), [task(own_models=own)]) if isinstance(block, Picture))
+    assert "ivra, films" in svg(picture) and "layers" in svg(picture)
+
+
+class TestConsensus:
+    FEATURES = ("gae_z", "gae_rank", "gae_share", "mean_rank", "length")
+
+    def notes(self, first: float, intervals=True, features=FEATURES, signals=("gae",)):
+        """Coefficients that rise by 0.1 from `first`, each with an interval of 0.5 to either side."""
+        coefficients = {name: first + 0.1 * number for number, name in enumerate(features)}
+        ends = {name: [value - 0.5, value + 0.5] for name, value in coefficients.items()} if intervals else {}
+        return {"coefficients": coefficients, "intervals": ends, "signals": list(signals)}
+
+    def report(self, notes, facts=None, **changes):
+        methods = {name: metrics(0.5, auroc=0.75) for name in ("consensus", "words", "random")}
+        return consensus_report(facts or run(), [task(notes={"consensus": notes}, methods=methods, **changes)])
+
+    def test_weights_are_means_over_the_tasks(self):
+        weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]
+        assert (weight.mean, weight.interval) == (pytest.approx(1.6), pytest.approx((1.1, 2.1)))
+
+    def test_an_interval_without_zero_is_bold(self):
+        signals, others = tables(self.report(self.notes(0.35)))
+        assert [(cell.text, cell.note) for cell in signals.rows[0][1:]] == [
+            ("+0.35", "-0.15 to +0.85"), ("+0.45", "-0.05 to +0.95"), ("\x02+0.55\x03", "+0.05 to +1.05"),
+        ]  # fmt: skip
+        assert [row[0] for row in others.rows] == ["length", "mean_rank"]
+        assert tables(self.report(self.notes(1.0, intervals=False)))[0].rows[0][1].note == ""
+
+    def test_sentences_tell_what_stands_out_and_what_either_gives_alone(self):
+        words = {
+            "consensus": get_info("consensus"),
+            "words": variant_of("words", "consensus", {"signals": []}),
+            "random": get_info("random"),
+        }
+        facts = run(methods=words, options={"words": {"signals": [], "word_features": True}})
+        checks = {"consensus": check(0.25, random_labels=similarity(0.5)), "expnet": check(0.125)}
+        blocks = self.report(self.notes(0.25), facts, sanity={"texts": 5, "methods": checks})
+        (bullets,) = (block for block in blocks if isinstance(block, Bullets))
+        said = " ".join(bullets.items)
+        assert "2 of 5 intervals leave out zero. The largest of these: length +0.65, " in said
+        assert "words alone, which no model takes part in (words) 0.500 / 0.750; random scores" in said
+        assert "all the classifier's weights were drawn anew: consensus 0.25, expnet 0.12." in said
+        assert "fine-tuned on permuted labels: consensus 0.50." in said
+
+    def test_signals_are_a_heat_map_and_words_alone_have_none(self):
+        (picture,) = (block for block in self.report(self.notes(-2.0)) if isinstance(block, Picture))
+        assert svg(picture) == svg(picture) and "-1.90" in svg(picture).replace("−", "-")
+        alone = self.report(self.notes(1.0, features=("mean_rank", "length"), signals=()))
+        assert not any(isinstance(block, Picture) for block in alone)

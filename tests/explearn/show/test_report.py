@@ -1,0 +1,233 @@
+"""The report from hand-written results: its sections, its pages, and how what depends on the machine is parted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from markdown_it import MarkdownIt
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
+
+from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, walk
+from explearn.methods.info import FAMILIES
+from explearn.show.figures.intervals import interval_picture
+from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front, pareto_picture
+from explearn.show.figures.style import STYLES, draw_legend, svg
+from explearn.show.markdown import render_markdown
+from explearn.show.report import report_blocks, select, write_page, write_report
+from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
+from explearn.show.versions import versions
+
+OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg", "machine/pareto.svg"}
+
+
+def costs(f1: float, speed: float, slower: float):
+    return metrics(f1, throughput=100 * speed / slower, relative_throughput=speed / slower, peak_memory_mb=400 * slower)
+
+
+def whole_run(slower=1.0, names=("films", "a$b$<c>")):
+    methods = {"expnet": costs(0.5, 1, slower), "rollout": costs(0.4, 0.9, slower), "random": costs(0.2, 0.9, slower)}
+    figures = {name: row["f1"] for name, row in methods.items()}
+    changes = {
+        "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
+        "comparisons": {m: comparison(m, figures, {("expnet", "random"): 0.01}) for m in ("f1", "f1_topk")},
+        "method_agreement": {"rank_agreement": np.eye(3)},
+        "sanity": {"texts": 4, "methods": {"expnet": check(), "rollout": check(0.9)}},
+    }
+    return [task(name, methods, **changes) for name in names]
+
+
+def written(folder: Path, slower: float = 1.0) -> dict[str, bytes]:
+    write_report(folder, run("expnet", "rollout", "random", parameters="a: 1"), whole_run(slower))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, bytes]:
+    return written(tmp_path_factory.mktemp("report"))
+
+
+def test_the_same_numbers_give_the_same_bytes_and_another_machine_changes_only_what_has_times(files, tmp_path):
+    assert written(tmp_path / "again") == files
+    slower = written(tmp_path / "slower", 2.5)
+    assert {name for name in files if files[name] != slower[name]} == OF_MACHINE
+    assert not re.search(rb"\d{4}-\d{2}-\d{2}", files["figures/f1.svg"])
+    write_page(tmp_path / "page.html", run("expnet", "rollout", "random", parameters="a: 1"), whole_run())
+    assert (tmp_path / "page.html").read_bytes() == files["report.html"]
+
+
+def test_the_pages_hold_what_they_are_for(files):
+    report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
+    for words in ("Texts a second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
+        assert words in costs and words not in report
+    assert "Forward passes" in report and "](machine/glance.svg)" in report and "](pareto.svg)" in costs
+    titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
+    assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
+    assert titles[3:] == [
+        "Task: films", "Task: a&#36;b&#36;&lt;c&gt;", "What the figures mean", "Parameters and versions of this run",
+    ]  # fmt: skip
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(report)
+    assert "<p>|" not in rendered and "<script" not in rendered and rendered.count("<img") == 3
+    # Random scores have a row of figures, and none in an example text.
+    assert report.count("| random | ") > 4 and "| random (" not in report
+
+
+def test_a_page_is_parted_by_blocks_and_columns():
+    both = Table([Column("Method", key=True), Column("F1"), Column("Time", machine=True)], [["a", "0.5", Cell("2×")]])
+    blocks = [
+        Heading("A"), Heading("B", 3), Paragraph("time", machine=True), Heading("C", 3), both,
+        Heading("D"), Fold("more", [Paragraph("times", machine=True)]), Paragraph("page", page_only=True),
+    ]  # fmt: skip
+    results, machine = render_markdown(select(blocks, machine=False)), render_markdown(select(blocks, machine=True))
+    assert results == "## A\n\n### C\n\n| Method | F1 |\n| ---: | ---: |\n| a | 0.5 |\n"
+    assert "### B\n\ntime" in machine and "| Method | Time |" in machine and "times" in machine
+    assert "page" not in results + machine and "### B" not in results
+
+
+def test_a_run_without_any_method_has_a_report():
+    text = render_markdown(select(report_blocks(run(study=None), [task("films", {})]), machine=False))
+    assert "No method has figures on all tasks" in text
+
+
+def test_a_classifier_that_learned_nothing_is_a_warning():
+    weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
+    assert "> [!WARNING]\n> The classifier's test accuracy is 0.550" in render_markdown(task_section(run(), weak))
+    assert "[!WARNING]" not in render_markdown(task_section(run(), task()))
+
+
+def test_facts_of_a_task_are_told():
+    text = render_markdown(
+        task_section(run(), task(agreement={"alpha_by_pair": {}, "alpha": 0.75, "mean_length": 2.5}))
+    )
+    for fact in ("bad, good", "train 1,200", "0.750", "2 (mean length of the rationales in training: 2.50)", "0.700"):
+        assert fact in text
+    assert "Agreement is measured on 3 test texts (marked, and classified correctly), faithfulness on 4." in text
+
+
+class TestTables:
+    def test_the_matrix_says_who_is_better_in_the_metric_s_direction(self):
+        figures = {"expnet": 0.1, "rollout": 0.4, "cam": 0.35}
+        found = comparison("aopc_sufficiency", figures, {("expnet", "rollout"): 0.01}, larger_is_better=False)
+        _, table = pair_tables(run(), task(comparisons={"aopc_sufficiency": found}))
+        assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
+            ["expnet", "", "+", "·"], ["rollout", "−", "", "·"], ["cam", "·", "·", ""],
+        ]  # fmt: skip
+
+    def test_agreement_between_methods_is_in_the_order_of_tables_and_percent(self):
+        matrix = np.array([[1, 0.5, -0.25], [0.5, 1, np.nan], [-0.25, np.nan, 1]])
+        of = task(
+            methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement={"rank_agreement": matrix}
+        )
+        (table,) = pair_tables(run(), of)
+        assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
+            ["expnet", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],
+        ]  # fmt: skip
+        assert table.rows[1][3].shade == -0.25
+
+    def test_sanity_checks_have_a_column_for_each_part_and_say_why_a_method_was_skipped(self):
+        checked = {
+            "cam": check(0.2, random_labels=similarity(0.4)),
+            "lime": check(random_model={}, max_sensitivity=None, skipped="too slow"),
+        }
+        of = task(methods=dict.fromkeys(("cam", "rollout"), metrics()), sanity={"texts": 4, "methods": checked})
+        table = sanity_table(run(), of)
+        assert [column.title for column in table.columns][1:4:2] == [
+            "Rank correlation, new weights", "Rank correlation, permuted labels",
+        ]  # fmt: skip
+        rows = [[cell if isinstance(cell, str) else f"{cell.text} ({cell.note})" for cell in row] for row in table.rows]
+        assert rows == [
+            ["rollout", "–", "–", "–", "–", "not checked: not among sanity.methods"],
+            ["cam", "0.20 (0.20 to 0.20)", "0.50", "0.40 (0.40 to 0.40)", "0.50", "0.250"],
+            ["lime", "–", "–", "–", "–", "not checked: too slow"],
+        ]
+        assert sanity_table(run(), task()) is None
+
+    def test_on_another_classifier_too_ties_are_those_of_the_tests(self):
+        figures = {"ivra": 0.5, "cam": 0.45, "rollout": 0.1}
+        own = {
+            "criteria": ["comp"], "epochs": 4, "best_epoch": 3, "classifier": {},
+            "methods": {name: {"aopc_comprehensiveness": value} for name, value in figures.items()},
+            "tied": {"aopc_comprehensiveness": ["ivra", "cam"]},
+        }  # fmt: skip
+        (fold,) = own_model_blocks(run(), task(own_models={"ivra": own}))
+        sentence, table = fold.blocks
+        assert {row[0]: row[1].mark for row in table.rows} == {"ivra †": "best", "cam": "tied", "rollout": ""}
+        assert sentence.text.startswith("Trained for comp: epoch 3 of 4 was the best. ")
+        (fold,) = own_model_blocks(run(), task(own_models={"ivra": {**own, "best_epoch": 0}}))
+        assert fold.blocks[0].text.startswith("Not trained: it was to be trained for comp, but none of 4 epochs")
+
+
+class TestPictures:
+    def test_the_front_holds_what_nothing_beats_at_its_price(self):
+        points = [CostPoint(*p) for p in (("a", 1, 0.2), ("b", 2, 0.1), ("c", 3, 0.4), ("d", 3, 0.3), ("e", 9, 0.4))]
+        assert [p.method for p in pareto_front(points, True)] == ["a", "c"]
+        assert [p.method for p in pareto_front(points, False)] == ["a", "b"]
+
+    def test_points_are_means_over_the_tasks_that_have_the_measure_and_none_is_faster_than_classifying(self):
+        tasks = [
+            task("one", {"rollout": metrics(0.2, relative_throughput=0.5), "random": metrics(0.1)}),
+            task("two", {"rollout": metrics(0.4, relative_throughput=0.25), "random": metrics(None)}),
+            task("three", {"rollout": metrics(None), "random": metrics(None)}),
+        ]
+        (point,) = cost_points(run(), tasks, "f1")
+        assert (point.method, point.cost, point.value) == ("rollout", 3.0, pytest.approx(0.3))
+        (point,) = cost_points(run(), [task("one", {"rollout": metrics(relative_throughput=1.08)})], "f1")
+        assert point.cost == 1.0
+
+    def test_the_figure_names_every_method_in_every_panel_that_has_points(self):
+        of = task(methods={name: metrics(None, relative_throughput=0.5) for name in ("expnet", "rollout")})
+        drawn = svg(pareto_picture(run(), [of]))
+        texts = [e.text for e in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+        assert texts.count("expnet") == texts.count("rollout") == 2 and "Agreement with people" not in drawn
+        nothing = {name: None for name in metrics()}
+        assert "nothing measured" in svg(pareto_picture(run(), [task(methods={"rollout": nothing})]))
+
+    @pytest.mark.parametrize("count", [1, 3, 5])
+    def test_any_number_of_tasks_can_be_drawn_and_names_are_no_formulas(self, count):
+        tasks = [task(f"a$b$<{i}>", {"expnet": metrics(0.5, 0.4, 0.6), "random": metrics(None)}) for i in range(count)]
+        drawn = svg(interval_picture(run(), tasks, "auroc"))
+        texts = [e.text for e in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+        assert {f"a$b$<{count - 1}>", "expnet", "learned"} <= set(texts)
+
+    def test_a_task_without_marks_says_so(self):
+        assert "no marked texts" in svg(interval_picture(run(), [task(methods={"expnet": metrics(None)})], "f1"))
+
+    @pytest.mark.parametrize("width", [3.6, 8.0])
+    def test_no_name_of_a_family_is_cut_at_the_figure_s_edge(self, width):
+        assert set(STYLES) == set(FAMILIES)
+        facts = run("expnet", "random", "raw_attention", "input_x_gradient", "gae", "lime", "alti")
+        figure = Figure(figsize=(width, 3), layout="constrained")
+        FigureCanvasSVG(figure)
+        draw_legend(figure, facts.methods, facts.methods)
+        (legend,) = figure.legends
+        assert legend.get_window_extent().width <= figure.bbox.width and len(legend.get_texts()) == 7
+
+
+def test_what_methods_say_of_themselves_is_between_the_overview_and_the_tasks():
+    notes = {"faml": {"optimised_for": "log_odds", "steps": 1.0, "judged": {"log_odds": {"log_odds": -1.0}}}}
+    of = task("films", {"faml": metrics(), "random": metrics()}, notes=notes)
+    own = [Heading("Of the caller")]
+    titles = [b.text for b in walk(report_blocks(run("faml", "random"), [of], own)) if isinstance(b, Heading)]
+    start = titles.index("All methods at a glance")
+    assert titles[start + 1].startswith("How AML's methods") and titles[start + 2 : start + 4] == [
+        "Of the caller", "Task: films",
+    ]  # fmt: skip
+
+
+def test_versions_name_python_and_every_direct_dependency():
+    names = {name for name, _ in versions()}
+    assert {"python", "explearn", "dvc", "jinja2", "transformers"} <= names and "pytest" not in names
+
+
+def test_the_report_knows_neither_torch_nor_the_study() -> None:
+    heavy = ("torch", "transformers", "explearn_study", "explearn_apps")
+    code = f"import sys, explearn.show.report; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

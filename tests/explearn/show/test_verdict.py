@@ -1,0 +1,267 @@
+"""The report's first page says what follows from the numbers, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from task_reports import comparison, metrics, run, shown, task
+
+from explearn.judge.catalogue import CATALOGUE, METRICS
+from explearn.show.columns import leaderboard, metrics_of
+from explearn.show.examples import choose_examples, example_reports, example_text, first_text
+from explearn.show.report import report_blocks
+from explearn.show.verdict import (
+    MODEL,
+    PEOPLE,
+    counted_tasks,
+    counting_sentence,
+    find_leader,
+    find_verdict,
+    leader_table,
+    means,
+    study_table,
+)
+
+NOISE = np.random.default_rng(13).normal(0, 0.01, 40)
+WEAK = {"test": {"accuracy": 0.52, "majority_rate": 0.5}}
+SPEEDS = {"lime": 0.02, "random": 0.9, "cam": 0.8, "expnet": 0.95, "expnet_in_domain": 0.95, "consensus": 0.4}
+
+
+def judged(f1, aopc=None, name="films", tests=(), **changes):
+    """A task with these figures, on 40 texts around each, and a time for each method."""
+    aopc = aopc or {method: 0.1 for method in f1}
+    methods = {m: metrics(f1[m], aopc_comprehensiveness=aopc[m], relative_throughput=SPEEDS.get(m, 0.5)) for m in f1}
+    by_text = {
+        METRICS[metric].by_text: {
+            m: None if value is None else np.clip(value + np.roll(NOISE, 7 * i), -1, 1)
+            for i, (m, value) in enumerate(values.items())
+        }
+        for metric, values in ((PEOPLE, f1), (MODEL, aopc))
+    }
+    comparisons = {PEOPLE: comparison(PEOPLE, f1, tests)} if None not in f1.values() else {}
+    return task(name, methods, by_text=by_text, **{"comparisons": comparisons, **changes})
+
+
+def facts(of, **changes):
+    protocols = {"expnet_in_domain": {"protocol": "in_domain"}}
+    return run(*of.methods, **{"options": protocols, "trained": ["expnet", "expnet_in_domain"], **changes})
+
+
+def verdict(of, **changes):
+    return find_verdict(facts(of, **changes), [of])
+
+
+class TestMeans:
+    def test_methods_that_lack_a_task_are_left_out(self):
+        tasks = [judged({"expnet": 0.5, "rollout": 0.4}), judged({"expnet": 0.3}, name="meals")]
+        assert means(run("expnet", "rollout"), "f1", tasks) == {"expnet": pytest.approx(0.4)}
+        assert means(run("expnet", "rollout"), "time", tasks) == {"expnet": pytest.approx(1 / 0.95)}
+        # A task where nobody has the figure does not count.
+        assert means(run("expnet"), "f1", [*tasks, task("empty", {"expnet": metrics(None)})])["expnet"] == 0.4
+
+    def test_tasks_whose_classifier_learned_nothing_do_not_count(self):
+        weak, good = task("films", classifier=WEAK), task("meals")
+        assert counted_tasks(run(), [weak, good]) == [good] and counted_tasks(run(), [weak]) == [weak]
+        assert "films (accuracy 0.520, most frequent class 0.500)" in counting_sentence(run(), [weak, good])
+        assert counting_sentence(run(), [good]) == "Figures are of the task meals."
+        assert counting_sentence(run(), [good, task("plays")]) == "Figures are means over meals, plays."
+
+
+class TestLeader:
+    def test_the_texts_of_all_tasks_together_say_who_is_not_significantly_worse(self):
+        # Against rollout, cam wins on one task what it loses on the other; raw_attention loses on both.
+        films = judged({"random": 0.1, "raw_attention": 0.4, "cam": 0.6, "rollout": 0.5})
+        meals = judged({"random": 0.1, "raw_attention": 0.4, "cam": 0.39, "rollout": 0.5}, name="meals")
+        leader = find_leader(facts(films), [films, meals], PEOPLE)
+        assert (leader.method, leader.values["rollout"], leader.chance) == ("rollout", 0.5, "0.100")
+        assert (leader.rivals, leader.fastest({"cam": 1.2, "rollout": 2.0})) == (("cam",), "cam")
+        assert (leader.unbeaten, leader.tasks) == (2, 2)
+
+    def test_it_may_be_beaten_on_a_task(self):
+        tests = {("raw_attention", "rollout"): 0.001}
+        films = judged({"raw_attention": 0.4, "rollout": 0.5}, tests=tests)
+        meals = judged({"raw_attention": 0.5, "rollout": 0.3}, tests=tests, name="meals")
+        leader = find_leader(facts(films), [films, meals], PEOPLE)
+        assert (leader.method, leader.unbeaten, leader.tasks) == ("raw_attention", 1, 2)
+
+    def test_random_scores_are_no_alternative_to_it(self):
+        of = judged({"random": 0.5, "rollout": 0.5001})
+        leader = find_leader(facts(of), [of], PEOPLE)
+        assert (leader.method, leader.rivals, leader.chance_too) == ("rollout", (), True)
+        row = leader_table(facts(of), [of]).rows[0]
+        assert row[1] == "none clearly (first: rollout)" and row[3] == "0, and random" and row[-1] == "–"
+
+    def test_without_values_by_text_nothing_is_said_of_tests(self):
+        row = leader_table(run(), [task(), task("meals")]).rows[0]
+        assert row[3:] == ["not tested", "not tested", "4.0×", "–"]
+
+    def test_with_one_task_nothing_is_counted_over_tasks(self):
+        of = judged({"expnet": 0.5, "cam": 0.4, "random": 0.1}, texts=[shown(methods=("expnet", "cam", "random"))])
+        assert not any("task" in column.title for column in leader_table(facts(of), [of]).columns)
+        said = repr(report_blocks(facts(of), [of]))
+        assert "1 of 1 task" not in said and "eans over the tasks" not in said and "means over films" not in said
+
+    def test_what_explains_its_own_classifier_is_not_ahead_in_what_asks_the_classifier(self):
+        of = task(
+            methods={"ivra": metrics(0.9, aopc_comprehensiveness=0.9), "cam": metrics(0.5, aopc_comprehensiveness=0.3)}
+        )
+        assert find_leader(run("ivra", "cam"), [of], PEOPLE).method == "ivra"
+        assert find_leader(run("ivra", "cam"), [of], MODEL).method == "cam"
+        board = leaderboard(run("ivra", "cam"), "", of.methods, [CATALOGUE[MODEL]])
+        assert [(row[1].text, row[1].mark) for row in board.rows] == [("0.900", ""), ("0.300", "best")]
+
+
+class TestVerdict:
+    def test_it_names_a_method_for_each_question_with_figures_and_random_scores(self):
+        of = judged({"expnet": 0.5, "lime": 0.3, "random": 0.1}, {"expnet": 0.1, "lime": 0.4, "random": 0.02})
+        said = verdict(of).sentence.replace("\x02", "**").replace("\x03", "**")
+        assert said == (
+            "For the words that people would mark, use **expnet**: F1 0.500; random words 0.100. For the words that "
+            "the classifier depends on, use **lime**: without them its probability falls by 0.400; random words 0.020."
+        )
+        assert verdict(of).times.endswith("classifying alone: expnet 1.1×, lime 50.0×.")
+
+    def test_with_what_learned_from_the_task_s_marks_it_names_the_best_that_did_not(self):
+        f1 = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "random": 0.1}
+        of = judged(f1)
+        said = verdict(of).sentence.replace("\x02", "").replace("\x03", "")
+        assert (
+            "expnet_in_domain, which learned from marked words of the task: F1 0.600; without learning from such "
+            in said
+        )
+        assert "words consensus 0.500 or, not significantly worse, expnet 0.500; random words 0.100." in said
+        assert list(verdict(of).methods)[:2] == ["expnet_in_domain", "consensus"]
+        assert "or, not significantly worse" not in verdict(of, study="expnet_in_domain").sentence
+
+    def test_the_fastest_that_is_not_significantly_worse_goes_with_the_times(self):
+        of = judged({"lime": 0.501, "cam": 0.5, "random": 0.1}, {"lime": 0.4, "cam": 0.1, "random": 0.02})
+        assert "cam (1.2×) is not significantly worse than lime" in verdict(of).times
+
+    def test_what_random_scores_do_as_well_is_not_recommended(self):
+        of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})
+        assert verdict(of).sentence.startswith(
+            "For the words that people would mark, \x02no method is shown to be better"
+        )
+        assert list(verdict(of).methods) == ["expnet"]
+
+    @pytest.mark.parametrize(
+        ("of", "said"),
+        [
+            (task("films", {}), "No method has figures on all tasks"),
+            (judged({"expnet": 0.5}, classifier=WEAK), "\x02No evidence about the methods:"),
+            (judged({"expnet": None, "lime": None}, {"expnet": 0.1, "lime": 0.4}), "For the words that the classifier"),
+        ],
+    )
+    def test_it_says_no_more_than_there_is(self, of, said):
+        assert verdict(of).sentence.startswith(said)
+
+
+def test_the_method_under_study_is_compared_with_chance_baselines_and_all():
+    f1 = {"expnet": 0.5, "expnet_in_domain": 0.6, "rollout": 0.4, "random": 0.1}
+    tasks = [judged(f1), judged({**f1, "rollout": 0.55}, name="meals")]
+    table = study_table(facts(tasks[0]), tasks)
+    assert table.rows == [
+        ["random scores", "random", "0.100", "+0.400", "2 of 2 tasks"],
+        ["best baseline", "rollout", "0.475", "+0.025", "1 of 2 tasks"],
+        ["best of all others", "expnet_in_domain", "0.600", "-0.100", "0 of 2 tasks"],
+    ]
+    assert "F1 top-K 0.500" in table.caption
+    assert study_table(run(study=None), tasks) is None
+
+
+class TestLeaderboard:
+    def test_the_best_is_marked_in_its_direction_and_ties_are_all_marked(self):
+        rows = {
+            "expnet": metrics(0.4001, 0.3, 0.5, sufficiency=-0.2),
+            "rollout": metrics(0.3999, sufficiency=0.3),
+            "random": metrics(0.1, sufficiency=-0.0001),
+        }
+        board = leaderboard(run(), "", rows, [CATALOGUE["f1"], CATALOGUE["sufficiency"]])
+        cells = [[(cell.text, cell.mark) for cell in row[1:]] for row in board.rows]
+        assert cells == [
+            [("0.400", "best"), ("-0.200", "best")],
+            [("0.100", ""), ("0.000", "")],
+            [("0.400", "best"), ("0.300", "")],
+        ]
+        assert board.rows[0][1].note == "0.30 to 0.50" and list(board.methods) == ["expnet", "random", "rollout"]
+
+    def test_where_methods_were_compared_the_tests_say_who_is_best_and_who_ties(self):
+        rows = {"expnet": metrics(0.4001), "rollout": metrics(0.3999), "random": metrics(0.1)}
+        board = leaderboard(run(), "", rows, [CATALOGUE["f1"]], {"f1": (("expnet",), ("rollout",))})
+        assert [row[1].mark for row in board.rows] == ["best", "", "tied"]
+
+    def test_counted_passes_that_are_not_all_the_work_say_so_and_are_never_best(self):
+        rows = {"full_lrp": metrics(forward_passes=1.0), "gae": metrics(forward_passes=2.0)}
+        board = leaderboard(run("full_lrp", "gae"), "", rows, [CATALOGUE["forward_passes"]])
+        assert [(row[1].text, row[1].mark) for row in board.rows] == [("1.0+", ""), ("2.0", "best")]
+
+    def test_costs_within_the_clock_s_noise_are_all_best_and_nothing_beats_classifying_alone(self):
+        speeds = {"expnet": 1.08, "raw_attention": 0.93, "rollout": 0.88, "lime": 0.031}
+        rows = {method: metrics(relative_throughput=speed) for method, speed in speeds.items()}
+        board = leaderboard(run(*speeds), "", rows, [CATALOGUE["relative_throughput"]])
+        assert [(row[1].text, row[1].mark) for row in board.rows] == [
+            ("1.00×", "best"), ("0.93×", "best"), ("0.88×", ""), ("0.03×", ""),
+        ]  # fmt: skip
+        assert board.columns[1].machine
+
+    def test_without_values_there_is_no_column_and_no_table(self):
+        assert leaderboard(run(), "", {"expnet": {}}, metrics_of("plausibility")) is None
+
+    def test_methods_that_need_a_word_of_warning_are_marked(self):
+        names = ("ivra", "faml", "cam")
+        board = leaderboard(run(*names), "", {name: metrics() for name in names}, [CATALOGUE["f1"]])
+        assert [row[0] for row in board.rows] == ["ivra †", "faml ‡", "cam"]
+
+
+class TestExamples:
+    def test_those_with_marks_come_first_spread_over_labels(self):
+        pool = [
+            shown("w", [0], number=f"{label}-{i}", label=label).example
+            for label in ("bad", "good", "odd")
+            for i in range(10)
+        ]
+        gold = {e.id: [e.label != "odd"] for e in pool}
+        chosen = choose_examples(pool, gold, 4, seed=1)
+        assert sorted(e.label for e in chosen) == ["bad", "bad", "good", "good"]
+        assert chosen == choose_examples(pool[::-1], gold, 4, seed=1) != choose_examples(pool, gold, 4, seed=2)
+        # Texts nobody marked fill up what is left.
+        assert [e.label for e in choose_examples(pool, gold, 21, seed=1)].count("odd") == 1
+
+    def test_an_example_that_a_method_does_not_explain_is_named(self):
+        text = shown()
+        with pytest.raises(Exception, match="method 'rollout': example 'films-0'"):
+            example_reports(
+                [text.example], {}, {}, {"rollout": {}}, run().methods, k=1, thresholds={}, positive_rate=0.1
+            )
+
+    def test_a_method_that_explains_another_answer_names_it_and_random_scores_have_no_row(self):
+        text = shown(methods=("rollout", "ivra", "random"))
+        other = replace(text.attributions["ivra"], predicted="bad", target="bad")
+        marks = {"k": 2, "thresholds": {}, "positive_rate": 0.2}
+        scores = {**text.attributions, "ivra": other}
+        by_method = {method: {text.example.id: of} for method, of in scores.items()}
+        (report,) = example_reports([text.example], {}, {}, dict(reversed(by_method.items())), run().methods, **marks)
+        block = example_text(run(), report, "films-0")
+        assert [(row.name, row.note) for row in block.rows] == [
+            ("ivra", "0 of 2 are marked; explains “bad”"), ("rollout", "0 of 2 are marked"),
+        ]  # fmt: skip
+        assert block.note == "· true label good · predicted good (p = 0.88)" and block.right
+
+    def test_of_a_question_the_true_answer_is_shown_and_nobody_is_said_to_be_right(self):
+        text = shown("who", [0])
+        asked = replace(text.example, label="answer", pair=("a", "quick", "fox"), answer=(2, 4))
+        of = replace(text, example=asked, attributions={}, selected={})
+        block = example_text(run(), of, "q")
+        assert block.note.startswith("· true label quick fox") and (block.right, block.pair_start) == (None, 1)
+
+    def test_the_first_text_is_the_first_that_is_marked_right_and_short(self):
+        methods = ("expnet", "lime")
+        texts = [
+            shown("a b", [0, 0], methods, number=1), shown("a b", [1, 0], methods, "bad", number=2),
+            shown("w " * 99, [1] * 99, methods, number=3), shown("c d", [0, 1], methods, number=4),
+            shown("e f", [0, 1], methods, number=5), shown("g h", [0, 1], ("lime",), number=6),
+        ]  # fmt: skip
+        block = first_text(run(), [task(texts=texts)], dict.fromkeys(methods, "why"))
+        assert block.words == ("c", "d") and block.rows[1].note == "why"

@@ -1,0 +1,268 @@
+"""What the study adds to the library's report: its facts, its JSON files, papers, students, curves and transfer."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from task_reports import metrics, run, task
+
+from explearn.core.blocks import Bullets, Paragraph, Picture, Table
+from explearn.judge.catalogue import CATALOGUE
+from explearn.show.figures.style import svg
+from explearn_study.evaluate import write_plot_data
+from explearn_study.params import Params
+from explearn_study.report.curves import curve_blocks, drawn_baselines
+from explearn_study.report.papers import paper_blocks, published
+from explearn_study.report.project import parameters_text, run_facts, write_metrics
+from explearn_study.report.students import student_blocks
+from explearn_study.report.transfer import gain, transfer_blocks
+from explearn_study.student_figures import COMPARED
+
+
+def params(adapters=("corpus", "corpus"), **changes) -> Params:
+    tasks = ["films", "meals", "notes", "plays"][: len(adapters)]
+    sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
+    return Params.of({"profile": "test", "tasks": tasks, "sources": sources, **changes})
+
+
+def keys(document: object) -> Iterator[str]:
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield key
+            yield from keys(value)
+
+
+def cells(table: Table) -> list[list[str]]:
+    return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
+
+
+def test_the_facts_of_a_run_are_those_of_its_parameters() -> None:
+    of = params(baselines={"quick": {"random": {}}, "costly": {"lime": {"samples": 12}}}, report={"remarks": ["mind"]})
+    facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "expnet"), metrics()))])
+    assert list(facts.methods) == ["expnet", "random", "lime"] and facts.study == "expnet"
+    assert facts.options["lime"] == {"samples": 12} and facts.remarks == ["mind"] and "random" not in facts.trained
+
+
+def test_parameters_list_only_what_ran() -> None:
+    of = params(explainers=["expnet"], baselines={"quick": {"random": {}}, "costly": {"lime": {"samples": 12}}})
+    shown = yaml.safe_load(parameters_text(of))
+    assert set(shown["methods"]) == {"expnet", "lime"} and shown["methods"]["lime"] == {"samples": 12}
+    assert not {"ivra", "paml", "distil", "curve", "evidence", "report"} & set(shown)
+    assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
+
+
+def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
+    methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
+    write_metrics(tmp_path, params(), [task("films", methods), task("meals", methods)])
+    found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
+    of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
+    assert not of_machine & {*keys(found["metrics"]), *keys(found["headline"])}
+    assert found["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
+    assert set(found["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
+    assert found["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4
+    assert found["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.4}
+
+
+def test_plot_data_is_the_numbers(tmp_path: Path) -> None:
+    write_plot_data(tmp_path / "f1.csv", "f1", "films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})
+    with (tmp_path / "f1.csv").open(newline="", encoding="utf-8") as handle:
+        rows = list(csv.reader(handle))
+    assert rows == [
+        ["task", "method", "family", "value", "low", "high"],
+        ["films", "expnet", "learned", "0.5", "0.4", "0.6"],
+        ["films", "rollout", "attention", "", "", ""],
+    ]
+
+
+def test_bars_of_dvc_s_plots_begin_at_zero(repository: Path) -> None:
+    listed = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["plots"]
+    names = {plot["template"] for entry in listed for plot in entry.values() if "template" in plot}
+    assert names
+    for name in names:
+        template = json.loads((repository / ".dvc" / "plots" / f"{name}.json").read_text(encoding="utf-8"))
+        assert template["mark"]["type"] == "bar" and template["encoding"]["x"]["scale"]["zero"] is True
+
+
+def test_help_of_the_report_waits_for_no_heavy_package() -> None:
+    heavy = ("torch", "sklearn", "transformers", "datasets", "captum", "scipy.stats", "matplotlib")
+    code = f"import sys, explearn_study.report.project; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestPapers:
+    EXPNET = ("sst2", "cola", "hatexplain")
+
+    def tables(self, of: Params, tasks) -> list[Table]:
+        return [block for block in paper_blocks(of, tasks) if isinstance(block, Table)]
+
+    def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self) -> None:
+        of = params(self.EXPNET)
+        tasks = [
+            task(n, {"expnet_paper": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, n in enumerate(of.tasks, 1)
+        ]
+        tables = self.tables(of, tasks)
+        assert [table.caption.split(" (")[0] for table in tables] == [
+            "F1 on the task held out", "Precision on the task held out", "Recall on the task held out",
+            "Texts explained a second",
+        ]  # fmt: skip
+        rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:3]] for row in tables[0].rows}
+        assert rows["expnet_paper"] == [("0.398", "best"), ("0.100", "")]
+        assert rows["rollout"][1] == ("0.900", "best") and rows["lime"][1] == ("–", "")
+        assert [column.machine for column in tables[3].columns] == [False, True, True]
+        assert paper_blocks(params(), [task("films"), task("meals")]) == []
+
+    @pytest.mark.parametrize(("encoder", "differ"), [("google-bert/bert-base-cased", False), ("distilbert/x", True)])
+    def test_the_encoder_of_the_paper_is_named_with_ours(self, encoder: str, differ: bool) -> None:
+        of = params(self.EXPNET).model_copy(update={"encoder": encoder})
+        said = [block.text for block in paper_blocks(of, [task(n) for n in of.tasks]) if isinstance(block, Paragraph)]
+        assert said[0].startswith("Of ExpNet's results, left out: LRP and FullLRP ")
+        assert f"bert-base, here: {encoder}." in said[1] and ("They differ" in said[1]) is differ
+
+    def test_precision_and_recall_of_the_paper_give_its_f1(self) -> None:
+        f1, precision, recall = (table.figures for table in published().tables[:3])
+        for method, recalls in recall.items():
+            for p, r, f in zip(precision[method], recalls, f1[method], strict=True):
+                assert 2 * p * r / (p + r) == pytest.approx(f, abs=0.002), method
+
+    def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best(self) -> None:
+        of = params(
+            ("sst2", "rotten_tomatoes", "imdb", "emotion"), explainers=["paml"], refiners=["faml"], explainer="paml"
+        )
+        tables = self.tables(of, [task(name, {"paml": metrics(sufficiency=0.1)}) for name in of.tasks])
+        rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:]] for row in tables[0].rows}
+        assert len(tables) == 5 and rows["faml"][:2] == [("-0.010", "best"), ("–", "")]
+        assert rows["paml"][1] == ("0.100", "best") and rows["solvex"][4] == ("–", "")
+
+    def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classifier(self) -> None:
+        of = params(("imdb", "snli", "squad"), explainers=["ivra"], explainer="ivra")
+        own = {"ivra": {"methods": {"ivra": {"aopc_comprehensiveness": 0.5}}}}
+        tasks = [task(name, {"ivra": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in of.tasks]
+        rows = {row[0]: row[2].text for row in self.tables(of, tasks)[0].rows}
+        assert rows["ivra, softmax"] == "0.500" and rows["ivra, sparsemax"] == "–"
+
+    def test_figures_of_l2e_are_those_of_its_table_1(self) -> None:
+        of = published().l2e["agreement"]
+        assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
+        assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
+            83,
+            85,
+            83,
+        ]
+
+
+class TestStudents:
+    def document(self, task: str, teacher: str, p_value: float, student: float | None = 0.3) -> dict[str, Any]:
+        figures = {
+            "teacher": 0.2, "teacher_error": 0.01, "student": student, "student_error": 0.02, "random": 0.1,
+            "both": 0.5, "p_value": p_value,
+        }  # fmt: skip
+        seconds = {"teacher": 0.5, "classifier": 0.01, "student_classified": 0.02, "student": 0.001}
+        formulations = {"labelling": dict.fromkeys(COMPARED, figures)}
+        return {
+            "task": task,
+            "teacher": teacher,
+            "formulations": formulations,
+            "seconds": seconds,
+            "training": [10.0, 20.0],
+        }
+
+    def tables(self, *documents: dict[str, Any], adapters=("sst2", "cola")) -> dict[str, Table]:
+        of = params(adapters)
+        return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
+
+    def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self) -> None:
+        tables = self.tables(self.document("films", "lime", 0.9))
+        agreement = tables["Agreement of predictions, % (L2E table 1)"]
+        assert cells(agreement) == [
+            ["random", "", "10"], ["lime", "A", "20"], ["lime", "L2E", "30"], ["lime", "both", "50"],
+        ]  # fmt: skip
+        assert [row[2].note for row in agreement.rows[1:]] == ["84", "82", "80"]
+        assert cells(tables["Stability among texts of similar meaning, IoU in % (table 3)"])[1][2] == "20.0 ± 1.0"
+        assert cells(tables["Precision / recall / F1 against marked words, % (table 4)"])[2][2] == "30 / 30 / 30"
+        times = tables["Time (L2E figures 3 to 6)"]
+        assert times.machine and times.rows == [
+            ["lime", "films", "500.00", "10.00", "20.00", "1.00", "500.0×", "25.0×", "15"]
+        ]
+
+    @pytest.mark.parametrize(
+        ("caption", "better"),
+        [
+            ("Stability among texts of similar meaning, IoU in % (table 3)", 2),
+            ("Log-odds lost by masking words against the class (table 8); lower is better", 1),
+        ],
+    )
+    def test_the_better_of_a_pair_is_bold_where_they_differ_after_holm_s_correction(self, caption, better) -> None:
+        """Of two cells, 0.02 passes 0.05 / 2 and 0.06 does not pass 0.05; 0.03 and 0.03 both fail 0.05 / 2."""
+        table = self.tables(self.document("films", "lime", 0.02), self.document("meals", "lime", 0.06))[caption]
+        assert [cell.mark for cell in table.rows[better][2:]] == ["best", ""]
+        assert not any(cell.mark for cell in table.rows[3 - better][2:])
+        unsure = self.tables(self.document("films", "lime", 0.03), self.document("meals", "lime", 0.03))[caption]
+        assert not any(cell.mark for row in unsure.rows[1:] for cell in row[2:])
+
+    def test_what_is_missing_is_a_dash_or_no_table(self) -> None:
+        tables = self.tables(self.document("films", "lime", 0.9), self.document("meals", "occlusion", 0.9))
+        assert cells(tables["Log-odds lost by masking words for the class (tables 2 and 9)"])[1][2:] == [
+            "0.20 ± 0.01",
+            "–",
+        ]
+        assert list(self.tables(self.document("films", "lime", 0.9, None))) == ["Time (L2E figures 3 to 6)"]
+        assert student_blocks(params(), []) == []
+
+
+class TestCurves:
+    METHODS: ClassVar = {
+        "expnet": metrics(0.9),
+        **{name: metrics(0.5 - 0.1 * i) for i, name in enumerate(("rollout", "lime", "cam", "random", "gae"))},
+    }
+
+    def point(self, marks: int, value: float | None) -> dict[str, Any]:
+        low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
+        ends = (("", value), ("_low", low), ("_high", high))
+        return {"marks": marks, **{f"{name}{end}": v for name in ("f1_topk", "auroc", "f1") for end, v in ends}}
+
+    def test_the_section_has_sentences_a_drawing_and_all_points(self) -> None:
+        facts = run(*self.METHODS)
+        curve = {"task": "films", "points": [self.point(0, 0.4), self.point(10, 0.5), self.point(80, None)]}
+        blocks = curve_blocks(facts, [task(methods=self.METHODS), task("other")], {"films": curve})
+        (bullets,) = (block for block in blocks if isinstance(block, Bullets))
+        assert "Without a marked text F1 top-K is 0.400; 10 more change it by +0.100" in bullets.items[0]
+        drawn = svg(next(block for block in blocks if isinstance(block, Picture)))
+        for text in ("films: F1 top-K", "films: AUROC", "rollout 0.50", "gae 0.10", "95 % interval"):
+            assert text in drawn, text
+        assert blocks[-1].blocks[0].rows[2] == ["films", "80", "–", "–", "–"]
+        assert curve_blocks(facts, [task()], {}) == []
+
+    def test_the_best_baselines_and_gae_are_drawn(self) -> None:
+        found = drawn_baselines(run(*self.METHODS), task(methods=self.METHODS), "f1_topk")
+        assert list(found) == ["rollout", "lime", "cam", "gae"]
+
+
+class TestTransfer:
+    def test_gains_are_relative_and_signed_by_direction(self) -> None:
+        assert gain(0.3, 0.2, True) == pytest.approx(50) and gain(0.3, 0.2, False) == pytest.approx(-50)
+        assert all(value != value for value in (gain(None, 0.2, True), gain(0.2, 0.005, True)))
+
+    def test_each_explainer_has_a_table_and_a_heat_map(self) -> None:
+        figures = {
+            "accuracy": 0.9,
+            "simulatability": 0.2,
+            "aopc_comprehensiveness": 0.3,
+            "aopc_sufficiency": 0.1,
+            "consistency": 0.0,
+        }
+        tasks = {"films": {"meals": figures, "films": {**figures, "accuracy": 0.8}}}
+        document = {"explainer": "ivra", "criteria": ["comp"], "texts": {"films": 5}, "tasks": tasks}
+        _, _, told, table, picture = transfer_blocks([document])
+        assert told.text == "ivra, trained for comp. Texts: films 5."
+        assert [row[:3] for row in table.rows] == [["films", "films", "0.800"], ["films", "meals", "0.900"]]
+        assert "meals → films" in svg(picture) and "+0" in svg(picture)
+        assert transfer_blocks([]) == []
