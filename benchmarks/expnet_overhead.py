@@ -4,9 +4,9 @@
 
 Both run the same texts of exactly 128 (then 512) sub-tokens through the same classifier, from strings to results:
 `Classifier.predict` against `ExpNet.explain`, which classifies too. Runs alternate, so that a drift of the machine's
-speed touches both; the ratio is taken pair by pair and its median printed. Once for ExpNet as it is, which reads rows
-and columns of all layers, once with the rows alone, once for the paper's, which reads the last layer. Weights play no
-part in the speed, so untrained ones serve. Exits with 1 where a ratio of ExpNet as it is is above its limit.
+speed touches both; the ratio is taken pair by pair and its median printed. Once for ExpNet as it is, which reads all
+layers, once for the paper's, which reads the last one. Weights play no part in the speed, so barely trained ones
+serve. Exits with 1 where a ratio of ExpNet as it is is above its limit.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 import transformers
 
 from _timing import load_classifier, seconds
-from explearn.lens.features import feature_source
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
-from explearn.methods.expnet.student import Words
-from explearn.methods.expnet.words import wanted_inputs
+from explearn.methods.expnet.paper import ExpNetPaper
+from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 LIMITS = {128: 1.10, 512: 1.15}
@@ -48,17 +45,11 @@ def texts_of_length(classifier: Classifier, tokens: int, count: int) -> list[str
     return texts
 
 
-def untrained_expnet(classifier: Classifier, attention: str) -> ExpNet:
-    source = feature_source(classifier)
-    inputs = wanted_inputs(source, "all", attention)
-    words = Words(torch.rand(8, len(inputs)), torch.zeros(8).long(), (torch.arange(8) % 2).float(), torch.ones(8))
-    return ExpNet(epochs=1, attention=attention).fit_words(words, inputs, source)
-
-
-def untrained_paper(classifier: Classifier) -> ExpNetPaper:
-    source = feature_source(classifier)
-    tokens = TokenExamples(torch.rand(8, 2 * source["heads"]), torch.zeros(8), np.array([0, 8]))
-    return ExpNetPaper(epochs=1).fit_tokens([tokens], {**source, "layer": source["layers"] - 1})
+def marked_task(classifier: Classifier) -> ListedTask:
+    """Two texts with the labels that the classifier gives them, one word of each marked."""
+    texts = ["a warm funny sequel", "no refund at all"]
+    labelled = list(zip(texts, classifier.predict(texts), strict=True))
+    return ListedTask(classifier, labelled, gold={f"train-{n}": (False, True, False, False) for n in (1, 2)})
 
 
 def main() -> None:
@@ -70,9 +61,8 @@ def main() -> None:
     options = parser.parse_args()
     classifier = load_classifier(options.classifier, options.device)
     explainers: dict[str, Explainer] = {
-        "expnet": untrained_expnet(classifier, "row_and_column"),
-        "expnet, rows alone": untrained_expnet(classifier, "row"),
-        "expnet_paper": untrained_paper(classifier),
+        "expnet": ExpNet(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
+        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
     }
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "

@@ -165,7 +165,7 @@ class Learned:
         self.task, self.params, self.texts = task, params, texts
         self.marked = {one.name: found for one in task.others if (found := marked_texts(one))}
         self.weights = source_weights(task, self.marked)
-        self.sources = read_sources(task, "universal", params.seed)
+        self.sources = read_sources(task, "universal")
 
     @cached_property
     def signals(self) -> list[WordSignals]:
@@ -186,10 +186,10 @@ class Learned:
     def expnet(self, protocol: str, marks: int, seed: int) -> Scores:
         """With the run's options."""
         explainer = trained(self.task, self.params, protocol, marks, seed, self.sources)
-        source, rows = self.task.features("test")
+        _, rows = self.task.features("test")
         words = {text.id: len(text.all_words) for text in self.texts}
         return {
-            row.example_id: filled(explainer.score_features(row, source, words[row.example_id])).astype(np.float64)
+            row.example_id: filled(explainer.score_features(row, words[row.example_id])).astype(np.float64)
             for row in rows
             if row.example_id in words
         }

@@ -19,9 +19,8 @@ from explearn.core.shapes import read_document
 from explearn.core.storage import write_text
 from explearn.judge.plausibility import rationale_k
 from explearn.lens.features import ExampleFeatures
-from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_lessons, read_sources
-from explearn.methods.expnet.words import check_source
+from explearn.methods.expnet.explainer import ExpNet, check_source
+from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
 from explearn.text.choice import texts_to_explain
 from explearn_study.curve_figures import FIGURES, Curve, judge_draws
 from explearn_study.params import Params
@@ -67,19 +66,16 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     features of another classifier than the task's.
     """
     task = KeptTask(workspace, params, name, compute)
-    source, tested = task.features("test")
-    tested, labels = list(tested), {example.id: example.label for example in task.examples("test")}
+    rows, labels = task.features("test")[1], {example.id: example.label for example in task.examples("test")}
     explained = texts_to_explain(task.examples("test"), task.gold, params.attribute.max_texts, seed)
     wanted = {example.id for example in explained if example.id in task.gold}
-    tested = [row for row in tested if row.example_id in wanted and row.predicted == labels[row.example_id]]
+    tested = [row for row in rows if row.example_id in wanted and row.predicted == labels[row.example_id]]
     if not tested:
         raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
     k = rationale_k(read_document(workspace.agreement(name), AgreementFile, "rationalise")["mean_length"])
-    available = len(marked_lessons(task))
-    # A protocol may aim elsewhere than another; what their consensus learns from is read once for each aim.
-    aims = {protocol: float(params.options_of(section)["aim"]) for protocol, section in SECTIONS.items()}
-    sources = {aim: read_sources(task, "universal", seed, aim) for aim in sorted(set(aims.values()))}
+    available = len(marked_targets(task))
+    sources = read_sources(task, "universal")
     counts = [count for count in params.curve.marks if count < available]
     points = []
     with tqdm(total=(len(counts) + 1) * params.curve.draws, desc=f"{name}: marks", unit="training") as bar:
@@ -87,8 +83,8 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
             protocol = "in_domain" if count == available else "few_shot" if count else "universal"
             draws = []
             for draw in range(params.curve.draws):
-                explainer = trained(task, params, protocol, count, seed + draw, sources[aims[protocol]])
-                draws.append([explainer.score_features(row, source, len(task.gold[row.example_id])) for row in tested])
+                explainer = trained(task, params, protocol, count, seed + draw, sources)
+                draws.append([explainer.score_features(row, len(task.gold[row.example_id])) for row in tested])
                 bar.update()
             found = judge_draws(
                 draws,
@@ -103,17 +99,15 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     return {"task": name, "texts": len(tested), "k": k, "draws": params.curve.draws, "points": points}
 
 
-def trained(
-    task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources, **chosen: Any
-) -> ExpNet:
-    """ExpNet with the run's options of a protocol and so many marked texts; `chosen`: as of `curriculum_for`."""
+def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources) -> ExpNet:
+    """ExpNet with the run's options of a protocol and so many marked texts."""
     options = {**params.options_of(SECTIONS[protocol]), "protocol": protocol}
     explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
-    taught = curriculum_for(task, explainer.options, seed, sources, **chosen)
+    curriculum = curriculum_for(task, explainer.options, sources)
     splits = dict.fromkeys((*PSEUDO_SPLITS, task.rationale_split))
     found = [task.features(split) for split in splits]
     features = chain.from_iterable(rows for _, rows in found)
-    return explainer.fit_curriculum(taught, features, found[0][0], task.device)
+    return explainer.fit_curriculum(curriculum, features, found[0][0], task.device)
 
 
 def write_curve_plot(path: Path, curve: Curve) -> None:

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "roberta expnet": (
         "roberta",
         "expnet_in_domain",
-        {"context": 2, "select": 3, "layers": [0], "reach": 2, "learning_rate": 0.05},
+        {"learning_rate": 0.05},
         {"num_hidden_layers": 1},
     ),
     "distilbert paper": ("distilbert", "expnet_paper", {}, {"n_layers": 1}),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tiny
 
-import explearn
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.expnet.explainer import ExpNet
@@ -21,7 +20,7 @@ from explearn.methods.listed_task import ListedTask
 TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 LEARNED: dict[str, LearnedExplainer] = {
-    "expnet_in_domain": ExpNet(epochs=2, **explearn.get_info("expnet_in_domain").defaults),
+    "expnet_in_domain": ExpNet(epochs=2, protocol="in_domain"),
     "l2e": L2E(teacher="occlusion", layers=1, width=16, heads=2, feedforward=16, epochs=2),
     "ivra": IvRA(criteria=["comp"], schedule=QUICK),
     "paml": PAML(epochs=1, batch_size=4),

@@ -1,4 +1,4 @@
-"""What several tests of ExpNet share."""
+"""A task with marks, and made-up features, for tests of ExpNet."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 import tiny
 
-from explearn.lens.features import (
-    ExampleFeatures,
-)
+from explearn.lens.features import ExampleFeatures
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 
-
 SOURCE = {"classifier": "abc", "attended": [0, 1, 2], "layers": 3, "heads": 4, "hidden_size": 32}
-
 
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 
@@ -35,8 +31,9 @@ def task(texts: int = 12, of: Classifier | None = None, marked: int | None = Non
     return ListedTask(of, pairs, **{"gold": gold, **options})
 
 
-def features(example_id: str, word_ids: list[int]) -> ExampleFeatures:
-    rng = np.random.default_rng(len(word_ids))
-    attention = rng.random((len(word_ids), WIDTH), dtype=np.float32)
+def features(example_id: str, word_ids: list[int], predicted: str = "yes", hidden: bool = False) -> ExampleFeatures:
+    rng, tokens = np.random.default_rng(len(word_ids)), len(word_ids)
+    attention = rng.random((tokens, WIDTH), dtype=np.float32)
+    states = rng.random((tokens, tiny.HIDDEN), dtype=np.float32) if hidden else None
     ids = np.asarray(word_ids, dtype=np.int32)
-    return ExampleFeatures(example_id, "yes", np.array([0.5, 0.5], dtype=np.float32), ids, attention)
+    return ExampleFeatures(example_id, predicted, np.array([0.5, 0.5], dtype=np.float32), ids, attention, states)

@@ -5,7 +5,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
@@ -16,7 +15,7 @@ import explearn
 from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples
+from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
@@ -122,9 +121,9 @@ class TestExplain:
         assert seen == [{"steps": 1, "seed": 5}]
 
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
-        encoder = {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
-        data = TokenExamples(torch.rand(6, 8), torch.tensor([1.0, 0, 0, 1, 0, 0]), np.array([0, 6]))
-        ExpNetPaper(epochs=1).fit_tokens([data], encoder).save_pretrained(tmp_path / "expnet")
+        of = Classifier.from_pretrained(str(tiny_folder))
+        marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
+        ExpNetPaper(epochs=1, protocol="in_domain").fit(marked).save_pretrained(tmp_path / "expnet")
         (found,) = records(
             explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )

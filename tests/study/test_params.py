@@ -11,7 +11,6 @@ import yaml
 from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.methods.expnet.explainer import WITH_MARKS
 from explearn.methods.expnet.params import ExpNetPaperParams, ExpNetParams
 from explearn.methods.registry import get_info, set_variants
 from explearn_study.params import Params, load_params
@@ -39,8 +38,7 @@ class TestDefaults:
     def test_are_those_of_the_papers(self) -> None:
         """ExpNet section 3.4."""
         found = ExpNetPaperParams()
-        assert (found.hidden, found.alpha, found.gamma, found.learning_rate) == (16, 0.6, 2.0, 1e-3)
-        assert (found.epochs, found.batch_size, found.threshold, found.features) == (50, 32, 0.5, "full")
+        assert (found.learning_rate, found.epochs, found.features) == (1e-3, 50, "full")
 
     def test_conf_says_the_same_as_the_code(self, tmp_path: Path, repository: Path) -> None:
         """conf/config.yaml and conf/method spell out every default; the baselines come from conf/roster."""
@@ -50,7 +48,7 @@ class TestDefaults:
         config = OmegaConf.to_container(composed, resolve=True)
         assert isinstance(config, dict)
         del config["defaults"]
-        assert config["expnet_in_domain"] == {**config["expnet"], **WITH_MARKS, "protocol": "in_domain"}
+        assert config["expnet_in_domain"] == {**config["expnet"], "protocol": "in_domain"}
         found = load(tmp_path, {**LEAST, **config})
         assert found == load(tmp_path, LEAST)
 
@@ -124,9 +122,9 @@ class TestBadInput:
         assert words in complaint(tmp_path, {**LEAST, **change})
 
     def test_all_problems_are_told_at_once(self, tmp_path: Path) -> None:
-        message = complaint(tmp_path, {**LEAST, "seed": "x", "expnet_paper": {"gamma": "y"}})
+        message = complaint(tmp_path, {**LEAST, "seed": "x", "expnet_paper": {"epochs": "y"}})
         assert "seed: got 'x'" in message
-        assert "expnet_paper.gamma: got 'y'" in message
+        assert "expnet_paper.epochs: got 'y'" in message
 
     @pytest.mark.parametrize("content", ["a: [1", "a: b: c", "\x00"])
     def test_no_yaml(self, tmp_path: Path, content: str) -> None:
@@ -184,7 +182,7 @@ class TestParams:
 
 class TestVariants:
     def test_are_methods_of_the_run(self, tmp_path: Path) -> None:
-        variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "attention": "row"}}
+        variants = {"lime_1000": {"of": "lime", "samples": 1000}, "cls_row": {"of": "expnet", "hidden": 8}}
         baselines = {"quick": {"random": {}}, "costly": {"lime": {"samples": 5, "seed": 2}}}
         found = load(tmp_path, {**LEAST, "explainer": "cls_row", "variants": variants, "baselines": baselines})
         assert found.methods == ["expnet", "expnet_in_domain", "expnet_paper", "cls_row", "random", "lime", "lime_1000"]
@@ -197,11 +195,11 @@ class TestVariants:
             "small": {"of": "expnet", "hidden": 4},
             "short": {"of": "ivra", "schedule": {"epochs": 1}},
         }
-        given = {"expnet": {"pseudo_weight": 1.0}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
+        given = {"expnet": {"epochs": 8}, "baselines": {"costly": {"lime": {"samples": 5, "seed": 2}}}}
         found = load(tmp_path, {**LEAST, "variants": variants, **given})
         assert found.options_of("lime_1000") == {"samples": 1000, "seed": 2}
         assert found.options_of("small") == {**found.options_of("expnet"), "hidden": 4}
-        assert found.options_of("small")["pseudo_weight"] == 1.0
+        assert found.options_of("small")["epochs"] == 8
         base = found.options_of("ivra")
         assert found.options_of("short") == {**base, "schedule": {**base["schedule"], "epochs": 1}}
         assert found.own_model == ["short"]
@@ -295,5 +293,5 @@ class TestOptionsOf:
 def test_a_section_of_a_built_in_variant_keeps_what_it_stands_for(tmp_path: Path) -> None:
     found = load(tmp_path, {**LEAST, "expnet_in_domain": {"epochs": 3}})
     assert found.options_of("expnet_in_domain") == {
-        **found.options_of("expnet"), **WITH_MARKS, "protocol": "in_domain", "epochs": 3,
+        **found.options_of("expnet"), "protocol": "in_domain", "epochs": 3,
     }  # fmt: skip

@@ -17,9 +17,9 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.capture import layer_count
 from explearn.lens.features import TokenFeatures
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.expnet.explainer import ExpNet, columns_of
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
-from explearn.methods.expnet.words import log_attention
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.student import Block, Student, position_code
 from explearn.methods.l2e.training import inside, token_scores
@@ -81,15 +81,11 @@ class ExpNetGraph(_Attending):
     """ExpNet, which joins the sub-tokens of a word before its network and so needs to know the words."""
 
     more = ("word_ids",)
-    columns: torch.Tensor
 
     def __init__(self, classifier: Classifier, explainer: ExpNet) -> None:
         super().__init__(classifier)
-        assert explainer.student is not None
-        self.student = explainer.student
-        self.attended = sorted({one.layer for one in explainer.inputs})
-        columns = columns_of(explainer.inputs, self.attended, explainer.encoder["heads"])
-        self.register_buffer("columns", torch.tensor(columns))
+        assert explainer.network is not None
+        self.network, self.attended = explainer.network, explainer.layers
         self.slope, self.offset = explainer.calibration
 
     def forward(
@@ -100,20 +96,16 @@ class ExpNetGraph(_Attending):
         word_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         assert word_ids is not None
-        logits, _, attention = self._attended(
+        logits, _, values = self._attended(
             {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}, self.attended
         )
-        values = attention[..., self.columns]
         place, words = word_places(word_ids)
         # One more row takes what is of no word. Attention is never below 0, with which the maximum begins.
         rows = values.new_zeros(values.shape[0], values.shape[1] + 1, values.shape[2])
         where = place[..., None].expand(-1, -1, values.shape[2])
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
         real = torch.arange(place.shape[1], device=place.device) < words[:, None]
-        read = (log_attention(pooled) - self.student.offset) / self.student.scale
-        shift, context = partial(_shifted, real), self.student.context
-        around = torch.cat([shift(read, by) for by in range(-context, context + 1)], -1)
-        found = self.student.logits(around, shift).mean(-1)
+        found = self.network(log_attention(pooled), partial(_shifted, real))
         scores = (self.slope * found + self.offset).sigmoid()
         return logits, functional.pad(scores, (0, 1)).gather(1, place)
 

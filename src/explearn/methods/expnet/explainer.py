@@ -22,18 +22,19 @@ from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.student import Student, Words, train_student
-from explearn.methods.expnet.targets import Curriculum, Lesson, curriculum_for, splits_to_learn_from
-from explearn.methods.expnet.words import (
-    Input,
-    Pooled,
-    check_source,
-    inputs_of,
+from explearn.methods.expnet.network import (
+    WITH_MARKS,
+    WITHOUT_MARKS,
+    PooledWords,
+    TrainingWords,
+    WordNetwork,
     log_attention,
     pool_words,
-    wanted_inputs,
+    shift_in,
+    train_network,
 )
+from explearn.methods.expnet.params import ExpNetParams
+from explearn.methods.expnet.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
 from explearn.methods.info import About, Variant
 from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
@@ -41,13 +42,8 @@ from explearn.text.alignment import NO_WORD
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
-
-WITH_MARKS: dict[str, Any] = {"input_dropout": 0.3, "dropout": 0.5, "reach": 1}
-"""How ExpNet learns from marks of the task: marked texts are few, so that more of what it reads is dropped at random;
-and people mark phrases, so that it reads more of the words beside."""
-
-TEXT = 2**32
-"""What parts the words of one text of a batch from those of the next."""
+TEXT_OFFSET = 2**32
+"""Offset that keeps the words of different texts of a batch apart."""
 
 
 class ExpNet(LearnedExplainer, BatchExplainer):
@@ -77,21 +73,20 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     variants = {  # noqa: RUF012
         "expnet_few_shot": Variant(
             summary="ExpNet trained on a few marked texts of the task, and without marks on its others.",
-            options={"protocol": "few_shot", **WITH_MARKS},
+            options={"protocol": "few_shot"},
         ),
         "expnet_in_domain": Variant(
-            summary="ExpNet trained on the task's own rationales.",
-            options={"protocol": "in_domain", "aim": 0.0, **WITH_MARKS},
+            summary="ExpNet trained on the task's own rationales.", options={"protocol": "in_domain"}
         ),
     }
     weights_file = "expnet.safetensors"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.student: Student | None = None
+        self.regime = WITHOUT_MARKS if self.options.protocol == "universal" else WITH_MARKS
+        self.network: WordNetwork | None = None
+        self.layers: list[int] = []
         self.encoder: dict[str, int] = {}
-        self.inputs: list[Input] = []
-        self._read: tuple[list[Input], list[int], list[int]] | None = None
         self.classifier = ""
         self.trained_on: list[str] = []
         self.calibration = (1.0, 0.0)
@@ -104,87 +99,59 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
         Raises:
             UnsupportedError: an architecture whose attention cannot be captured.
-            ParamsError: a layer that does not exist; `universal` or `few_shot` without another task.
+            ParamsError: `universal` or `few_shot` without another task.
             DataError: no marked text where marks are needed; texts whose words are all marked, or none; features of
-                another classifier than the task's, or without the layers asked for.
+                another classifier than the task's, or of other layers in one split than in another.
         """
         check_task(task)
         layer_count(task.classifier.model)
-        splits = splits_to_learn_from(task, self.options)
-        found = {split: task.features(split) for split in splits}
-        for split, (source, _) in found.items():
+        splits = (task.rationale_split,) if self.options.protocol == "in_domain" else PSEUDO_SPLITS
+        features = {split: task.features(split) for split in splits}
+        for split, (source, _) in features.items():
             check_source(task, source, split)
-        source = found[splits[0]][0]
-        if any(other["attended"] != source["attended"] for other, _ in found.values()):
+        source, _ = features[splits[0]]
+        if any(other["attended"] != source["attended"] for other, _ in features.values()):
             raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
-        wanted_inputs(source, self.options.layers, self.options.attention)  # a layer that is not there: say so at once
-        taught = curriculum_for(task, self.options, self.options.seed)
-        features = chain.from_iterable(rows for _, rows in found.values())
-        return self.fit_curriculum(taught, features, source, task.device, description)
+        rows = chain.from_iterable(rows for _, rows in features.values())
+        return self.fit_curriculum(curriculum_for(task, self.options), rows, source, task.device, description)
 
     def fit_curriculum(
         self,
-        taught: Curriculum,
+        curriculum: Curriculum,
         features: Iterable[ExampleFeatures],
         source: Mapping[str, Any],
         device: torch.device | None = None,
         description: str | None = None,
     ) -> Self:
-        """Train on lessons.
+        """Train on targets.
 
         Args:
-            taught: what to learn. features: of the texts of its lessons, others among them. source: what they were
-                taken from. device: as of `fit_words`.
-
-        Raises as `fit` does.
-        """
-        inputs = wanted_inputs(source, self.options.layers, self.options.attention)
-        words = training_words(features, source, inputs, taught.lessons)
-        self.fit_words(words, inputs, source, taught.trained_on, device, description)
-        self.calibration = taught.calibration
-        return self
-
-    def fit_words(
-        self,
-        words: Words,
-        inputs: Sequence[Input],
-        source: Mapping[str, Any],
-        trained_on: Sequence[str] = (),
-        device: torch.device | None = None,
-        description: str | None = None,
-    ) -> Self:
-        """Train on words, whose targets are probabilities: the logits need no calibration.
-
-        Args:
-            words: what to learn from.
-            inputs: what the columns of `words.inputs` are.
-            source: what the features were taken from (`explearn.lens.features.feature_source`).
-            trained_on: names of the tasks whose marks played a part, kept for the record.
+            curriculum: the targets. features: of its texts, others among them. source: what they were taken from
+                (`explearn.lens.features.feature_source`).
             device: where to train (default: the CPU, which a network this small keeps busy enough).
 
-        Raises DataError where no word, or every word, is evidence.
+        Raises DataError where none of the texts has features, and where no word, or every word, is evidence.
         """
+        words = training_words(features, curriculum)
         if not ((words.targets > 0.5).any() and (words.targets <= 0.5).any()):
-            found = "no word is" if (words.targets <= 0.5).all() else "all words are"
-            raise DataError(f"{found} evidence in the {len(words.targets):,} training words; expected some of them")
-        device = device or torch.device("cpu")
-        student, losses = train_student(words, self.options, self.options.seed, device, description)
-        if self.options.select is not None and self.options.select < len(inputs):
-            best = sorted(student.importance.argsort(descending=True)[: self.options.select].tolist())
-            inputs = [inputs[column] for column in best]
-            student, losses = train_student(words.only(best), self.options, self.options.seed, device, description)
-        self.student, self.losses, self.inputs, self.calibration = student, losses, list(inputs), (1.0, 0.0)
+            which = "no word is" if (words.targets <= 0.5).all() else "all words are"
+            raise DataError(f"{which} evidence in the {len(words.targets):,} training words; expected some of them")
+        self.network, self.losses = train_network(
+            words, self.options, self.regime, device or torch.device("cpu"), description
+        )
+        self.layers = list(source["attended"])
         self.encoder = {"layers": int(source["layers"]), "heads": int(source["heads"])}
-        self.classifier, self.trained_on = str(source["classifier"]), list(trained_on)
+        self.classifier, self.trained_on = str(source["classifier"]), list(curriculum.trained_on)
+        self.calibration = curriculum.calibration
         return self
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        if self.student is None:
+        if self.network is None:
             raise self._untrained()
-        found = {"layers": layer_count(classifier.model), "heads": int(classifier.model.config.num_attention_heads)}
-        for key, value in found.items():
+        shape = {"layers": layer_count(classifier.model), "heads": int(classifier.model.config.num_attention_heads)}
+        for key, value in shape.items():
             if self.encoder[key] != value:
                 raise UnsupportedError(
                     f"this ExpNet was trained on encoders with {self.encoder[key]} {key}, the classifier has {value}; "
@@ -197,56 +164,49 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        assert self.student is not None
-        layers, columns = self._reads()
-        features = batch_features(classifier, batch, layers)
+        features = batch_features(classifier, batch, self.layers)
         texts, tokens, _ = features.attention.shape
         pooled = pool_words(features.attention.flatten(0, 1), _owners(batch.encodings, tokens))
-        self.student = self.student.to(pooled.values.device)
-        inputs = log_attention(_take(pooled.values, columns).float())
-        slope, offset = self.calibration
-        found = (slope * self.student(inputs, _texts(pooled, inputs.device)) + offset).sigmoid()
-        # One more entry, which -1 reads: what is of no word has score 0.
-        scores = torch.cat([found, found.new_zeros(1)])[torch.from_numpy(pooled.of).to(found.device)]
+        probabilities = self._probabilities(pooled, pooled.owners // TEXT_OFFSET)
+        # One more entry, which -1 reads: positions of no word have score 0.
+        of_words = torch.cat([probabilities, probabilities.new_zeros(1)])
+        scores = of_words[torch.from_numpy(pooled.rows).to(of_words.device)]
         return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
 
-    def _reads(self) -> tuple[list[int], list[int]]:
-        """The layers that inputs are of, and where these stand among the features of those layers."""
-        if self._read is None or self._read[0] is not self.inputs:
-            layers = sorted({one.layer for one in self.inputs})
-            self._read = self.inputs, layers, columns_of(self.inputs, layers, self.encoder["heads"])
-        return self._read[1:]
+    def _probabilities(self, pooled: PooledWords, texts: NDArray[np.int64]) -> torch.Tensor:
+        """Return the probability that each word is evidence, (words,); `texts`: the number of each word's text."""
+        assert self.network is not None
+        inputs = log_attention(pooled.values.float())
+        self.network = self.network.to(inputs.device)
+        slope, offset = self.calibration
+        logits: torch.Tensor = self.network(inputs, shift_in(torch.from_numpy(texts).to(inputs.device)))
+        return (slope * logits + offset).sigmoid()
 
-    def score_features(self, features: ExampleFeatures, source: Mapping[str, Any], words: int) -> NDArray[np.float32]:
-        """Scores of a text's words from its stored features, (words,); NaN for words that were not read.
+    def score_features(self, features: ExampleFeatures, words: int) -> NDArray[np.float32]:
+        """Score a text's words from its stored features, (words,); NaN for words that were not read.
 
-        Those of `explain`, but that stored attention is rounded to float16.
+        The scores are those of `explain`, but that stored attention is rounded to float16.
 
         Args:
-            features: of the classifier it was trained for. source: what they were taken from. words: of the text.
+            features: of the classifier and the layers it was trained for. words: of the text.
         """
-        assert self.student is not None
         pooled = pool_words(torch.from_numpy(features.attention), features.word_ids.astype(np.int64))
-        columns = columns_of(self.inputs, source["attended"], source["heads"])
-        inputs = log_attention(_take(pooled.values, columns))
-        slope, offset = self.calibration
-        with torch.inference_mode():
-            found = (slope * self.student(inputs, torch.zeros(len(inputs))) + offset).sigmoid()
         scores = np.full(words, np.nan, dtype=np.float32)
-        scores[pooled.owners] = found.numpy()
+        with torch.inference_mode():
+            scores[pooled.owners] = self._probabilities(pooled, np.zeros_like(pooled.owners)).numpy()
         return scores
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.student is None:
+        if self.network is None:
             raise self._untrained()
         return TrainedState(
-            self.student.state_dict(),
+            self.network.state_dict(),
             {
                 "classifier": self.classifier,
                 "encoder": self.encoder,
-                "inputs": [[one.layer, one.kind, one.head] for one in self.inputs],
+                "inputs": inputs_of(self.layers, self.encoder["heads"]),
                 "trained_on": self.trained_on,
                 "calibration": list(self.calibration),
                 "losses": self.losses,
@@ -256,76 +216,62 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.classifier = str(state.record["classifier"])
         self.encoder = {key: int(state.record["encoder"][key]) for key in ("layers", "heads")}
-        self.inputs = [Input(int(layer), kind, int(head)) for layer, kind, head in state.record["inputs"]]
-        known = set(inputs_of(range(self.encoder["layers"]), self.encoder["heads"]))
-        if unknown := sorted(set(self.inputs) - known):
-            raise ValueError(f"inputs: {unknown[0]} is none that the encoder has")
+        inputs = state.record["inputs"]
+        self.layers = list(dict.fromkeys(int(layer) for layer, _, _ in inputs))
+        if inputs != inputs_of(self.layers, self.encoder["heads"]) or max(self.layers) >= self.encoder["layers"]:
+            raise ValueError("inputs: expected all of each layer's; train it again")
         self.trained_on = list(state.record["trained_on"])
         slope, offset = state.record["calibration"]
         self.calibration = (float(slope), float(offset))
         self.losses = list(state.record["losses"])
-        self.student = Student(len(self.inputs), self.options)
-        self.student.load_state_dict(dict(state.tensors))
-        self.student.freeze()
+        self.network = WordNetwork(len(inputs), self.options.hidden, self.regime)
+        self.network.load_state_dict(dict(state.tensors))
+        self.network.freeze()
+
+
+def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
+    """Raise DataError where a task's features were taken from another classifier than the task has now."""
+    if source["classifier"] != task.classifier.fingerprint:
+        raise DataError(
+            f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
+            "run the stage attend again"
+        )
+
+
+def inputs_of(layers: Sequence[int], heads: int) -> list[list[Any]]:
+    """List the numbers read of a word as layer, row ([CLS] to it) or column, and head, in the features' order."""
+    return [[layer, kind, head] for layer in layers for kind in ("row", "column") for head in range(heads)]
 
 
 def _owners(encodings: Sequence[Encoding], tokens: int) -> NDArray[np.int64]:
-    """The word of each position of a batch, (batch tokens,). Words of different texts are different words."""
-    lengths = np.array([len(encoding) for encoding in encodings])
-    ids = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64, int(lengths.sum()))
-    of_text = np.repeat(np.arange(len(encodings)) * TEXT, lengths)
+    """Number the word of each position of a batch, (batch tokens,); words of different texts are different words."""
     owners = np.full((len(encodings), tokens), NO_WORD, dtype=np.int64)
-    owners[np.arange(tokens) < lengths[:, None]] = np.where(ids == NO_WORD, NO_WORD, ids + of_text)
+    for row, encoding in enumerate(encodings):
+        ids = np.asarray(encoding.word_ids)
+        owners[row, : len(ids)] = np.where(ids == NO_WORD, NO_WORD, ids + row * TEXT_OFFSET)
     return owners.reshape(-1)
 
 
-def _texts(pooled: Pooled, device: torch.device) -> torch.Tensor:
-    """The number of each pooled word's text in its batch, (words,)."""
-    return torch.from_numpy(pooled.owners // TEXT).to(device)
-
-
-def columns_of(inputs: Sequence[Input], layers: Sequence[int], heads: int) -> list[int]:
-    """Where inputs stand among the features of some layers."""
-    place = {one: column for column, one in enumerate(inputs_of(layers, heads))}
-    return [place[one] for one in inputs]
-
-
-def _take(values: torch.Tensor, columns: Sequence[int]) -> torch.Tensor:
-    """Some columns; all of them as they are, without a copy."""
-    if list(columns) == list(range(values.shape[1])):
-        return values
-    return values[:, list(columns)]
-
-
-def training_words(
-    features: Iterable[ExampleFeatures],
-    source: Mapping[str, Any],
-    inputs: Sequence[Input],
-    lessons: Mapping[str, Lesson],
-) -> Words:
-    """The words of the texts that there are lessons for, pooled over their pieces.
+def training_words(features: Iterable[ExampleFeatures], curriculum: Curriculum) -> TrainingWords:
+    """Pool the words of the texts that have targets; words that the classifier did not read are left out.
 
     Args:
         features: of any texts, one held at a time.
-        source: what they were taken from.
-        inputs: which of the numbers to take.
-        lessons: example id -> targets and weight; those of words that the classifier did not read are left out.
 
     Raises DataError where no text remains.
     """
-    columns = columns_of(inputs, source["attended"], source["heads"])
-    parts: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
     texts, targets, weights = [], [], []
     for row in features:
-        lesson = lessons.get(row.example_id)
-        if lesson is None or not len(row.word_ids):
+        text = curriculum.texts.get(row.example_id)
+        if text is None or not len(row.word_ids):
             continue
         pooled = pool_words(torch.from_numpy(row.attention), row.word_ids.astype(np.int64))
-        texts.append(torch.full((len(pooled.owners),), len(parts)))
-        parts.append(log_attention(_take(pooled.values, columns)))
-        targets.append(torch.from_numpy(lesson.targets[pooled.owners]).float())
-        weights.append(torch.full((len(pooled.owners),), lesson.weight))
-    if not parts:
+        texts.append(torch.full((len(pooled.owners),), len(inputs)))
+        inputs.append(log_attention(pooled.values))
+        targets.append(torch.from_numpy(text.targets[pooled.owners]).float())
+        weights.append(torch.full((len(pooled.owners),), text.weight))
+    if not inputs:
         raise DataError("none of the texts to learn from has features; expected one at least")
     together = torch.cat(weights)
-    return Words(torch.cat(parts), torch.cat(texts), torch.cat(targets), together / together.mean())
+    return TrainingWords(torch.cat(inputs), torch.cat(texts), torch.cat(targets), together / together.mean())

@@ -23,8 +23,7 @@ from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.consensus.word_features import WORD_COLUMNS
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.student import Words
-from explearn.methods.expnet.words import inputs_of
+from explearn.methods.expnet.network import TrainingWords, train_network
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 
@@ -74,8 +73,9 @@ def checked() -> dict[str, SanityResult]:
     }
     for name, method in methods.items():
         method.name, method.any_classifier = name, True
+    params = SanityParams(noise_samples=0)
     return check_methods(
-        list(methods.values()), trained_on(False), texts(12), SanityParams(noise_samples=0), 1, 20, trained_on(True)
+        list(methods.values()), trained_on(False), texts(12), params, 1, 20, lambda _: trained_on(True)
     )
 
 
@@ -91,11 +91,14 @@ def words_alone() -> Consensus:
 
 def expnet() -> ExpNet:
     """A network whose weights come from noise: what it scores, it reads from the attention."""
-    source = feature_source(trained_on(False))
-    inputs = inputs_of(source["attended"], source["heads"])
-    x = torch.from_numpy(np.random.default_rng(0).normal(size=(64, len(inputs))).astype(np.float32))
-    words = Words(x, torch.zeros(64), (x[:, 0] > 0).float(), torch.ones(64))
-    return ExpNet(epochs=3).fit_words(words, inputs, source)
+    made, source = ExpNet(epochs=3), feature_source(trained_on(False))
+    width = 2 * source["layers"] * source["heads"]
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(64, width)).astype(np.float32))
+    words = TrainingWords(x, torch.zeros(64), (x[:, 0] > 0).float(), torch.ones(64))
+    made.network, _ = train_network(words, made.options, made.regime, torch.device("cpu"))
+    made.layers, made.classifier = source["attended"], source["classifier"]
+    made.encoder = {"layers": source["layers"], "heads": source["heads"]}
+    return made
 
 
 def kept(name: str, check: str) -> float:

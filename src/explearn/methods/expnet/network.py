@@ -1,0 +1,245 @@
+"""ExpNet's network: from the attention of a word to how far it is evidence, and its training on targets in [0, 1]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.expnet.params import ExpNetParams
+from explearn.text.alignment import NO_WORD
+
+FLOOR = 1e-5
+"""Added to an attention weight before the logarithm: a weight of zero is no more than a small one."""
+
+CONTEXT = 1
+"""Words before and after a word whose inputs are read with its own, since people mark phrases."""
+
+NETWORKS = 3
+"""Networks that learn with each other from different initial weights; the logit is the mean of theirs."""
+
+WEIGHT_DECAY = 0.01
+"""Of AdamW."""
+
+BATCH_WORDS = 512
+"""Words a step; on average where it takes whole texts."""
+
+MOST_STEPS = 3000
+"""Of training: where there are many words, it makes fewer passes than `epochs`, at least one."""
+
+Shift = Callable[[torch.Tensor, int], torch.Tensor]
+"""Shifts word features, (..., width), by so many words within each text, padding with 0."""
+
+
+class Regime(NamedTuple):
+    """Shares of the inputs and of the hidden units dropped in training, and how far the last layer reads.
+
+    reach: words before and after a word whose hidden units are read with its own; above 0 a step takes whole texts.
+    """
+
+    input_dropout: float
+    dropout: float
+    reach: int
+
+
+WITHOUT_MARKS = Regime(0.1, 0.2, 0)
+WITH_MARKS = Regime(0.3, 0.5, 1)
+"""Marked texts are few, so that more is dropped; and people mark phrases, so that more of the words around is read."""
+
+
+def log_attention(attention: torch.Tensor) -> torch.Tensor:
+    """Return log(A + 1e-5). Attention weights span orders of magnitude, and their ratios tell more than differences."""
+    return (attention + FLOOR).log_()
+
+
+@dataclass(frozen=True, slots=True)
+class PooledWords:
+    """Words of one text or batch.
+
+    values: (words, width). owners: int64, (words,), the number of each word. rows: int64, (positions,), the row of
+    `values` that a position went into, -1 where there is none.
+    """
+
+    values: torch.Tensor
+    owners: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
+    """Take the largest value over the pieces of each word, column by column.
+
+    Args:
+        values: (positions, width), none below 0.
+        owners: int64, (positions,), the word of each position; NO_WORD where there is none.
+    """
+    real = owners != NO_WORD
+    words, inverse = np.unique(owners[real], return_inverse=True)
+    rows = np.full(len(owners), -1, dtype=np.int64)
+    rows[real] = inverse
+    places = torch.from_numpy(inverse).to(values.device)[:, None].expand(-1, values.shape[1])
+    pieces = values[torch.from_numpy(real).to(values.device)]
+    largest = values.new_zeros(len(words), values.shape[1]).scatter_reduce(0, places, pieces, "amax")
+    return PooledWords(largest, words, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingWords:
+    """Training words of several texts, end to end.
+
+    inputs: float32, (words, width). texts: int64, (words,), the number of each word's text. targets: float32, (words,),
+    how far each is evidence, 0 to 1. weights: float32, (words,), 1 on average.
+    """
+
+    inputs: torch.Tensor
+    texts: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+
+
+def shift_in(texts: torch.Tensor) -> Shift:
+    """Make the shift of words that lie end to end.
+
+    Args:
+        texts: (words,), the number of each word's text, the words of each text together, in order.
+    """
+    places = torch.arange(len(texts), device=texts.device)
+
+    @cache
+    def sources(by: int) -> tuple[torch.Tensor, torch.Tensor]:
+        place = (places + by).clamp(0, len(texts) - 1)
+        return place, ((place == places + by) & (texts[place] == texts))[:, None]
+
+    def shift(numbers: torch.Tensor, by: int) -> torch.Tensor:
+        place, inside = sources(by)
+        return numbers[place] * inside
+
+    return shift
+
+
+def with_context(inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
+    """Join the inputs of each word with those of its neighbours, (..., width) -> (..., (2 CONTEXT + 1) width)."""
+    return torch.cat([shift(inputs, by) for by in range(-CONTEXT, CONTEXT + 1)], -1)
+
+
+class Outputs(nn.Module):
+    """One output for each of several networks, from its own units: (words, networks hidden) -> (words, networks)."""
+
+    def __init__(self, networks: int, hidden: int) -> None:
+        super().__init__()
+        bound = hidden**-0.5
+        self.weight = nn.Parameter(torch.empty(networks, hidden).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(networks).uniform_(-bound, bound))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = (x.view(*x.shape[:-1], *self.weight.shape) * self.weight).sum(-1) + self.bias
+        return outputs
+
+
+class WordNetwork(nn.Module):
+    """Several networks of dropout - Linear - ReLU - dropout - Linear(hidden, 1) over standardised inputs in context.
+
+    Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself. With
+    `reach` the last layer reads the hidden units of the words around, too.
+    """
+
+    offset: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, width: int, hidden: int, regime: Regime) -> None:
+        super().__init__()
+        self.register_buffer("offset", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.network = nn.Sequential(
+            nn.Dropout(regime.input_dropout),
+            nn.Linear((2 * CONTEXT + 1) * width, NETWORKS * hidden),
+            nn.ReLU(),
+            nn.Dropout(regime.dropout),
+            Outputs(NETWORKS, hidden),
+        )
+        self.sides = [by for by in range(-regime.reach, regime.reach + 1) if by]
+        # Trained from 0 on: each word by itself.
+        self.around = nn.ParameterList(nn.Parameter(torch.zeros(NETWORKS, hidden)) for _ in self.sides)
+
+    def standardise(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (inputs - self.offset) / self.scale
+
+    def forward(self, inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
+        """Return logits, (...), from log attention, (..., width)."""
+        return self.logits(with_context(self.standardise(inputs), shift), shift).mean(-1)
+
+    def logits(self, read: torch.Tensor, shift: Shift) -> torch.Tensor:
+        """Return the networks' logits, (..., networks), from `with_context` of standardised inputs."""
+        *layers, outputs = self.network
+        units = read
+        for layer in layers:
+            units = layer(units)
+        logits: torch.Tensor = outputs(units)
+        by_network = units.view(*units.shape[:-1], NETWORKS, -1)
+        for weight, by in zip(self.around, self.sides, strict=True):
+            logits = logits + shift((by_network * weight).sum(-1), by)
+        return logits
+
+    def freeze(self) -> Self:
+        """Make it ready to explain: no dropout, no gradients."""
+        return self.requires_grad_(False).eval()
+
+
+def train_network(
+    words: TrainingWords,
+    options: ExpNetParams,
+    regime: Regime,
+    device: torch.device,
+    description: str | None = None,
+) -> tuple[WordNetwork, list[float]]:
+    """Train on all words; return the network, on the CPU, and the mean loss of each epoch.
+
+    Loss: weighted binary cross-entropy of each network against the targets, with AdamW.
+    """
+    losses = []
+    with seeded(options.seed, device):
+        network = WordNetwork(words.inputs.shape[1], options.hidden, regime)
+        network.offset.copy_(words.inputs.mean(0))
+        network.scale.copy_(words.inputs.std(0, correction=0).clamp_min(1e-6))
+        network.to(device)
+        texts, targets, weights = words.texts.to(device), words.targets.to(device), words.weights.to(device)
+        read = with_context(network.standardise(words.inputs.to(device)), shift_in(texts))
+        optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
+        steps = math.ceil(len(texts) / BATCH_WORDS)
+        epochs = epoch_bar(max(1, min(options.epochs, MOST_STEPS // steps)), description)
+        for _ in epochs:
+            total = 0.0
+            for batch in batches(words.texts, by_text=regime.reach > 0):
+                batch = batch.to(device)
+                logits = network.logits(read[batch], shift_in(texts[batch]))
+                loss = nn.functional.binary_cross_entropy_with_logits(
+                    logits, targets[batch, None].expand_as(logits), weights[batch, None]
+                )
+                descend(loss, optimizer)
+                total += loss.item() * len(batch)
+            losses.append(total / len(texts))
+            epochs.set_postfix(loss=f"{losses[-1]:.4f}")
+    return network.cpu().freeze(), losses
+
+
+def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:
+    """Yield the words of each step of one pass in a new order, by themselves or by whole texts.
+
+    Args:
+        texts: (words,), the number of each word's text, the words of each text together.
+    """
+    if not by_text:
+        yield from torch.split(torch.randperm(len(texts)), BATCH_WORDS)
+        return
+    _, counts = torch.unique_consecutive(texts.cpu(), return_counts=True)
+    words = torch.split(torch.arange(len(texts)), counts.tolist())
+    steps = math.ceil(len(texts) / BATCH_WORDS)
+    for chosen in torch.split(torch.randperm(len(words)), math.ceil(len(words) / steps)):
+        yield torch.cat([words[text] for text in chosen.tolist()])
