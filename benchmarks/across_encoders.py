@@ -51,8 +51,8 @@ from explearn.methods.consensus.model import MarkedText, weight_of_skill
 from explearn.methods.consensus.signals import available_signals, read_signals, write_signals
 from explearn.model.architectures import keep_lowest
 from explearn.model.classifier import Classifier
-from explearn.model.encoder import EMBEDDED, embedded_encoder
 from explearn.model.finetune import evaluate_classifier, finetune
+from explearn.model.loading import EMBEDDED, embedded_encoder
 from explearn.model.params import FinetuneParams
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, load_params

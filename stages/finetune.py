@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import write_json, write_text
 from explearn.model.classifier import Classifier
-from explearn.model.finetune import Epoch, evaluate_classifier, finetune
+from explearn.model.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn_study.importing import import_classifier
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
@@ -32,7 +32,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
     given = params.classifiers.get(task)
-    history: list[Epoch] = []
+    history: list[FinetuneEpoch] = []
     if given is not None:
         import_classifier(folder, given, task, labels, compute)
     else:
@@ -46,7 +46,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     metrics["epochs"] = len(history)
     if given is not None:
         metrics["imported"] = {**given.model_dump(), "fingerprint": classifier.fingerprint}
-    columns = [field.name for field in fields(Epoch)]
+    columns = [field.name for field in fields(FinetuneEpoch)]
     table = pd.DataFrame([asdict(epoch) for epoch in history], columns=columns)
     write_text(workspace.plot("finetune", task), table.to_csv(index=False))
     write_json(workspace.metrics("classifier", task), metrics)

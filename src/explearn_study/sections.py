@@ -20,7 +20,7 @@ from explearn.core.settings import (
     Rounds,
     Section,
 )
-from explearn.model.prompt_params import CompletionParams
+from explearn.model.params import CompletionParams
 
 
 class RationaleFile(Section):

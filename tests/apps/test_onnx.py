@@ -15,6 +15,7 @@ import numpy as np
 import onnx_cases
 import pytest
 import tiny
+import torch
 from typer.testing import CliRunner
 
 import explearn
@@ -24,7 +25,7 @@ from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.model.classifier import Classifier
-from explearn.model.problems import Problem
+from explearn.model.problems import Answers, Problem
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
@@ -134,7 +135,10 @@ def test_answers_are_those_of_each_kind_of_classifier(made: Callable[[str], Made
     if problem is Problem.REGRESSION:
         assert found.value is not None and np.isnan(found.probability) and reader._default_targets(logits) == (0, 1)
         return
-    np.testing.assert_allclose(reader._probabilities(logits), problem.probabilities_of_array(logits), atol=1e-12)
+    answers = Answers()
+    answers.problem = problem
+    expected = answers.probabilities(torch.from_numpy(logits))
+    np.testing.assert_allclose(reader._probabilities(logits), expected, atol=1e-12)
     assert reader._default_targets(logits) == (1,) and found.value is None
 
 

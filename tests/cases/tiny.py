@@ -15,8 +15,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import BlockTrace, dissect, trace_block
 from explearn.lens.gradients import LayerGradients
 from explearn.model.architectures import blocks_in_order
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.question_answering import QuestionAnswerer
 from explearn.testing.tiny import (
     ARCHITECTURES,
     CORPUS,

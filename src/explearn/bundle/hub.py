@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from explearn.bundle.making import Opened
-from explearn.bundle.manifest import CLASSIFIER, EXPLAINER, FIGURES, MANIFEST, read_manifest
+from explearn.bundle.manifest import CLASSIFIER, EXPLAINER, FIGURES, MANIFEST, BundleManifest, read_manifest
 from explearn.core.errors import ModelError, ParamsError, first_line
 
 TOKEN = "HF_TOKEN"
 
 
 def fetch(name: str, revision: str | None = None) -> Path:
-    """Fetch a bundle to the hub's cache, its folder there. Only what the manifest names is fetched.
+    """Fetch a bundle to the hub's cache and return its folder there. Only files that the manifest names are fetched.
 
     Args:
         name: of the repository, OWNER/NAME.
@@ -28,16 +27,17 @@ def fetch(name: str, revision: str | None = None) -> Path:
     """
     from huggingface_hub import hf_hub_download, snapshot_download
 
-    with _told(f"{name}: cannot be fetched as a bundle"):
-        first = Path(hf_hub_download(name, MANIFEST, revision=revision))
-    manifest = read_manifest(first.parent)
-    # The cache names a snapshot after its commit: all files are those of one.
-    with _told(f"{name}: cannot be fetched as a bundle"):
-        return Path(snapshot_download(name, revision=first.parent.name, allow_patterns=[MANIFEST, *manifest.files]))
+    with _hub_errors(f"{name}: cannot be fetched as a bundle"):
+        first = Path(hf_hub_download(name, MANIFEST, revision=revision)).parent
+        files = read_manifest(first).files
+        # The cache names a snapshot after its commit: all files are those of one.
+        return Path(snapshot_download(name, revision=first.name, allow_patterns=[MANIFEST, *files]))
 
 
-def push(opened: Opened, name: str, private: bool | None, revision: str | None, message: str) -> str:
-    """Put a bundle on the hub in one commit, in the place of an earlier one there; its address.
+def push(
+    folder: Path, manifest: BundleManifest, name: str, private: bool | None, revision: str | None, message: str
+) -> str:
+    """Put a bundle on the hub in one commit, in the place of an earlier one there, and return its address.
 
     Raises ParamsError where there is no token in the environment, ModelError where the hub refuses.
     """
@@ -46,25 +46,27 @@ def push(opened: Opened, name: str, private: bool | None, revision: str | None, 
         raise ParamsError(f"{TOKEN}: not set; expected a token of the hub that may write, in the environment")
     from huggingface_hub import HfApi
 
-    with _told(f"{name}: the bundle cannot be put there", token):
+    with _hub_errors(f"{name}: the bundle cannot be put there", token):
         api = HfApi(token=token)
         address = api.create_repo(name, private=private, exist_ok=True)
         api.upload_folder(
             repo_id=address.repo_id,
-            folder_path=opened.folder,
+            folder_path=folder,
             commit_message=message,
             revision=revision,
-            allow_patterns=[MANIFEST, *opened.manifest.files],
+            allow_patterns=[MANIFEST, *manifest.files],
             delete_patterns=[f"{EXPLAINER}/*", f"{CLASSIFIER}/*", FIGURES],
         )
     return str(address)
 
 
 @contextmanager
-def _told(what: str, secret: str = "") -> Iterator[None]:
+def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
     """Turn the hub's errors into one sentence, without the token."""
     try:
         yield
+    except ModelError:
+        raise
     except Exception as error:  # the client raises its own, httpx's, OSError and ValueError
         reason = first_line(error)
         raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None

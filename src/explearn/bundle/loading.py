@@ -1,80 +1,86 @@
-"""`explearn.load`: a bundle, from a folder or from the hub, ready to explain."""
+"""`explearn.load`: a bundle, from a folder or from the hub, ready to explain; and explainers by any name or folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from explearn.bundle.hub import fetch, push
-from explearn.bundle.making import Opened, is_method, method_of, open_bundle
-from explearn.bundle.manifest import FIGURES, Manifest, is_bundle
+from explearn.bundle.manifest import (
+    EXPLAINER,
+    FIGURES,
+    BundleManifest,
+    config_of,
+    differences,
+    is_bundle,
+    read_manifest,
+)
+from explearn.core.arguments import PATH, arguments
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder, kind_of, name_of, read_json
+from explearn.core.documents import is_folder, kind_of, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution
+from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.targets import Target
-from explearn.methods.registry import get_explainer
+from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
 from explearn.model.classifier import Classifier
-from explearn.model.reading import Text
+from explearn.model.loading import may_be_on_hub
 
 
 class Bundle:
     """An explainer with what it was made for.
 
     Attributes:
-        explainer: the method, trained where it learns.
-        classifier: its classifier; None where the bundle holds none.
+        folder: of the bundle, whose files are those of its manifest.
         manifest: what the bundle says of itself.
-        folder: where it is.
+        classifier: its classifier; None where the bundle holds none, or it was opened without.
     """
 
-    def __init__(self, opened: Opened, explainer: Explainer, classifier: Classifier | None) -> None:
-        self._opened = opened
-        self.explainer = explainer
-        self.classifier = classifier
+    def __init__(self, folder: Path, manifest: BundleManifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.classifier: Classifier | None = None
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """The method, trained where it learns.
+
+        Raises ModelError where this version has no such method, or it takes no such options.
+        """
+        path = None if self.explainer_folder is None else str(self.explainer_folder)
+        try:
+            return make_explainer(get_info(self.manifest.method), self.manifest.options, path)
+        except (UnknownNameError, ParamsError) as error:
+            made_with = f"made with Explearn {self.manifest.explearn}, and this is {explearn_version()}"
+            raise ModelError(f"{self.folder}: {made_with} ({error})") from error
 
     @property
-    def folder(self) -> Path:
-        return self._opened.folder
+    def explainer_folder(self) -> Path | None:
+        return self.folder / EXPLAINER if self.manifest.trained else None
 
     @property
-    def manifest(self) -> Manifest:
-        return self._opened.manifest
+    def classifier_folder(self) -> Path | None:
+        facts = self.manifest.classifier
+        return None if facts is None or facts.folder is None else self.folder / facts.folder
 
     @property
     def metrics(self) -> dict[str, Any] | None:
         """`task`, `method` and `figures` (name -> value), as they were given to the export; None where none were."""
-        if FIGURES not in self.manifest.files:
-            return None
-        found: dict[str, Any] = read_json(self.folder / FIGURES)
-        return found
+        return dict(read_json(self.folder / FIGURES)) if FIGURES in self.manifest.files else None
 
-    @overload
-    def explain(
-        self,
-        texts: Iterable[Text],
-        /,
-        *,
-        targets: Iterable[Target] | None = None,
-        description: str | None = None,
-        windows: int | None = None,
-    ) -> Iterator[Attribution]: ...
-
-    @overload
-    def explain(
-        self,
-        classifier: Classifier,
-        texts: Iterable[Text],
-        /,
-        *,
-        targets: Iterable[Target] | None = None,
-        description: str | None = None,
-        windows: int | None = None,
-    ) -> Iterator[Attribution]: ...
+    def check_classifier(self, classifier: Classifier) -> None:
+        """Raise ModelError unless the bundle was made for this classifier, or for any."""
+        facts = self.manifest.classifier
+        if facts is not None and classifier.fingerprint != facts.fingerprint:
+            name = f" ({facts.name})" if facts.name else ""
+            raise ModelError(
+                f"{self.folder}: made for the classifier with fingerprint {facts.fingerprint[:12]}{name}, and "
+                f"{classifier.name or 'the one given'} has {classifier.fingerprint[:12]}; expected the same weights "
+                "and labels"
+            )
 
     def explain(self, *given: Any, **options: Any) -> Iterator[Attribution]:
         """Explain texts by `explain(texts)`, or by `explain(classifier, texts)` where the bundle holds no classifier.
@@ -82,18 +88,17 @@ class Bundle:
         Otherwise as `Explainer.explain`, and it raises what that raises; ModelError for another classifier than the
         bundle was made for, ParamsError where there is none.
         """
-        if len(given) not in (1, 2):
-            raise ParamsError(f"explain: got {len(given)} arguments; expected texts, or a classifier and texts")
-        classifier = self.classifier if len(given) == 1 else given[0]
+        *classifiers, texts = given
+        classifier = classifiers[0] if classifiers else self.classifier
         if classifier is None:
             raise ParamsError(
                 f"{self.folder}: holds no classifier; expected explain(classifier, texts), with the one it was made for"
             )
-        if len(given) == 2:
-            if not isinstance(classifier, Classifier):
-                raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a Classifier")
-            self._opened.check_classifier(classifier)
-        return self.explainer.explain(classifier, given[-1], **options)
+        if not isinstance(classifier, Classifier):
+            raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a Classifier")
+        if classifiers:
+            self.check_classifier(classifier)
+        return self.explainer.explain(classifier, texts, **options)
 
     def push_to_hub(
         self,
@@ -116,13 +121,26 @@ class Bundle:
         Raises ModelError where a file has changed since the bundle was loaded, or the hub refuses; ParamsError where
         there is no token.
         """
-        return push(open_bundle(self.folder), repo_id, private, revision, message)
+        return push(self.folder, open_bundle(self.folder).manifest, repo_id, private, revision, message)
 
     def __repr__(self) -> str:
         holds = "" if self.classifier is None else " with its classifier"
         return f"Bundle({self.manifest.method}{holds}, {self.folder})"
 
 
+def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
+    """Check manifest and files of a bundle; its classifier is not loaded.
+
+    Raises ModelError as `read_manifest` does, and for the first of `differences`.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    for difference in differences(folder, manifest):
+        raise ModelError(difference)
+    return Bundle(folder, manifest)
+
+
+@arguments(source=PATH)
 def load(
     source: str | os.PathLike[str],
     compute: ComputeOptions | None = None,
@@ -137,35 +155,32 @@ def load(
         revision: git revision of a hub name.
 
     Raises ModelError, naming the file, where one is missing or has changed; for a newer format, a method that is not
-    known here, and a classifier whose fingerprint is another's. ParamsError for an argument of another kind.
+    known here, and a classifier whose fingerprint is another's.
     """
-    if compute is not None and not isinstance(compute, ComputeOptions):
-        raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
-    if unknown := set(options) - {field.name for field in fields(ComputeOptions)}:
-        raise UnknownNameError("option of load", min(unknown), [field.name for field in fields(ComputeOptions)])
-    opened = open_bundle(_folder(name_of(source, "source"), revision))
-    explainer = opened.explainer()
-    classifier = None
-    if (folder := opened.classifier_folder) is not None:
-        classifier = Classifier.from_pretrained(folder, replace(compute or ComputeOptions(), **options))
-        opened.check_classifier(classifier)
-        explainer.check_explains(classifier)
-    return Bundle(opened, explainer, classifier)
+    bundle = open_bundle(_fetched(os.fspath(source), revision))
+    compute = replace(compute or ComputeOptions(), **options)
+    explainer = bundle.explainer
+    if bundle.classifier_folder is not None:
+        bundle.classifier = Classifier.from_pretrained(bundle.classifier_folder, compute)
+        bundle.check_classifier(bundle.classifier)
+        explainer.check_explains(bundle.classifier)
+    return bundle
 
 
-def _folder(name: str, revision: str | None) -> Path:
-    """Where a bundle is, fetched where `name` can only be a hub name."""
-    if is_folder(name):
-        return Path(name)
-    # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
-    owner, _, rest = name.partition("/")
-    if not owner or not rest or "/" in rest or name.startswith((".", "~")) or is_folder(owner):
-        raise ModelError(f"{name}: no such folder; expected a bundle that explearn export wrote, or OWNER/NAME")
-    return fetch(name, revision)
+def _fetched(name: str, revision: str | None = None) -> Path:
+    """Return the folder of a bundle, fetched where `name` can only be a hub name."""
+    return fetch(name, revision) if not is_folder(name) and "/" in name and may_be_on_hub(name) else Path(name)
 
 
-def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Opened | None]:
-    """The explainer of a method's name, a trained one's folder, a bundle's folder or hub name; and the bundle.
+# ---- explainers by any name ------------------------------------------------------------------------------------------
+
+
+def is_method(name: str) -> bool:
+    return any(info.name == name for info in known_infos())
+
+
+def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Bundle | None]:
+    """Return the explainer of a method's name, a trained one's folder, or a bundle (folder or hub), and the bundle.
 
     Args:
         options: of a method that is not trained.
@@ -173,15 +188,38 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     Raises UnknownNameError for a name that is none of these, ParamsError for options of what comes with its own; what
     `get_explainer` and `open_bundle` raise.
     """
-    name = name_of(source, "explainer")
-    if is_method(name):
-        return get_explainer(name, **options), None
-    folder = Path(name)
-    if is_folder(folder) and not is_bundle(folder):
-        return get_explainer(method_of(folder), path=name, **options), None
-    if not is_folder(folder) and "/" not in name:
+    name = os.fspath(source)
+    if is_folder(name) and not is_method(name) and not is_bundle(Path(name)):
+        return get_explainer(method_of(Path(name)), path=name, **options), None
+    if is_method(name) or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
     if options:
         raise ParamsError(f"options {', '.join(options)} come with the bundle {name}; give no others")
-    opened = open_bundle(_folder(name, None))
-    return opened.explainer(), opened
+    bundle = open_bundle(_fetched(name))
+    return bundle.explainer, bundle
+
+
+def method_of(folder: Path) -> str:
+    """Return the name of the method whose training a folder holds: the variant whose options it has, else the method.
+
+    Raises ModelError where there is no such method here, or more than one.
+    """
+    config = config_of(folder)
+    options: Mapping[str, Any] = config.get("options") or {}
+    of_class = [info for info in known_infos() if info.target.endswith(f":{config['explainer']}")]
+    fitting = [info for info in of_class if info.defaults.items() <= options.items()]
+    methods = {info.of or info.name for info in fitting}
+    if len(methods) != 1:
+        having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"
+        raise ModelError(f"{folder}: holds a {config['explainer']!r}, a class that {having}; expected one method")
+    return max(fitting, key=lambda info: len(info.defaults)).name
+
+
+def check_trained_for(folder: Path, classifier: Classifier) -> None:
+    """Raise ModelError for a trained explainer that says it belongs to another classifier."""
+    bound = config_of(folder).get("classifier")
+    if bound and bound != classifier.fingerprint:
+        raise ModelError(
+            f"{folder}: trained for a classifier with fingerprint {str(bound)[:12]}, and {classifier.name} has "
+            f"{classifier.fingerprint[:12]}; expected the classifier that it was trained for"
+        )

@@ -1,12 +1,12 @@
-"""What a bundle holds: its manifest, and the check of every file against it.
+"""The manifest of a bundle, and the check of every file against it.
 
-    BUNDLE/manifest.json   this
+    BUNDLE/manifest.json   the manifest
            README.md       the model card
            metrics.json    figures, where some were given
            explainer/      a trained explainer, as `save_pretrained` writes it
            classifier/     its classifier, where it was asked for
 
-A manifest tells damage and mix-ups. It is no signature: who can change a file can change the manifest too.
+A manifest shows damage and mix-ups. It is no signature: who can change a file can change the manifest too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from explearn.core.documents import is_folder, kind_of, read_json
+from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import DataError, ModelError
+from explearn.core.shapes import Shape, problem_in
 from explearn.core.version import explearn_version
 
 FORMAT = 1
@@ -33,23 +34,22 @@ EXPLAINER = "explainer"
 CLASSIFIER = "classifier"
 
 _FILE = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:json|safetensors|md)")
-"""What a file of a bundle may be called: below the bundle, not hidden, of a kind that runs no code when it is read."""
+"""Names that a file of a bundle may have: below the bundle, not hidden, of a kind that runs no code when it is read."""
 
 
-class _Part(BaseModel):
-    """A part of the manifest; keys that this version does not know are let be."""
-
-    model_config = ConfigDict(frozen=True, strict=True, protected_namespaces=())
-
-
-class FileFacts(_Part):
+class FileFacts(Shape):
     """Size in bytes and SHA-256 of a file."""
 
     bytes: int
     sha256: str
 
+    @classmethod
+    def of(cls, path: Path) -> FileFacts:
+        with path.open("rb") as file:
+            return cls(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
-class ClassifierFacts(_Part):
+
+class ClassifierFacts(Shape):
     """The classifier that a bundle was made for.
 
     Attributes:
@@ -57,18 +57,18 @@ class ClassifierFacts(_Part):
         name: its hub name, or the last part of its folder's; empty where it was not given.
         architecture: transformers' name of it; empty where it was not given.
         labels: in the order of its logits; empty where it was not given.
-        folder: where it is in the bundle; None where it is not.
+        folder: of the bundle that holds it; None where none does.
     """
 
     fingerprint: str
     name: str = ""
     architecture: str = ""
-    labels: list[str] = []
+    labels: list[str] = Field(default_factory=list)
     folder: Literal["classifier", "explainer/classifier"] | None = None
 
 
-class Manifest(_Part):
-    """What `manifest.json` says.
+class BundleManifest(Shape):
+    """The content of `manifest.json`.
 
     Attributes:
         format: of the bundle, 1.
@@ -80,7 +80,7 @@ class Manifest(_Part):
         files: path -> facts, of every file but the manifest.
     """
 
-    format: int
+    format: int = Field(ge=1)
     explearn: str
     method: str
     trained: bool
@@ -88,12 +88,23 @@ class Manifest(_Part):
     classifier: ClassifierFacts | None
     files: dict[str, FileFacts]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _format_is_known(cls, values: Any) -> Any:
+        number = values.get("format") if isinstance(values, dict) else None
+        if isinstance(number, int) and number > FORMAT:
+            raise ModelError(
+                f"a bundle of format {number}, made with Explearn {values.get('explearn')}; this version "
+                f"({explearn_version()}) reads format {FORMAT}, expected a newer Explearn"
+            )
+        return values
+
     @field_validator("files")
     @classmethod
-    def _names(cls, files: dict[str, FileFacts]) -> dict[str, FileFacts]:
+    def _names_are_safe(cls, files: dict[str, FileFacts]) -> dict[str, FileFacts]:
         for name in files:
             if not _FILE.fullmatch(name) or name == MANIFEST:
-                raise ValueError(f"got the file {name[:80]!r}; expected .json, .safetensors and .md below the bundle")
+                raise ValueError(f".json, .safetensors and .md files below the bundle, and not {name[:80]!r}")
         return files
 
 
@@ -102,53 +113,36 @@ def is_bundle(folder: Path) -> bool:
     return is_folder(folder) and (folder / MANIFEST).is_file()
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a bundle, the files not yet checked.
+def read_manifest(folder: Path) -> BundleManifest:
+    """Return the manifest of a bundle, whose files are not yet checked.
 
     Raises ModelError for a folder that is no bundle, a newer format, and a manifest that is damaged.
     """
+    if not is_bundle(folder):
+        what = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
+        raise ModelError(f"{folder}: {what}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
-    if not path.is_file():
-        raise ModelError(f"{folder}: holds no {MANIFEST}; expected a bundle that explearn export wrote")
     try:
-        found = read_json(path)
+        return BundleManifest.model_validate(read_json(path))
     except DataError as error:
         raise ModelError(str(error)) from error
-    number = found.get("format") if isinstance(found, dict) else None
-    if type(number) is not int or number < 1:
-        raise ModelError(f"{path}: its field 'format' is no number of a format; expected a manifest of a bundle")
-    if number > FORMAT:
-        raise ModelError(
-            f"{folder}: a bundle of format {number}, made with Explearn {found.get('explearn')}; this version "
-            f"({explearn_version()}) reads format {FORMAT}, expected a newer Explearn"
-        )
-    try:
-        return Manifest.model_validate(found)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])[:120]
-        what = problem["msg"].removeprefix("Value error, ")
-        raise ModelError(
-            f"{path}, field {where!r}: {what[0].lower()}{what[1:]} (got {kind_of(problem['input'])})"
-        ) from error
+        field, problem = problem_in(error)
+        raise ModelError(f"{path}, field {field!r}: {problem}") from error
 
 
-def check_files(folder: Path, manifest: Manifest) -> None:
-    """Raise ModelError with the first of `differences`."""
-    for difference in differences(folder, manifest):
-        raise ModelError(difference)
+def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
+    """Yield a sentence for each file that is missing, has changed, or is not in the manifest.
 
-
-def differences(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """A sentence, naming the file, for each that is missing, has changed, or is not in the manifest.
-
-    Beside the explainer's and the classifier's files, where nothing of theirs would be read, others may stand.
+    Other files may lie in the bundle outside the explainer's and the classifier's folder, where nothing reads them.
     """
     for name, facts in manifest.files.items():
         path = folder / name
         if not path.is_file():
             yield f"{path}: is missing; expected every file that {MANIFEST} names"
-        elif path.stat().st_size != facts.bytes or sha256(path) != facts.sha256:
+        elif path.stat().st_size != facts.bytes or FileFacts.of(path) != facts:
             yield f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)"
     for part in (EXPLAINER, CLASSIFIER):
         for path in files_in(folder / part):
@@ -157,39 +151,19 @@ def differences(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """All that is in a folder and the folders in it, in order; hidden files are left out, folders by link named."""
+    """Yield all files and links in a folder and the folders in it, in order, but hidden ones."""
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if not hidden and (path.is_symlink() or not path.is_dir()):
             yield path
 
 
-def facts_of(folder: Path) -> dict[str, FileFacts]:
-    """Path below a folder -> facts, of all files in it but the manifest."""
-    paths = {path.relative_to(folder).as_posix(): path for path in files_in(folder)}
-    return {
-        name: FileFacts(bytes=path.stat().st_size, sha256=sha256(path))
-        for name, path in paths.items()
-        if name != MANIFEST
-    }
-
-
-def may_hold(name: str) -> bool:
-    """Whether a file of this name, below the bundle, may be in one."""
-    return _FILE.fullmatch(name) is not None
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def config_of(folder: Path) -> Mapping[str, Any]:
-    """The config.json of a trained explainer. Raises ModelError where there is none, or it names no explainer."""
+    """Return config.json of a trained explainer. Raises ModelError where there is none, or it names no explainer."""
     try:
-        found = read_json(folder / "config.json")
+        config = read_json(folder / "config.json")
     except DataError as error:
         raise ModelError(f"{folder}: holds no trained explainer ({error})") from error
-    if not isinstance(found, dict) or not isinstance(found.get("explainer"), str):
+    if not isinstance(config, dict) or not isinstance(config.get("explainer"), str):
         raise ModelError(f"{folder}: holds no trained explainer (config.json has no field 'explainer')")
-    return found
+    return config

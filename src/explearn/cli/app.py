@@ -192,7 +192,7 @@ def explain(
 
 def _show(classifier: Classifier, text: Any, found: Sequence[Attribution], as_json: bool) -> None:
     """A text's attributions on standard output: in colour, or as JSON Lines."""
-    from explearn.model.classifier import QuestionAnswerer
+    from explearn.model.question_answering import QuestionAnswerer
 
     # Of a question, the answer is what is explained.
     answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}

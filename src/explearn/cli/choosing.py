@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.bundle.making import Opened, method_of, open_bundle
+from explearn.bundle.loading import Bundle, method_of, open_bundle
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
@@ -34,7 +34,7 @@ class Choice:
     info: MethodInfo
     folder: Path | None
     options: Mapping[str, Any] = field(default_factory=dict)
-    bundle: Opened | None = None
+    bundle: Bundle | None = None
 
     @property
     def takes_options(self) -> bool:
@@ -77,9 +77,9 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Choic
     return found
 
 
-def _bundled(bundle: Opened) -> Choice:
+def _bundled(bundle: Bundle) -> Choice:
     """The choice of a bundle's method. Raises ModelError for one that is not known here."""
-    bundle.explainer()
+    _ = bundle.explainer
     return Choice(get_info(bundle.manifest.method), bundle.explainer_folder, bundle.manifest.options, bundle)
 
 

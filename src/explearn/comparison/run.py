@@ -39,7 +39,7 @@ from explearn.core.writing import check_place, check_replaceable
 from explearn.methods.base.explainer import unread_words_known
 from explearn.methods.registry import get_info
 from explearn.model.classifier import Classifier
-from explearn.model.completion import Given
+from explearn.model.completion import Prompt
 from explearn.model.problems import CLASSES, Problem
 from explearn_study.evaluate import judge_task
 from explearn_study.importing import check_labels
@@ -94,7 +94,7 @@ def compare(
     columns: TextColumns | None = None,
     seed: int = 13,
     compute: ComputeOptions | None = None,
-    completion: Given | None = None,
+    completion: Prompt | None = None,
     tell: Tell = lambda line: None,
 ) -> Comparison:
     """Judge explanation methods on a classifier and write the report.
@@ -163,7 +163,7 @@ def compare(
 
 
 def _loaded(
-    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Given | None, own: OwnTexts
+    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Prompt | None, own: OwnTexts
 ) -> Classifier:
     """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
     if not isinstance(classifier, Classifier):

@@ -180,6 +180,11 @@ DECODER = Architecture(
     rules=RuleParts("mlp.act_fn", gated="mlp.down_proj"),
 )
 
+_UNSEEN_ROBERTAS = (
+    *("data2vec-text", "esm", "ibert", "lilt", "luke", "markuplm", "roberta-prelayernorm", "xlm-roberta-xl", "xmod"),
+    "longformer",  # Its attention is banded, and never a matrix.
+)
+
 ARCHITECTURES: dict[str, Architecture] = {
     "albert": Architecture(
         ALBERT_BLOCK,
@@ -190,20 +195,12 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "bert": Architecture(BERT_BLOCK, BERT_HEAD),
     "camembert": ROBERTA,
-    "data2vec-text": UNSEEN_ROBERTA,
     "deberta-v2": Architecture(DEBERTA_BLOCK, DEBERTA_HEAD, attention="calls", bias="disentangled"),
     "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
     "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
-    "esm": UNSEEN_ROBERTA,
     "gemma": DECODER,
     "gpt2": replace(DECODER, blocks="h", rules=RuleParts("mlp.act")),
     "llama": DECODER,
-    "ibert": UNSEEN_ROBERTA,
-    "lilt": UNSEEN_ROBERTA,
-    # Longformer's attention is banded, and never a matrix.
-    "longformer": UNSEEN_ROBERTA,
-    "luke": UNSEEN_ROBERTA,
-    "markuplm": UNSEEN_ROBERTA,
     "mistral": DECODER,
     "modernbert": Architecture(
         head=MODERNBERT_HEAD,
@@ -218,10 +215,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "qwen2": DECODER,
     "roberta": ROBERTA,
-    "roberta-prelayernorm": UNSEEN_ROBERTA,
     "xlm-roberta": ROBERTA,
-    "xlm-roberta-xl": UNSEEN_ROBERTA,
-    "xmod": UNSEEN_ROBERTA,
+    **dict.fromkeys(_UNSEEN_ROBERTAS, UNSEEN_ROBERTA),
 }
 """Model type, as config.json names it -> entry."""
 

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:
-    """Indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
+    """Yield indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
 
     The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
     makes a batch of its own. With `same_length` a batch has texts of one length: none is padded.
@@ -30,23 +30,23 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
 
 
 def budget_slices(lengths: Sequence[int], most: int, max_tokens: int | None = None) -> list[slice]:
-    """Slices that follow each other, of `most` texts at most and, where `max_tokens` is given, that many sub-tokens.
+    """Return slices that follow each other, of at most `most` texts and, where it is given, `max_tokens` sub-tokens.
 
     A text longer than the budget is a slice of its own.
     """
-    found: list[slice] = []
+    slices: list[slice] = []
     start = tokens = 0
     for place, length in enumerate(lengths):
         full = place - start == most or (max_tokens is not None and tokens + length > max_tokens)
         if full and place > start:
-            found.append(slice(start, place))
+            slices.append(slice(start, place))
             start, tokens = place, 0
         tokens += length
-    return [*found, slice(start, len(lengths))] if lengths else found
+    return [*slices, slice(start, len(lengths))] if lengths else slices
 
 
 class Budgeted(Protocol):
-    """What holds the budget.
+    """An object with a budget of sub-tokens.
 
     max_tokens: most padded sub-tokens in a batch. same_length: whether the texts of a batch are to be of one length.
     """
@@ -60,38 +60,34 @@ class Budgeted(Protocol):
 def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], object], share: int = 1) -> None:
     """Give `run` the indices of texts, batch by batch as `budget_batches` makes them, until each was in one.
 
-    Where a device's memory does not suffice for a batch, the owner's budget is halved, for later calls too, and what is
-    left goes on in smaller batches. `run` must be such that a batch which failed can be run again in parts.
+    Where a device's memory does not suffice for a batch, the owner's budget is halved, for later calls too, and the
+    remaining texts go on in smaller batches. `run` must be such that a batch which failed can be run again in parts.
 
     Args:
         lengths: of the texts. owner: holds the budget. share: of the budget a batch gets 1 / share.
 
     Raises torch.OutOfMemoryError where a single text is too much.
     """
-    left = list(range(len(lengths)))
-    while left:
-        failed: list[int] = []
-        done: set[int] = set()
-        of_left = [lengths[i] for i in left]
-        for places in budget_batches(of_left, max(1, owner.max_tokens // share), owner.same_length):
-            indices = [left[place] for place in places]
+    remaining = list(range(len(lengths)))
+    while remaining:
+        places = budget_batches([lengths[i] for i in remaining], max(1, owner.max_tokens // share), owner.same_length)
+        batches = [[remaining[place] for place in batch] for batch in places]
+        remaining = []
+        for number, indices in enumerate(batches):
             try:
                 run(indices)
             except torch.OutOfMemoryError:
                 if len(indices) == 1:
                     raise
-                failed = indices
+                remaining = list(chain.from_iterable(batches[number:]))
                 break
-            done.update(indices)
-        left = [i for i in left if i not in done]
-        if not failed:
-            return
-        # Here the error is gone, and with it what its traceback held of the device's memory.
-        padded = len(failed) * max(lengths[i] for i in failed)
-        owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
-        logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        if remaining:
+            # Here the error is gone, and with it what its traceback held of the device's memory.
+            padded = len(indices) * max(lengths[i] for i in indices)
+            owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
+            logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
 
 def random_batches(
@@ -104,7 +100,7 @@ def random_batches(
     least: int = 1,
     mix_stretches: bool = True,
 ) -> Iterator[list[int]]:
-    """Indices in random batches, with texts of similar length together where `stretch` is above 1.
+    """Yield indices in random batches, with texts of similar length together where `stretch` is above 1.
 
     The texts are shuffled and cut into stretches of `stretch` batches. Each stretch is sorted by length before it is
     cut into batches, so that there is little padding and the order stays random.
@@ -113,7 +109,7 @@ def random_batches(
         lengths: of the texts. size: texts a batch.
         generator: what the order is drawn from.
         most: texts used of all, the first of the shuffled ones (default: all).
-        least: fewer texts than this that are left over go into the batch before.
+        least: fewer remaining texts than this go into the batch before.
         mix_stretches: yield the batches of all stretches in random order. Otherwise one stretch follows the other, its
             batches in an order that is drawn when the stretch begins.
     """
@@ -127,7 +123,7 @@ def random_batches(
 
 
 def _cut(rows: Sequence[int], size: int, least: int) -> list[list[int]]:
-    """In pieces of `size`; fewer than `least` rows that are left over go into the piece before."""
+    """Cut rows into pieces of `size`; fewer than `least` remaining rows go into the piece before."""
     pieces = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
     if len(pieces) > 1 and len(pieces[-1]) < least:
         pieces[-2:] = [pieces[-2] + pieces[-1]]

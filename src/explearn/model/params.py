@@ -1,10 +1,10 @@
-"""Options of fine-tuning, with types, units and ranges."""
+"""Options of fine-tuning and of classification by completion, with types, units and ranges."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from explearn.core.settings import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units
 
@@ -58,3 +58,80 @@ class FinetuneParams(Section):
     """Train adapters and the head alone; they are merged when the classifier is saved."""
     scratch: ScratchParams = ScratchParams()
     """Sizes of the decoder that `encoder: scratch` makes."""
+
+
+TEXT_SLOT, PAIR_SLOT = "{text}", "{pair}"
+"""Places in the template for the text and, of a pair, for the second segment."""
+
+
+def _has_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"got {text!r}; expected a text that has words")
+    return text
+
+
+Words = Annotated[str, AfterValidator(_has_words)]
+
+
+class Shot(Section):
+    """An example with its answer, shown before the text."""
+
+    text: Words
+    pair: str | None = None
+    """The second segment, where the template has a slot for one."""
+    label: str
+
+
+class CompletionParams(Section):
+    """A prompt that a generative model completes with the name of a class (AML, section 3).
+
+    The prompt is the instruction, each shot (the template with its text, then its class's word) and the template with
+    the text, with `separator` between them. The class's logit is that of its word's first token as the next one.
+    """
+
+    template: str
+    """Has `{text}` once, and for pairs `{pair}` once behind it."""
+    label_words: Annotated[dict[str, Words], Field(min_length=2)]
+    """Class -> the word that stands for it, as it goes on behind the template: mostly with a blank before it."""
+    instruction: str = ""
+    """A sentence on the task; empty: none."""
+    shots: list[Shot] = Field(default_factory=list)
+    separator: str = "\n\n"
+    mask: str | None = None
+    """A piece of text of one token that stands for a masked one (default: the tokenizer's mask or unknown token)."""
+    score_shots: bool = False
+    """Mask and score the words of the shots' texts, too; they come before those of the text."""
+
+    @property
+    def takes_pairs(self) -> bool:
+        return PAIR_SLOT in self.template
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        before, _, behind = self.template.partition(TEXT_SLOT)
+        if self.template.count(TEXT_SLOT) != 1 or behind.count(PAIR_SLOT) > 1 or PAIR_SLOT in before:
+            raise ValueError(
+                f"template: got {self.template!r}; expected {TEXT_SLOT} once, and {PAIR_SLOT} at most once behind it"
+            )
+        for number, shot in enumerate(self.shots, start=1):
+            if shot.label not in self.label_words:
+                known = ", ".join(self.label_words)
+                raise ValueError(f"shots, number {number}: label {shot.label!r} has no word; expected one of {known}")
+            if (shot.pair is not None) != self.takes_pairs:
+                raise ValueError(
+                    f"shots, number {number}: expected a pair where the template has {PAIR_SLOT}, else none"
+                )
+        if self.score_shots and self.takes_pairs:
+            raise ValueError("score_shots: goes with single texts, and the template takes pairs")
+        return self
+
+    def pieces(self, text: str, pair: str | None = None) -> list[tuple[str, bool]]:
+        """Return the prompt around a text in pieces, each with whether its words are scored."""
+        before, rest = self.template.split(TEXT_SLOT)
+        between, _, behind = rest.partition(PAIR_SLOT)
+        pieces = [(self.instruction + self.separator, False)] if self.instruction else []
+        for shot in self.shots:
+            answer = self.label_words[shot.label] + self.separator
+            pieces += [(before, False), (shot.text, self.score_shots)]
+            pieces += [(between + (shot.pair or "") + behind + answer, False)]
+        return [*pieces, (before, False), (text, True), (between, False), (pair or "", True), (behind, False)]

@@ -5,13 +5,11 @@ A question and a passage are a pair of segments. The model scores every span of 
 text. The two classes are that span and the best of all others, so every method and metric for classifiers applies.
 
 The words of the answer stay in every shortened text and get no score: without them the model could not give the answer,
-and the question is which *other* words lead to it. `classifier.QuestionAnswerer` puts such a model in the place of a
-classifier.
+and the question is which *other* words lead to it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,10 +17,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from explearn.core.errors import DataError
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.model.architectures import tells_segments_apart
-from explearn.model.encoding import Batch, Encoding
+from explearn.model.batching import budget_batches
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Encoding, Text
+from explearn.model.problems import label_maps
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class SpanScorer(nn.Module):
 
     It takes the model's own inputs, by keyword, with the bits above in `token_type_ids`. No span starts or ends at a
     piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked span its logit is FLOOR.
+    All other attributes are the model's.
 
     Args:
         config: the model's configuration; its labels become ANSWER_LABELS.
@@ -55,145 +58,168 @@ class SpanScorer(nn.Module):
 
         super().__init__()
         loader: Any = transformers.AutoModelForQuestionAnswering
-        made: Any = loader.from_config(config) if model is None else model
-        self.model = made
-        self.config: Any = made.config
-        self.config.id2label = dict(enumerate(ANSWER_LABELS))
-        self.config.label2id = {label: index for index, label in enumerate(ANSWER_LABELS)}
-        self.base_model_prefix = f"model.{made.base_model_prefix}"
+        self.model: Any = loader.from_config(config) if model is None else model
+        self.model.config.update(label_maps(ANSWER_LABELS))
+        self.base_model_prefix = f"model.{self.model.base_model_prefix}"
 
-    @property
-    def base_model(self) -> nn.Module:
-        """The encoder without its head."""
-        found: nn.Module = self.model.base_model
-        return found
+    def __getattr__(self, name: str) -> Any:
+        model = self.__dict__.get("_modules", {}).get("model")
+        if name == "model" or model is None:
+            return super().__getattr__(name)
+        return getattr(model, name)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        found: torch.dtype = self.model.dtype
-        return found
-
-    @property
-    def device(self) -> torch.device:
-        found: torch.device = self.model.device
-        return found
-
-    def get_input_embeddings(self) -> nn.Module:
-        found: nn.Module = self.model.get_input_embeddings()
-        return found
-
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        self.model.save_pretrained(folder)
-
-    def bounds(self, token_type_ids: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor, Any]:
-        """log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
-        given = {name: value for name, value in inputs.items() if value is not None}
+    def bounds(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         if tells_segments_apart(self.config):
-            given["token_type_ids"] = token_type_ids & SEGMENT
-        output = self.model(**given)
-        mask = inputs["attention_mask"]
-        bias = mask[:, 0, 0] if mask.dim() == 4 else 0.0
-        found = []
-        for logits, bit in ((output.start_logits, STARTS), (output.end_logits, ENDS)):
+            options["token_type_ids"] = token_type_ids & SEGMENT
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
+        bias = attention_mask[:, 0, 0] if attention_mask.dim() == 4 else 0.0
+
+        def log_p(logits: torch.Tensor, bit: int) -> torch.Tensor:
             scores = (logits if logits.dtype == torch.float64 else logits.float()) + bias
-            found.append(scores.masked_fill(token_type_ids & bit == 0, torch.finfo(scores.dtype).min).log_softmax(-1))
-        return found[0], found[1], output
+            return scores.masked_fill(token_type_ids & bit == 0, torch.finfo(scores.dtype).min).log_softmax(-1)
+
+        return log_p(output.start_logits, STARTS), log_p(output.end_logits, ENDS), output
 
     def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        token_type_ids: torch.Tensor,
-        position_ids: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
     ) -> SequenceClassifierOutput:
         from transformers.modeling_outputs import SequenceClassifierOutput
 
-        start, end, output = self.bounds(
-            token_type_ids,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            output_hidden_states=output_hidden_states,
-        )
+        start, end, output = self.bounds(input_ids, attention_mask, token_type_ids, **options)
         spans = span_scores(start, end, token_type_ids)
         marked = token_type_ids & ANSWER > 0
         rows = torch.arange(len(marked), device=marked.device)
         first = (marked & (token_type_ids & STARTS > 0)).long().argmax(1)
         last = marked.shape[1] - 1 - (marked & (token_type_ids & ENDS > 0)).flip(1).long().argmax(1)
-        there = marked.any(1)
-        answer = torch.where(there, start[rows, first] + end[rows, last], FLOOR)
-        own = torch.zeros_like(spans, dtype=torch.bool)
-        own[rows, first, last] = there
-        best = spans.masked_fill(own, FLOOR).flatten(1).amax(1)
+        has_answer = marked.any(1)
+        answer = torch.where(has_answer, start[rows, first] + end[rows, last], FLOOR)
+        is_answer = torch.zeros_like(spans, dtype=torch.bool)
+        is_answer[rows, first, last] = has_answer
+        best = spans.masked_fill(is_answer, FLOOR).flatten(1).amax(1)
         logits = torch.stack([answer, best], dim=1).clamp_min(FLOOR)
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
 
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
-    """log p of the span from token i to token j, (b, n, n).
+    """Return log p of the span from token i to token j, (b, n, n).
 
     It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
     """
     starts, ends = token_type_ids & STARTS > 0, token_type_ids & ENDS > 0
-    # Which word of the passage a token belongs to, from 1.
+    # Number of the passage's word that a token belongs to, from 1.
     number = starts.long().cumsum(1)
     behind = number[:, None, :] - number[:, :, None]
     allowed = starts[:, :, None] & ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
-def best_places(start: torch.Tensor, end: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
-    """First and last token of each text's best span."""
-    assert batch.token_type_ids is not None
-    spans = span_scores(start, end, batch.token_type_ids)
-    places = spans.flatten(1).argmax(1).tolist()
-    return [divmod(place, spans.shape[2]) for place in places]
-
-
-def mark_words(encoding: Encoding) -> Encoding:
-    """The encoding with the bits STARTS and ENDS set at the pieces of the passage's words."""
-    assert encoding.pair_start is not None
-    types = list(encoding.token_type_ids or [0] * len(encoding))
-    firsts: dict[int, int] = {}
-    lasts: dict[int, int] = {}
-    for place, word in enumerate(encoding.word_ids):
-        if word != NO_WORD and word >= encoding.pair_start:
-            firsts.setdefault(word, place)
-            lasts[word] = place
-    for places, bit in ((firsts, STARTS), (lasts, ENDS)):
-        for place in places.values():
-            types[place] |= bit
-    return replace(encoding, token_type_ids=tuple(types))
-
-
 def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
-    """The encoding with the words [first, end) marked as the answer.
+    """Mark the words [first, end) as the answer.
 
     Their pieces get the bit ANSWER and become special tokens: they stay in every text and get no score.
     """
-    inside = range(*answer)
-    marked = [word in inside for word in encoding.word_ids]
+    marked = [word in range(*answer) for word in encoding.word_ids]
     return replace(
         encoding,
-        token_type_ids=tuple(t | ANSWER if m else t for t, m in zip(encoding.token_type_ids, marked, strict=True)),
+        token_type_ids=tuple(t | ANSWER * m for t, m in zip(encoding.token_type_ids, marked, strict=True)),
         special=tuple(s or m for s, m in zip(encoding.special, marked, strict=True)),
         word_ids=tuple(NO_WORD if m else w for w, m in zip(encoding.word_ids, marked, strict=True)),
         answer=answer,
     )
 
 
-def has_answer(encoding: Encoding) -> bool:
-    """Whether any word of the answer is in the encoding; a long passage may be cut before it."""
-    return any(bits & ANSWER for bits in encoding.token_type_ids)
-
-
 def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
-    """Indices of the training texts to learn from: those that were not cut before their answer.
+    """Return indices of the training texts to learn from: those that were not cut before their answer.
 
-    Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no answer is left.
+    Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no text stays.
     """
-    kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or has_answer(encoding)]
+    kept = [i for i, e in enumerate(encodings) if e.answer is None or any(bits & ANSWER for bits in e.token_type_ids)]
     if not kept:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
     return kept
+
+
+class QuestionAnswerer(Classifier):
+    """A model for extractive question answering in the place of a classifier.
+
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    (exact match).
+    """
+
+    same_length = False
+    """A question's batch is made as any; its model's padding is not tried."""
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> QuestionAnswerer:
+        """Wrap a transformers model that has a head for question answering."""
+        scorer: Any = SpanScorer(model.config, model)
+        return cls(scorer, tokenizer, compute, name)
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        if whole:
+            raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
+        plain = self._plain(texts, first)
+        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
+
+    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+        encodings = []
+        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
+            if example.answer is None:
+                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
+            encodings.append(mark_answer(encoding, example.answer))
+        return encodings, [0] * len(encodings)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
+        return -logits[:, 0].mean()
+
+    def answer(self, text: Text) -> str:
+        """Return the words of the passage that the model gives as its answer."""
+        (encoding,) = self.encode([text])
+        first, end = encoding.answer or (0, 0)
+        return " ".join(encoding.words[first:end])
+
+    @torch.inference_mode()
+    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
+        """Return the [first, end) words of the model's answer to each question, whose answer is not marked yet."""
+        answers: list[tuple[int, int]] = [(0, 0)] * len(encodings)
+        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+            inputs = self.batch([encodings[i] for i in indices]).model_inputs()
+            with self.autocast():
+                start, end, _ = self.model.bounds(**inputs)
+            best = span_scores(start, end, inputs["token_type_ids"]).flatten(1).argmax(1).tolist()
+            for index, place in zip(indices, best, strict=True):
+                first, last = divmod(place, start.shape[1])
+                words = encodings[index].word_ids
+                answers[index] = words[first], words[last] + 1
+        return answers
+
+    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
+        """Encode questions, with the bits STARTS and ENDS at the pieces of the passage's words."""
+        encodings = []
+        for number, encoding in enumerate(super().encode(texts, first), start=first):
+            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            if encoding.pair_start is None:
+                raise DataError(f"{where} has one segment; expected a question and a passage")
+            places: dict[int, list[int]] = {}
+            for place, word in enumerate(encoding.word_ids):
+                if word >= encoding.pair_start:
+                    places.setdefault(word, []).append(place)
+            if not places:
+                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
+            types = list(encoding.token_type_ids or [0] * len(encoding))
+            for pieces in places.values():
+                types[pieces[0]] |= STARTS
+                types[pieces[-1]] |= ENDS
+            encodings.append(replace(encoding, token_type_ids=tuple(types)))
+        return encodings

@@ -6,7 +6,7 @@ sub-tokens after the one before, or at the start of the word that this is in (of
 one); the last one ends with the text and is as long as the others.
 
 A sub-token's score is the mean of its scores in the windows that read it, each weighted by its distance, in sub-tokens,
-from the nearest edge at which that window was cut: what stands beside a cut was read without its context.
+from the nearest edge at which that window was cut: a token next to a cut was read without its context.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MOST_WINDOWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """A text, and what a classifier reads of it at a time.
+    """A text, and the windows through which a classifier reads it.
 
     Attributes:
         whole: the text without a limit.
         windows: within the limit; the text itself where it is.
-        places: for each window, which positions of `whole` its own are.
+        places: for each window, the positions of `whole` that it has.
         weights: for each window, of its positions, float64.
     """
 
@@ -44,11 +44,11 @@ class Windowed:
 
     @classmethod
     def at_once(cls, encoding: Encoding) -> Windowed:
-        """A text that is read in one go, or as far as it goes."""
+        """Take a text that is read in one go, or as far as it goes."""
         return cls(encoding, (encoding,), (np.arange(len(encoding)),), (np.ones(len(encoding)),))
 
     def join(self, scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
-        """Scores of the whole text's positions, (tokens,), from those of each window's."""
+        """Return scores of the whole text's positions, (tokens,), from those of each window's."""
         total, weight = np.zeros(len(self.whole)), np.zeros(len(self.whole))
         for of_window, places, weights in zip(scores, self.places, self.weights, strict=True):
             total[places] += weights * of_window[: len(places)]
@@ -63,7 +63,7 @@ def check_stride(stride: int) -> None:
 
 
 def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") -> Windowed:
-    """Windows of at most `limit` sub-tokens, special ones included, their stretches `stride` apart (see the module).
+    """Cut a text into windows of at most `limit` sub-tokens, special ones included, `stride` apart (see the module).
 
     A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
 
@@ -79,18 +79,16 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
             f"{where}: its shorter segment leaves no room for the other within {limit} sub-tokens; shorten it"
         )
     always = np.setdiff1d(np.arange(len(encoding)), long)
-    owners = np.array(encoding.word_ids)[long]
-    windows, places, weights = [], [], []
-    found = stretches(owners, room, stride)
-    if len(found) > MOST_WINDOWS:
-        shorter = "" if room == limit - sum(encoding.special) else ", or a shorter second segment"
+    bounds = stretches(np.array(encoding.word_ids)[long], room, stride)
+    if len(bounds) > MOST_WINDOWS:
         raise DataError(
-            f"{where}: is read through {len(found):,} windows, {stride:,} sub-tokens apart; expected at most "
-            f"{MOST_WINDOWS:,}: give a larger stride{shorter}"
+            f"{where}: is read through {len(bounds):,} windows, {stride:,} sub-tokens apart; expected at most "
+            f"{MOST_WINDOWS:,}: give a larger stride, or of a pair a shorter second segment"
         )
-    for start, end in found:
+    windows, places, weights = [], [], []
+    for start, end in bounds:
         kept = np.sort(np.concatenate([always, long[start:end]]))
-        # Distances from the edges at which the text was cut; its own ends are none.
+        # Distances from the edges at which the text was cut; its ends are none.
         left = np.arange(1, end - start + 1) if start else np.full(end - start, len(long))
         right = np.arange(end - start, 0, -1) if end < len(long) else np.full(end - start, len(long))
         of_position = np.ones(len(kept))
@@ -102,47 +100,42 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
 
 
 def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple[int, int]]:
-    """[start, end) of the stretches of a text's n sub-tokens, each at most `room` long, together all of them.
+    """Return [start, end) of the stretches of a text's n sub-tokens, each at most `room` long, together all of them.
 
     Args:
         owners: word of each sub-token, NO_WORD for none, (n,).
     """
     count = len(owners)
-    # Where a stretch may begin or end: not between two pieces of one word.
+    # A stretch may begin or end anywhere but between two pieces of one word.
     inside = (owners[1:] == owners[:-1]) & (owners[1:] != NO_WORD)
     free = np.flatnonzero(np.concatenate([[True], ~inside, [True]]))
 
     def back(place: int, lowest: int) -> int:
-        """The last free place up to `place`; `place` itself where the only ones are not above `lowest`."""
-        found = int(free[np.searchsorted(free, place, side="right") - 1])
-        return found if found > lowest else place
+        """Return the last free place up to `place`; `place` itself where the only ones are not above `lowest`."""
+        before = int(free[np.searchsorted(free, place, side="right") - 1])
+        return before if before > lowest else place
 
-    found: list[tuple[int, int]] = []
+    bounds: list[tuple[int, int]] = []
     start = 0
     while start + room < count:
         end = back(start + room, start)
-        found.append((start, end))
+        bounds.append((start, end))
         begin = back(min(start + stride, end), start)
         # Within the word at which this one began: the next word, if it is not beyond the end.
         after = int(free[np.searchsorted(free, begin)])
         start = after if after <= end else begin
     # The last one is as long as the others, if it can be without beginning inside a word.
     first = int(free[np.searchsorted(free, max(0, count - room))])
-    return [*found, (min(first, start), count)]
+    return [*bounds, (min(first, start), count)]
 
 
 def _long_segment(encoding: Encoding) -> NDArray[np.intp]:
-    """Positions of the text that are not special; of a pair, those of the longer segment."""
-    free = np.array(encoding.positions, dtype=np.intp)
-    owners = np.array(encoding.word_ids)
-    second = owners >= (encoding.pair_start if encoding.pair_start is not None else len(encoding.words))
-    if not second.any():
+    """Return the positions of the text that are not special; of a pair, those of the longer segment."""
+    free, owners = np.array(encoding.positions, dtype=np.intp), np.array(encoding.word_ids)
+    if encoding.pair_start is None or owners.max() < encoding.pair_start:
         return free
-    # Pieces of no word before the second segment's first one belong to it where a special token stands before them.
-    start = int(second.argmax())
-    special = [place for place in range(start) if encoding.special[place]]
-    before = owners[:start][owners[:start] != NO_WORD]
-    if special and before.size and special[-1] > int(np.flatnonzero(owners[:start] != NO_WORD)[-1]):
-        start = special[-1] + 1
-    parts = free[free < start], free[free >= start]
-    return max(parts, key=len)
+    second = np.flatnonzero(owners >= encoding.pair_start)
+    # The second segment begins behind the last special token or word of the first one.
+    before = np.flatnonzero(np.array(encoding.special[: second[0]]) | (owners[: second[0]] != NO_WORD))
+    start = before[-1] + 1 if len(before) else 0
+    return max((free[free < start], free[free >= start]), key=len)

@@ -20,7 +20,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
 from explearn.model.classifier import Classifier
-from explearn.model.reading import Text
+from explearn.model.encoding import Text
 from explearn.testing import tiny
 from explearn.text.alignment import NO_WORD
 

@@ -15,7 +15,7 @@ from explearn.core.records import is_unicode
 from explearn.text.tables import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
-    from explearn.model.reading import Text
+    from explearn.model.encoding import Text
 
 
 @dataclass(frozen=True, slots=True)

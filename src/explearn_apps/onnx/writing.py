@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from explearn.bundle.loading import find_explainer
-from explearn.bundle.making import check_trained_for
+from explearn.bundle.loading import check_trained_for, find_explainer
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
@@ -25,7 +24,8 @@ from explearn.core.records import Attribution
 from explearn.core.storage import atomic_path, json_text
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier
+from explearn.model.question_answering import QuestionAnswerer
 from explearn_apps.onnx.facts import FACTS, FORMAT, OUTPUTS, TOKENIZER, WORDS
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.runtime import OnnxExplainer, Text

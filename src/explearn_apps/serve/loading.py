@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from explearn.bundle.loading import find_explainer
-from explearn.bundle.making import Opened, is_method
+from explearn.bundle.loading import Bundle, find_explainer, is_method
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
@@ -46,7 +45,7 @@ def load(
     Raises ParamsError where there is no classifier, ModelError for what cannot be read or was made for another
     classifier, UnsupportedError for a named method that cannot explain it.
     """
-    found: list[tuple[Explainer, Opened | None]] = [
+    found: list[tuple[Explainer, Bundle | None]] = [
         (_named(source, seed), None) if is_method(source) else find_explainer(source) for source in sources
     ]
     found += [(_named(name, seed), None) for name in methods]

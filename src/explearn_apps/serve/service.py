@@ -13,7 +13,7 @@ from explearn.core.records import Attribution
 from explearn.core.visible import visible
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
-from explearn.model.reading import as_segments
+from explearn.model.encoding import as_segments
 from explearn_apps.serve.engine import Engine, Segments
 from explearn_apps.serve.guard import Allowance, client_of
 from explearn_apps.serve.limits import Limits

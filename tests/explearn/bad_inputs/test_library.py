@@ -156,10 +156,6 @@ CLASSES: list[Any] = [
     ["a", " "],
     ["a", "\ud800"],
     ["caf\u00e9", "cafe\u0301"],
-    ["a", None],
-    ["a", math.nan],
-    ["a", b"b"],
-    [["a"], ["b"]],
 ]
 
 
@@ -172,7 +168,7 @@ def test_classes_of_a_function(labels: Any) -> None:
     complaint(lambda: CallableClassifier(halves, labels), "labels")
 
 
-@pytest.mark.parametrize("mask", [3, None, "a b", " a", "\ud800", ["a"]], ids=ascii)
+@pytest.mark.parametrize("mask", [3, None, "a b", " a", ["a"]], ids=ascii)
 def test_masks_of_a_function(mask: Any) -> None:
     complaint(lambda: CallableClassifier(halves, ["a", "b"], mask=mask), "mask")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -41,25 +40,13 @@ def rewrite(bundle: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "explainer/config.json",
-        "explainer/consensus.safetensors",
-        "classifier/config.json",
-        "classifier/model.safetensors",
-        "classifier/tokenizer.json",
-    ],
-)
+@pytest.mark.parametrize("name", ["README.md", "explainer/consensus.safetensors", "classifier/config.json"])
 def test_a_file_that_has_changed_or_is_missing_is_named(bundle: Path, name: str) -> None:
     content = bytearray((bundle / name).read_bytes())
     content[len(content) // 2] ^= 1
     (bundle / name).write_bytes(content)
     refused(bundle, str(bundle / name), "is not the file that was exported")
     (bundle / name).unlink()
-    refused(bundle, str(bundle / name), "is missing")
-    (bundle / name).mkdir()
     refused(bundle, str(bundle / name), "is missing")
 
 
@@ -81,25 +68,18 @@ def test_a_newer_format(bundle: Path) -> None:
     refused(bundle, "a bundle of format 2, made with Explearn 9.0", "reads format 1, expected a newer Explearn")
 
 
-@pytest.mark.parametrize("value", [None, "1", True, 0, 1.5])
-def test_a_format_that_is_none(bundle: Path, value: Any) -> None:
-    rewrite(bundle, format=value)
-    refused(bundle, "field 'format' is no number of a format")
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"format": "1"}, "field 'format'"),
         ({"method": 3}, "field 'method'"),
-        ({"files": {"../b/x.json": {"bytes": 1, "sha256": "a"}}}, "got the file '../b/x.json'"),
-        ({"files": {"/etc/x.json": {"bytes": 1, "sha256": "a"}}}, "got the file '/etc/x.json'"),
+        ({"files": {"../b/x.json": {"bytes": 1, "sha256": "a"}}}, "below the bundle, and not '../b/x.json'"),
+        ({"files": {"/etc/x.json": {"bytes": 1, "sha256": "a"}}}, "below the bundle, and not '/etc/x.json'"),
         ({"files": {"explainer/x.bin": {"bytes": 1, "sha256": "a"}}}, "expected .json, .safetensors and .md"),
         ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
         ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
         ({"options": {"stepz": 1}}, "options stepz come with the trained explainer"),
-        ({"options": {"path": "x"}}, "options path come with the trained explainer"),
-        ({"options": {"name": "lime"}}, "options name come with the trained explainer"),
         ({"files": {}}, "is not in manifest.json"),
     ],
 )
@@ -109,7 +89,7 @@ def test_a_manifest_that_says_what_it_may_not(bundle: Path, changes: dict[str, A
 
 
 def test_a_manifest_that_is_none(bundle: Path) -> None:
-    for text in ("", "{", "[]", "\x00", "null"):
+    for text in ("", "[]", "null"):
         (bundle / "manifest.json").write_text(text)
         refused(bundle, str(bundle / "manifest.json"))
 
@@ -147,11 +127,8 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
     ("arguments", "words"),
     [
         (lambda m, t: (), "got neither a method nor a trained explainer"),
-        (lambda m, t: ("--method", "rolout"), "unknown explainer 'rolout'; did you mean rollout?"),
         (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
         (lambda m, t: ("--method", "rollout", "-o", "layers=1"), "rollout: layers: no such parameter"),
-        (lambda m, t: ("--method", "rollout", "-o", "path=x"), "rollout: path: no such parameter"),
-        (lambda m, t: ("--method", "rollout", "-o", "name=lime"), "rollout: name: no such parameter"),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--task", "reviews"), "got a task, but no metrics"),
         (lambda m, t: ("--method", "rollout", "--classifier", "nowhere/at/all"), "nowhere/at/all: no such folder"),
@@ -167,9 +144,9 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         ),
         (
             lambda m, t: ("--method", "rollout", "--metrics", str(m / "config.json")),
-            "holds no figures by task; expected a run's reports/metrics.json",
+            "field 'tasks': got no such field; expected it to be there; expected a run's reports/metrics.json",
         ),
-        (lambda m, t: ("--explainer", "none"), "none: no such folder; expected that of a trained explainer"),
+        (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained paml (holds a L2E)"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "-o", "layers=2"), "come with the trained explainer"),
@@ -201,41 +178,30 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     command_complaint("export", "--method", "rollout", "--out", out, words=(out, "cannot be written ("))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        out = str(tmp_path / "b")
-        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "Permission denied"))
-    finally:
-        tmp_path.chmod(0o700)
-
-
-def test_a_folder_that_refuses_to_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As above, for root too."""
-    real = Path.mkdir
-
-    def mkdir(self: Path, *args: Any, **options: Any) -> None:
-        if ".partial-" in self.name:
-            raise PermissionError(13, "Permission denied", str(self))
-        real(self, *args, **options)
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    out = str(tmp_path / "b")
-    command_complaint(
-        "export", "--method", "rollout", "--out", out, words=(out, "cannot be written (Permission denied")
-    )
-
-
 @pytest.mark.parametrize("name", ["notes.txt", "model.pkl", "a b.json"])
 def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
     trained: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
     folder = shutil.copytree(trained["l2e"], tmp_path / "l2e")
     (folder / name).write_text("{}")
-    command_complaint(
-        "export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=(str(folder / name), "remove it")
-    )
+    words = (str(folder), "cannot go into a bundle", f"'explainer/{name}'")
+    command_complaint("export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=words)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("name", ["more.json", "l2e.safetensors", "folder"])
+def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path], tmp_path: Path, name: str) -> None:
+    """It may lead to any file of the machine, and a bundle is given away."""
+    folder = Path(shutil.copytree(trained["l2e"], tmp_path / "l2e"))
+    secret = Path(shutil.move(folder / name, tmp_path)) if (folder / name).exists() else tmp_path / "secret"
+    if name == "folder":
+        secret.mkdir()
+        (secret / "passwords.json").write_text("{}")
+    elif name == "more.json":
+        secret.write_text("root:x:0:0")
+    (folder / name).symlink_to(secret)
+    words = (str(folder / name), "is a link")
+    command_complaint("export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=words)
     assert not (tmp_path / "b").exists()
 
 

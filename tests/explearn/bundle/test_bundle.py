@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import explearn
-from explearn.bundle.manifest import sha256
+from explearn.bundle.manifest import FileFacts
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError
 
@@ -75,7 +75,7 @@ def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str
     same(explearn.load(tmp_path / "b").explain(of, TEXTS), expected)
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "gpt2"])
+@pytest.mark.parametrize("kind", ["roberta", "gpt2"])
 def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
     of = explearn.Classifier.from_pretrained(tiny.save(tmp_path / "m", kind), device="cpu")
     explearn.export(tmp_path / "b", method="occlusion", classifier=tmp_path / "m", with_classifier=True)
@@ -101,7 +101,7 @@ def test_the_manifest_has_the_hash_of_every_file_and_no_path_of_the_machine(mode
     files = {str(p.relative_to(tmp_path / "b")): p for p in (tmp_path / "b").rglob("*") if p.is_file()}
     facts = manifest(tmp_path / "b")
     assert facts["files"].keys() == files.keys() - {"manifest.json"}
-    assert all(facts["files"][name]["sha256"] == sha256(files[name]) for name in facts["files"])
+    assert all(facts["files"][name]["sha256"] == FileFacts.of(files[name]).sha256 for name in facts["files"])
     assert {path.suffix for path in files.values()} == {".json", ".safetensors", ".md"}
     assert facts["classifier"]["name"] == "my-classifier" and facts["classifier"]["labels"] == ["no", "yes"]
     assert not any(str(model.parent).encode() in path.read_bytes() for path in files.values())
@@ -188,6 +188,4 @@ def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
         bundle.explain(TEXTS)
     with pytest.raises(ParamsError, match="got str as the classifier; expected a Classifier"):
         bundle.explain("one", TEXTS)  # type: ignore[call-overload]
-    with pytest.raises(ParamsError, match="got 0 arguments"):
-        bundle.explain()  # type: ignore[call-overload]
     assert repr(bundle) == f"Bundle(rollout, {tmp_path / 'b'})"

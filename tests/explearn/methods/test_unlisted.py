@@ -284,7 +284,7 @@ def test_the_default_method_refuses_in_one_sentence(tmp_path: Path) -> None:
 
 def test_a_text_with_the_end_of_texts_in_it_is_refused() -> None:
     of = classifier("bart")
-    complaint(lambda: of.encode(["a film", "a </s> film"]), "text 2: holds '</s>'", "'bart' model")
+    complaint(lambda: of.encode(["a film", "a </s> film"]), "text 2: holds the token", "'bart' model")
     tiny.classifier("roberta").encode(["a </s> film"])  # no head there looks for it
 
 

@@ -1,3 +1,5 @@
+"""Encodings without some words, and batches of encodings."""
+
 from __future__ import annotations
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn.model.batching import budget_batches
-from explearn.model.encoding import Encoding, collate
+from explearn.model.encoding import Encoding, align_words, collate
 from explearn.text.alignment import NO_WORD
 
 # [CLS] un ##kind words (space) [SEP]
@@ -26,99 +28,75 @@ MASK = 103
 
 class TestRemoval:
     def test_delete_takes_all_pieces_of_a_word(self) -> None:
-        found = ENCODING.delete([0])
-        assert found.input_ids == (101, 13, 14, 102)
-        assert found.word_ids == (-1, 1, -1, -1)
-        assert found.special == (True, False, False, True)
-        assert found.token_type_ids == (0, 0, 0, 0)
-        assert (found.words, found.example_id) == (ENCODING.words, "x")
+        deleted = ENCODING.delete([0])
+        assert deleted.input_ids == (101, 13, 14, 102) and deleted.word_ids == (-1, 1, -1, -1)
+        assert deleted.special == (True, False, False, True) and deleted.token_type_ids == (0, 0, 0, 0)
+        assert (deleted.words, deleted.example_id) == (ENCODING.words, "x")
 
     def test_keep_takes_the_pieces_of_a_word_and_special_tokens(self) -> None:
-        found = ENCODING.keep([0])
-        assert found.input_ids == (101, 11, 12, 102)
-        assert found.word_ids == (-1, 0, 0, -1)
+        kept = ENCODING.keep([0])
+        assert kept.input_ids == (101, 11, 12, 102) and kept.word_ids == (-1, 0, 0, -1)
 
     def test_mask_keeps_the_length(self) -> None:
-        found = ENCODING.mask([0], MASK)
-        assert found.input_ids == (101, 103, 103, 13, 14, 102)
-        assert found.word_ids == ENCODING.word_ids
+        masked = ENCODING.mask([0], MASK)
+        assert masked.input_ids == (101, 103, 103, 13, 14, 102) and masked.word_ids == ENCODING.word_ids
 
     def test_segments_stay_with_their_tokens(self) -> None:
         assert PAIR.delete([0, 1]).token_type_ids == (0, 0, 1, 1)
         assert PAIR.delete([0, 1]).input_ids == (101, 102, 13, 102)
-        assert PAIR.keep([2]).token_type_ids == (0, 0, 1, 1)
+        (without,) = tiny.classifier("roberta").encode(["lazy dog"])
+        assert without.token_type_ids == without.delete([0]).token_type_ids == ()
 
     def test_nothing_and_everything(self) -> None:
-        assert ENCODING.delete([]) == ENCODING == ENCODING.mask([], MASK)
+        assert ENCODING.delete([]) == ENCODING.delete([NO_WORD, 7]) == ENCODING == ENCODING.mask([NO_WORD], MASK)
         assert ENCODING.keep([]).input_ids == (101, 102)
         assert ENCODING.delete([0, 1]).input_ids == (101, 14, 102)
 
-    def test_no_word_removes_no_special_token(self) -> None:
-        assert ENCODING.delete([NO_WORD]) == ENCODING.mask([NO_WORD], MASK) == ENCODING
-        assert ENCODING.keep([NO_WORD]) == ENCODING.keep([])
-
-    def test_a_word_without_pieces_removes_nothing(self) -> None:
-        assert ENCODING.delete([7]) == ENCODING
-
-    def test_a_model_without_segments(self) -> None:
-        (found,) = tiny.classifier("roberta").encode(["lazy dog"])
-        assert found.token_type_ids == found.delete([0]).token_type_ids == ()
-
     @given(st.sets(st.integers(0, 2)))
-    def test_deleting_words_is_keeping_the_others(self, words: set[int]) -> None:
+    def test_deleting_words_is_keeping_the_others_and_special_tokens(self, words: set[int]) -> None:
         assert PAIR.delete(words) == PAIR.keep({0, 1, 2} - words)
-
-    @given(st.sets(st.integers(0, 2)))
-    def test_special_tokens_always_stay(self, words: set[int]) -> None:
-        for found in (PAIR.delete(words), PAIR.keep(words), PAIR.mask(words, MASK)):
-            assert [i for i, special in zip(found.input_ids, found.special, strict=True) if special] == [101, 102, 102]
+        for changed in (PAIR.delete(words), PAIR.mask(words, MASK)):
+            assert [i for i, s in zip(changed.input_ids, changed.special, strict=True) if s] == [101, 102, 102]
 
 
-def test_the_key_is_what_the_model_sees() -> None:
+def test_the_key_is_the_model_s_input() -> None:
     """The masked word and the deleted one differ; a text's id and words play no part."""
     assert ENCODING.key != ENCODING.mask([0], MASK).key != ENCODING.delete([0]).key
-    assert (
-        Encoding((1, 2), (), (True, True), (-1, -1), ("a",), "x").key
-        == Encoding((1, 2), (), (True, True), (-1, -1), ("b",), "y").key
-    )
-    assert (
-        Encoding((1, 2), (0, 0), (True, True), (-1, -1), ()).key
-        != Encoding((1, 2), (0, 1), (True, True), (-1, -1), ()).key
-    )
+    same = (Encoding((1, 2), (), (True, True), (-1, -1), (word,), word) for word in "ab")
+    assert len({encoding.key for encoding in same}) == 1
+    assert ENCODING.positions == [1, 2, 3, 4] and PAIR.positions == [1, 3, 4]
 
 
-def test_positions_leave_special_tokens_out() -> None:
-    assert ENCODING.positions == [1, 2, 3, 4]
-    assert PAIR.positions == [1, 3, 4]
+def test_words_of_parts_of_a_prompt() -> None:
+    # "Q: so it; A: no": the texts are "so it" from 3 and "no" from 13; a piece joins "t;".
+    offsets = [None, (0, 2), (2, 5), (6, 7), (7, 9), (13, 15)]
+    fields = align_words(offsets, [(3, "so it"), (13, "no")])
+    assert fields["words"] == ("so", "it", "no") and fields["spans"] == ((0, 2), (3, 5), (0, 2))
+    assert fields["word_ids"] == (-1, -1, 0, 1, 1, 2)
+    assert fields["characters"] == ((0, 0), (0, 0), (0, 2), (0, 1), (1, 2), (0, 2))
 
 
 class TestBatches:
     @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 1000))
-    def test_each_index_comes_once_and_the_padded_size_stays_within_the_budget(
+    def test_each_index_comes_once_the_longest_first_and_within_the_budget(
         self, lengths: list[int], budget: int
     ) -> None:
         batches = list(budget_batches(lengths, budget))
-        assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+        order = [index for batch in batches for index in batch]
+        assert sorted(order) == list(range(len(lengths)))
+        assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
         for batch in batches:
             assert len(batch) * max(lengths[i] for i in batch) <= budget or len(batch) == 1
 
-    @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 1000))
-    def test_the_longest_come_first(self, lengths: list[int], budget: int) -> None:
-        order = [lengths[index] for batch in budget_batches(lengths, budget) for index in batch]
-        assert order == sorted(lengths, reverse=True)
-
     def test_by_hand(self) -> None:
-        # Budget 12: the text of 20 alone; 6 + 5 in two times 6; four of 3 and less in four times 3; one is left.
+        # Budget 12: the text of 20 alone; 6 + 5 in two times 6; four of 3 and less in four times 3; one remains.
         assert list(budget_batches([3, 20, 5, 1, 6, 2, 2], 12)) == [[1], [4, 2], [0, 5, 6, 3]]
 
     def test_padding_is_on_the_right(self) -> None:
         batch = collate([ENCODING, ENCODING.keep([])], pad_token_id=9, device=torch.device("cpu"))
         assert batch.input_ids.tolist() == [[101, 11, 12, 13, 14, 102], [101, 102, 9, 9, 9, 9]]
         assert batch.attention_mask.tolist() == [[1] * 6, [1, 1, 0, 0, 0, 0]]
-        assert batch.token_type_ids is not None
-        assert batch.token_type_ids.tolist() == [[0] * 6] * 2
-        assert len(batch) == 2
-        assert set(batch.model_inputs()) == {"input_ids", "attention_mask", "token_type_ids"}
+        assert batch.model_inputs()["token_type_ids"].tolist() == [[0] * 6] * 2 and len(batch) == 2
 
     @pytest.mark.parametrize("kind", ["roberta", "distilbert"])
     def test_models_without_segments_get_none(self, kind: str) -> None:

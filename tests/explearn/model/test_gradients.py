@@ -12,7 +12,7 @@ import torch
 from rounding import assert_close
 
 import explearn
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.lens.gradients import content_mask, differentiate
 from explearn.model.classifier import Classifier
 
@@ -164,9 +164,3 @@ class TestInferenceMode:
         )
         for one, other in zip(found, expected, strict=True):
             assert_close(one.scores, other.scores)
-
-    def test_a_model_made_in_it_is_refused(self) -> None:
-        with torch.inference_mode():
-            made = type(tiny.model("bert"))(tiny.model("bert").config)
-        with pytest.raises(ModelError, match=r"^mine: made inside torch.inference_mode\(\); expected one"):
-            Classifier(made, tiny.tokenizer("bert"), name="mine")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from rounding import tolerance
 
 import explearn
 from explearn.core.errors import UnsupportedError
@@ -96,7 +97,7 @@ def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
     assert not short_of_memory
     of = tiny.make_classifier("bert", max_tokens=1024)
     with caplog.at_level(logging.WARNING):
-        np.testing.assert_allclose(answers(of), expected, atol=1e-5)
+        np.testing.assert_allclose(answers(of), expected, atol=tolerance())
     assert short_of_memory and of.max_tokens < min(short_of_memory)
     assert "out of memory: batches have at most" in caplog.text
 

@@ -12,6 +12,7 @@ import pytest
 import tiny
 import torch
 from pretend_devices import FIRST, SECOND, pretend_devices
+from rounding import tolerance
 from spread_cases import halves
 
 from explearn.core.compute import ComputeOptions
@@ -78,7 +79,7 @@ def check_same(explainer: Explainer, kind: str) -> None:
         assert two.spread is not None and len(two.spread.devices) == 2
         found = [attribution.scores for attribution in explainer.explain(two, TEXTS)]
     for a, b in zip(expected, found, strict=True):
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-5 * max(1.0, float(np.abs(a).max())))
+        np.testing.assert_allclose(b, a, rtol=0, atol=tolerance(max(1.0, float(np.abs(a).max()))))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from torch.nn import functional
 from explearn.core.compute import ComputeOptions
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
-from explearn.model.encoder import EMBEDDED
 from explearn.model.encoding import Encoding
 from explearn.model.finetune import load_encoder
+from explearn.model.loading import EMBEDDED
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification

@@ -14,9 +14,8 @@ from torch import nn
 
 from explearn.core.errors import SAVED, ModelError, ParamsError, problem_of
 from explearn.model.architectures import architecture, keep_lowest, position_offset, tells_segments_apart
-from explearn.model.encoder import resolve_encoder
 from explearn.model.encoding import Batch
-from explearn.model.loading import holds_no_words, quiet_transformers
+from explearn.model.loading import holds_no_words, quiet_transformers, resolve_encoder
 
 PREDICTION_STD = 0.02
 """Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""

@@ -22,9 +22,8 @@ from explearn.methods.base.targets import Target
 from explearn.methods.info import About
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.model.encoding import Batch, Text
 from explearn.model.problems import ONE_CLASS
-from explearn.model.reading import Text
 
 
 class FAML(RefiningExplainer, BatchExplainer):

@@ -16,9 +16,8 @@ from torch import nn
 from explearn.core.errors import SAVED, ModelError, UnsupportedError, problem_of
 from explearn.lens.gradients import content_mask
 from explearn.model.classifier import Classifier
-from explearn.model.encoder import resolve_encoder
 from explearn.model.encoding import Batch, Encoding, text_seed
-from explearn.model.loading import quiet_transformers
+from explearn.model.loading import quiet_transformers, resolve_encoder
 
 
 class Masking:

@@ -31,11 +31,10 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoding import Batch, Encoding
-from explearn.model.fingerprint import fingerprint
+from explearn.model.classifier import Classifier, fingerprint
+from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
-from explearn.model.reading import max_length
+from explearn.model.question_answering import QuestionAnswerer
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
-from explearn.model.reading import Text
+from explearn.model.encoding import Encoding, Text
 
 
 def remixed(

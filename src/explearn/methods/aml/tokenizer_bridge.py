@@ -12,8 +12,7 @@ from typing import Literal
 import torch
 import transformers
 
-from explearn.model.encoding import Batch, Encoding, collate
-from explearn.model.reading import encode_segments, max_length
+from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
 from explearn.text.alignment import NO_WORD
 
 Merge = Literal["max", "mean"]
@@ -37,13 +36,7 @@ class Bridge:
 
     def read(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """The words of some texts in the sub-tokens of this tokenizer, cut at its own limit."""
-        found: dict[int, Encoding] = {}
-        for has_pair in (False, True):
-            chosen = [i for i, e in enumerate(encodings) if (e.pair_start is not None) == has_pair]
-            if chosen:
-                segments = [_segments(encodings[i]) for i in chosen]
-                found.update(zip(chosen, encode_segments(self.tokenizer, segments, self.limit), strict=True))
-        return [found[i] for i in range(len(encodings))]
+        return encode_texts(self.tokenizer, [_text(encoding) for encoding in encodings], self.limit)
 
     def batch(self, sources: Sequence[Encoding], device: torch.device) -> Batch:
         return collate(sources, int(self.tokenizer.pad_token_id), device)
@@ -100,8 +93,7 @@ def link_batch(targets: Sequence[Encoding], sources: Sequence[Encoding], device:
     return table.to(device)
 
 
-def _segments(encoding: Encoding) -> tuple[str, str | None, str]:
+def _text(encoding: Encoding) -> Text:
     if encoding.pair_start is None:
-        return " ".join(encoding.words), None, encoding.example_id
-    start = encoding.pair_start
-    return " ".join(encoding.words[:start]), " ".join(encoding.words[start:]), encoding.example_id
+        return " ".join(encoding.words)
+    return " ".join(encoding.words[: encoding.pair_start]), " ".join(encoding.words[encoding.pair_start :])

@@ -111,5 +111,6 @@ def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: s
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
     probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
-    predicted = target if index in classifier.asked(probabilities) else classifier.labels[int(probabilities.argmax())]
+    best = classifier.labels[int(probabilities.argmax())]
+    predicted = target if index in classifier.default_targets(probabilities) else best
     return {"probability": float(probabilities[index]), "predicted": predicted}

@@ -35,7 +35,7 @@ from explearn.model.problems import Problem
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.model.classifier import Classifier
-    from explearn.model.reading import Text
+    from explearn.model.encoding import Text
 
 __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
 

@@ -21,7 +21,7 @@ from explearn.model.windows import Windowed, check_stride, cut
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.model.classifier import Classifier
-    from explearn.model.reading import Text
+    from explearn.model.encoding import Text
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
@@ -132,7 +132,7 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
         return [(None,)] * len(texts)
     rows = iter(classifier.predict_proba([window for text in texts for window in text.windows]))
     means = (joint_probabilities(np.array(list(islice(rows, len(text.windows))))) for text in texts)
-    return [tuple(classifier.asked(mean)) for mean in means]
+    return [tuple(classifier.default_targets(mean)) for mean in means]
 
 
 def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str] | None:

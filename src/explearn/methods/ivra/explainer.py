@@ -35,11 +35,11 @@ from explearn.methods.ivra.forward import Labelled, explain_batch
 from explearn.methods.ivra.params import IvRAParams, SMaTParams
 from explearn.methods.ivra.training import JointTrainer
 from explearn.model.architectures import architecture
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 from explearn.model.finetune import class_weights
 from explearn.model.problems import ONE_CLASS
-from explearn.model.question_answering import reached
+from explearn.model.question_answering import QuestionAnswerer, reached
 from explearn.model.windows import Windowed
 
 logger = logging.getLogger(__name__)

@@ -21,8 +21,9 @@ from explearn.methods.ivra.forward import Explained, Labelled, explain_batch
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import Simulatability
 from explearn.model.batching import random_batches
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
+from explearn.model.question_answering import QuestionAnswerer
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""

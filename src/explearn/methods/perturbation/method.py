@@ -10,6 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ModelError, UnsupportedError
@@ -104,4 +105,5 @@ def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[n
     """
     if output == "logit" or (output == "probability" and classifier.problem is Problem.REGRESSION):
         return logits
-    return classifier.problem.probabilities_of_array(logits, log=output == "log_probability")
+    transform = classifier.log_probabilities if output == "log_probability" else classifier.probabilities
+    return transform(torch.from_numpy(logits)).numpy()
