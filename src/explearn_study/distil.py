@@ -3,202 +3,137 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import Example, filled
+from explearn.core.records import filled
+from explearn.core.shapes import read_document
+from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
 from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.lens.representations import aggregate_states
-from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.task import Lessons
-from explearn.methods.base.teachers import combine_weights
+from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.explainer import L2E
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
 from explearn.text.alignment import NO_WORD
+from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
+from explearn_study.shapes import AgreementFile
 from explearn_study.student_figures import SideScores, choose, judge, summarise
+from explearn_study.teacher_files import read_lessons
+from explearn_study.workspace import Workspace
 
 TIMED_RUNS = 3
 """Of the student and of the classifier, whose median is taken; the teacher is timed once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ComparedTexts:
-    """The test texts that students and teacher are compared on.
-
-    Attributes:
-        examples, encodings: as the classifier reads them.
-        targets: indices of the predicted classes. weights: what the teacher says, (words,) a text.
-        judged: marked words, bool (words,), None for texts that do not count.
-        neighbours: kind (semantic, lexical) -> most similar texts of each text; see `metrics.stability.nearest`.
-    """
-
-    examples: Sequence[Example]
-    encodings: Sequence[Encoding]
-    targets: Sequence[int]
-    weights: Sequence[NDArray[np.float64]]
-    judged: Sequence[NDArray[np.bool_] | None]
-    neighbours: Mapping[str, Any]
-
-
 def compare_with_students(
-    name: str,
-    teacher: Mapping[str, Explainer],
-    lessons: Lessons,
-    classifier: Classifier,
-    training: Sequence[Example],
-    tests: Sequence[Example],
-    gold: Mapping[str, ArrayLike],
-    k: int,
-    params: Params,
-    seed: int,
-    task: str,
+    workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Train students of one teacher and set them against it on the same texts.
+    """Train students of the teacher `name` and set them against it on the same test texts.
 
-    Args:
-        name: of the teacher.
-        teacher: its members by name, ready to explain; one, unless it is an ensemble.
-        lessons: what it says of the training texts.
-        training: examples of the splits train and validation.
-        tests: texts to compare on.
-        gold: by id, marked words.
-        k: words compared with the marked ones.
-        params: of the students (`l2e`), of the comparison (`distil`), and `evaluate.neighbours`.
-        seed: of the first student, the next being one more; and of the random words.
-        task: name, for progress bars.
+    The first student has the run's seed, the next one more, and so have the random words.
 
-    Returns two JSON documents. What was found: task, teacher, texts, formulations (name -> metric -> figures of
-    `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs). What
-    it cost: seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
+    Returns two JSON documents. The figures: task, teacher, texts, formulations (name -> metric -> figures of
+    `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs). The
+    costs: seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
 
     Raises DataError where no test text has a word that the classifier sees.
     """
-    texts, teacher_seconds = _explained_by(teacher, lessons, classifier, tests, gold, params.evaluate.neighbours, task)
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
+    teacher = make_teacher(name, params.teachers, seed)
+    gold = workspace.read_gold(task, params)
+    k = rationale_k(read_document(workspace.agreement(task), AgreementFile, "rationalise")["mean_length"])
+    training = [example for example in workspace.read_examples(task) if example.split != "test"]
+    tests = texts_to_explain(workspace.read_examples(task, "test"), gold, params.distil.max_texts, seed)
+    tests = [e for e, code in zip(tests, classifier.encode(tests), strict=True) if set(code.word_ids) - {NO_WORD}]
+    if not tests:
+        raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
+    encodings = classifier.encode(tests)
+
+    for method in teacher.values():
+        list(method.explain(classifier, tests[:2]))  # first calls load kernels and allocate buffers
+    wanted = judged_targets(classifier, tests)
+    start = time.perf_counter()
+    explained = {
+        member: list(method.explain(classifier, tests, wanted, description=f"{task}: test texts, {member}"))
+        for member, method in teacher.items()
+    }
+    seconds = {"teacher": (time.perf_counter() - start) / len(tests)}
+    of_texts = zip(*explained.values(), strict=True)
+    weights = [combine_weights([one.filled() for one in of_members], lessons.signed) for of_members in of_texts]
+    predicted = [attribution.predicted for attribution in next(iter(explained.values()))]
+    targets = [classifier.label_index(label) for label in predicted]
+    judged = [
+        np.asarray(gold[example.id], dtype=np.bool_) if example.id in gold and label == example.label else None
+        for example, label in zip(tests, predicted, strict=True)
+    ]
+    neighbours = {
+        "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), params.evaluate.neighbours),
+        "lexical": nearest(lexical_similarity([e.words for e in encodings]), params.evaluate.neighbours),
+    }
+
     predictions = Predictions(classifier)
+    where = (classifier.max_tokens, classifier.device)
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}
     training_seconds: list[float] = []
-    times: list[list[float]] = []
+    times: list[tuple[float, float, float]] = []
     for formulation in params.distil.formulations:
-        ranking_order = params.section("l2e").ranking_order
-        of_teacher = _teacher_side(texts.weights, lessons.signed, formulation, ranking_order)
+        of_teacher = SideScores(weights)
+        if formulation == "labelling":
+            of_teacher = SideScores(weights, [levels(of_text, lessons.signed) for of_text in weights])
+        elif params.section("l2e").ranking_order == "magnitude":
+            of_teacher = SideScores([np.abs(of_text) for of_text in weights])
         by_seed = []
-        for number in range(params.distil.seeds):
-            options = {**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": seed + number}
-            student = L2E(**options)
+        for draw in range(seed, seed + params.distil.seeds):
+            student = L2E(**{**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": draw})
             student.name = "l2e"
+            description = f"{task}: {formulation} student {draw - seed + 1}, {name}"
             start = time.perf_counter()
-            student.fit_lessons(
-                classifier, training, lessons, description=f"{task}: {formulation} student {number + 1}, {name}"
-            )
+            student.fit_lessons(classifier, training, lessons, description=description)
             training_seconds.append(time.perf_counter() - start)
             students.append(
                 {
                     "formulation": formulation,
-                    "seed": seed + number,
+                    "seed": draw,
                     "texts": student.trained_on["train"],
                     "epochs": [asdict(epoch) for epoch in student.history],
                 }
             )
-            of_student = _student_side(student, classifier, texts)
-            choices = choose(of_teacher, of_student, params.distil.percent, seed + number)
-            rng = np.random.default_rng(seed + number)
+            scores = student.word_scores(encodings, targets, *where)
+            of_student = SideScores(
+                [np.asarray(filled(of_text), dtype=np.float64) for of_text in scores],
+                student.word_levels(encodings, targets, *where) if formulation == "labelling" else None,
+            )
+            rng = np.random.default_rng(draw)
             orders = {
                 "teacher": of_teacher.scores,
                 "student": of_student.scores,
-                "random": [rng.random(len(e.words)) for e in texts.encodings],
+                "random": [rng.random(len(e.words)) for e in encodings],
             }
-            by_seed.append(judge(choices, orders, texts.encodings, predictions, texts.neighbours, texts.judged, k))
+            choices = choose(of_teacher, of_student, params.distil.percent, draw)
+            by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
             times.append(
-                [
-                    _seconds(
-                        student.word_scores, texts.encodings, texts.targets, classifier.max_tokens, classifier.device
-                    ),
-                    _seconds(lambda student: list(student.explain(classifier, texts.examples)), student),
-                    _seconds(lambda: classifier.predict_proba(classifier.encode(texts.examples))),
-                ]
+                (
+                    _seconds(student.word_scores, encodings, targets, *where),
+                    _seconds(lambda student: list(student.explain(classifier, tests)), student),
+                    _seconds(lambda: classifier.predict_proba(classifier.encode(tests))),
+                )
             )
         formulations[formulation] = summarise(by_seed)
-    count = len(texts.examples)
-    seconds = {"teacher": teacher_seconds}
     for side, of_side in zip(("student", "student_classified", "classifier"), zip(*times, strict=True), strict=True):
-        seconds[side] = median(of_side) / count
-    figures = {"task": task, "teacher": name, "texts": count, "formulations": formulations, "students": students}
+        seconds[side] = median(of_side) / len(tests)
+    figures = {"task": task, "teacher": name, "texts": len(tests), "formulations": formulations, "students": students}
     return figures, {"seconds": seconds, "training": training_seconds}
-
-
-def _explained_by(
-    teacher: Mapping[str, Explainer],
-    lessons: Lessons,
-    classifier: Classifier,
-    tests: Sequence[Example],
-    gold: Mapping[str, ArrayLike],
-    neighbours: int,
-    task: str,
-) -> tuple[ComparedTexts, float]:
-    """The texts with words, explained by the teacher, and its seconds for one of them."""
-    encodings = classifier.encode(tests)
-    kept = [i for i, encoding in enumerate(encodings) if set(encoding.word_ids) - {NO_WORD}]
-    if not kept:
-        raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
-    tests, encodings = [tests[i] for i in kept], [encodings[i] for i in kept]
-    for method in teacher.values():
-        list(method.explain(classifier, tests[:2]))
-    targets = judged_targets(classifier, tests)
-    start = time.perf_counter()
-    explained = {
-        member: list(method.explain(classifier, tests, targets, description=f"{task}: test texts, {member}"))
-        for member, method in teacher.items()
-    }
-    seconds = (time.perf_counter() - start) / len(tests)
-    predicted = next(iter(explained.values()))
-    judged = [
-        np.asarray(gold[example.id], dtype=np.bool_)
-        if example.id in gold and attribution.predicted == example.label
-        else None
-        for example, attribution in zip(tests, predicted, strict=True)
-    ]
-    texts = ComparedTexts(
-        examples=tests,
-        encodings=encodings,
-        targets=[classifier.label_index(attribution.predicted) for attribution in predicted],
-        weights=[
-            combine_weights([explained[m][i].filled() for m in teacher], lessons.signed) for i in range(len(tests))
-        ],
-        judged=judged,
-        neighbours={
-            "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), neighbours),
-            "lexical": nearest(lexical_similarity([e.words for e in encodings]), neighbours),
-        },
-    )
-    return texts, seconds
-
-
-def _student_side(student: L2E, classifier: Classifier, texts: ComparedTexts) -> SideScores:
-    where = (classifier.max_tokens, classifier.device)
-    scores = student.word_scores(texts.encodings, texts.targets, *where)
-    levels_of = None
-    if student.options.formulation == "labelling":
-        levels_of = student.word_levels(texts.encodings, texts.targets, *where)
-    return SideScores([np.asarray(filled(of_text), dtype=np.float64) for of_text in scores], levels_of)
-
-
-def _teacher_side(
-    weights: Sequence[NDArray[np.float64]], signed: bool, formulation: str, ranking_order: str
-) -> SideScores:
-    if formulation == "labelling":
-        return SideScores(weights, [levels(of_text, signed) for of_text in weights])
-    return SideScores([np.abs(of_text) for of_text in weights] if ranking_order == "magnitude" else weights)
 
 
 def _seconds(run: Callable[..., object], *arguments: object) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
@@ -14,12 +14,11 @@ from explearn.core.shapes import read_document
 from explearn.core.storage import write_json, write_text
 from explearn.judge.evaluate import TaskEvaluation, evaluate_task
 from explearn.judge.plausibility import rationale_k
-from explearn.judge.predictions import Predictions
 from explearn.judge.runs import read_run
 from explearn.methods.registry import get_info, leaderboard_order
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
-from explearn_study.metric_files import write_by_text, write_comparisons
+from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.shapes import AgreementFile, TrainedModel
 from explearn_study.workspace import Workspace
@@ -28,15 +27,7 @@ PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness
 """Plot of DVC -> the metric that it shows."""
 
 
-def judge_task(
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    compute: ComputeOptions,
-    seed: int,
-    classifier: Classifier | None = None,
-    predictions: Predictions | None = None,
-) -> None:
+def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
     """Judge every method's attributions of a task's test texts, and write what the stage evaluate writes.
 
     Raises DataError where an attribution file is missing, damaged, or of another classifier.
@@ -44,7 +35,7 @@ def judge_task(
     examples = {example.id: example for example in workspace.read_examples(task)}
     agreement = read_document(workspace.agreement(task), AgreementFile, "rationalise")
     gold = workspace.read_gold(task, params)
-    classifier = classifier or Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     own = {
         name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
         for name in params.own_model
@@ -70,7 +61,6 @@ def judge_task(
             params=params.evaluate,
             seed=seed,
             own=own,
-            predictions=predictions if model is classifier else None,
         )
 
     evaluation = judge(workspace.attribution_files(params, task), classifier, own)
@@ -91,7 +81,11 @@ def judge_task(
     for plot, metric in PLOTTED.items():
         write_plot_data(workspace.plot(plot, task), metric, task, evaluation.metrics)
     write_by_text(workspace.metrics_table("texts", task), evaluation)
-    write_comparisons(workspace.metrics("comparisons", task), workspace.metrics_table("pairs", task), evaluation)
+    write_pairs(workspace.metrics_table("pairs", task), evaluation)
+    leaders = {
+        metric: {"best": list(tests.best), "tied": list(tests.tied)} for metric, tests in evaluation.comparisons.items()
+    }
+    write_json(workspace.metrics("comparisons", task), leaders)
     write_json(workspace.metrics("own_model", task), others)
     write_json(workspace.metrics("explanations", task), evaluation.metrics)
 
@@ -100,10 +94,10 @@ def write_plot_data(
     path: Path, metric: str, task: str, methods: Mapping[str, Mapping[str, int | float | None]]
 ) -> None:
     """Write a metric of a task's methods as CSV: task, method, family, value, low, high; empty where undefined."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["task", "method", "family", "value", "low", "high"])
-    for method in leaderboard_order(methods):
-        values = [methods[method].get(name) for name in (metric, f"{metric}_low", f"{metric}_high")]
-        writer.writerow([task, method, get_info(method).family, *values])
-    write_text(path, buffer.getvalue())
+    columns = (metric, f"{metric}_low", f"{metric}_high")
+    rows = [
+        [task, method, get_info(method).family, *(methods[method].get(name) for name in columns)]
+        for method in leaderboard_order(methods)
+    ]
+    table = pd.DataFrame(rows, columns=["task", "method", "family", "value", "low", "high"])
+    write_text(path, table.to_csv(index=False, lineterminator="\n"))

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.storage import atomic_folder
 from explearn.model.classifier import Classifier
+from explearn.model.labels import check_labels
 from explearn_study.sections import ClassifierParams
-
-MOST_LISTED, SHOWN_CHARS = 10, 40
-"""Most labels that an error names, and characters of each."""
-
-
-def check_labels(name: str, known: Sequence[str], wanted: Collection[str], remedy: str) -> None:
-    """Raise ModelError, with both lists, unless every label of the texts is a class of the classifier.
-
-    Args:
-        name: of the classifier. known: its classes. wanted: the texts' labels. remedy: how to map one to the other.
-    """
-    if not set(wanted) <= set(known):
-        raise ModelError(
-            f"{name}: its classes are {_listed(known)}, the texts' labels are {_listed(wanted)}; expected every label "
-            f"among the classes; {remedy}"
-        )
-
-
-def _listed(labels: Collection[str]) -> str:
-    """The labels with commas between them, the first of many, and of a long one its start."""
-    several = ", ".join(
-        label if len(label) <= SHOWN_CHARS else f"{label[:SHOWN_CHARS]}..." for label in islice(labels, MOST_LISTED)
-    )
-    return several if len(labels) <= MOST_LISTED else f"{several} and {len(labels) - MOST_LISTED:,} more"
 
 
 def renamed(name: str, classes: Sequence[str], names: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
@@ -111,11 +110,8 @@ def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed
 
 
 def write_curve_plot(path: Path, curve: Curve) -> None:
-    """The points as CSV: task, marks, protocol, and each figure with its interval; empty where undefined."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    """Write the points as CSV: task, marks, protocol, and each figure with its interval; empty where undefined."""
     columns = [f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")]
-    writer.writerow(["task", "marks", "protocol", *columns])
-    for point in curve["points"]:
-        writer.writerow([curve["task"], point["marks"], point["protocol"], *(point[column] for column in columns)])
-    write_text(path, buffer.getvalue())
+    table = pd.DataFrame(curve["points"])[["marks", "protocol", *columns]]
+    table.insert(0, "task", curve["task"])
+    write_text(path, table.to_csv(index=False, lineterminator="\n"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Attribution, Example
+from explearn.core.records import Example
 from explearn.core.storage import scratch_folder
 from explearn.judge.sanity import SanityResult, check_methods
 from explearn.methods.base.explainer import Explainer
@@ -24,15 +23,7 @@ from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
 
-def check_task(
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    compute: ComputeOptions,
-    seed: int,
-    classifier: Classifier | None = None,
-    known: Mapping[str, Sequence[Attribution]] | None = None,
-) -> dict[str, Any]:
+def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
     """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
 
     A method with a classifier of its own is checked on copies of that one, the others on copies of the workspace's.
@@ -59,11 +50,9 @@ def check_task(
         other_labels = cache(partial(_finetuned_on_permuted_labels, workspace, task, params, compute))
     results: dict[str, SanityResult] = {}
     for folder, explainers in by_classifier.items():
-        model = classifier or Classifier.from_pretrained(folder, compute)
-        of_texts = {name: {a.example_id: a.filled() for a in found} for name, found in (known or {}).items()}
-        as_it_is = {name: [found[e.id] for e in examples] for name, found in of_texts.items()}
+        model = Classifier.from_pretrained(folder, compute)
         percent = params.evaluate.headline_percent
-        results |= check_methods(explainers, model, examples, params.sanity, seed, percent, other_labels, as_it_is)
+        results |= check_methods(explainers, model, examples, params.sanity, seed, percent, other_labels)
     return {
         "texts": len(examples),
         "methods": {name: asdict(results[name]) for name in chosen},

@@ -42,23 +42,6 @@ Explanations = dict[str, MethodFigures]
 """Method -> its figures."""
 
 
-class ComparedMethods(Shape):
-    """Of one metric, who is best and who ties."""
-
-    larger_is_better: bool
-    best: list[str]
-    tied: list[str]
-    values: Figures
-
-
-class Comparisons(Shape):
-    """What `explearn_study.metric_files.write_comparisons` writes."""
-
-    methods: list[str]
-    agreement: list[str]
-    metrics: dict[str, ComparedMethods]
-
-
 class SimilarityFigures(Shape):
     """See `explearn.judge.sanity.ScoreSimilarity`."""
 

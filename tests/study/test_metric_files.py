@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from explearn.core.errors import DataError
+from explearn.core.storage import read_table, write_table
+from explearn.judge.agreement import AGREEMENT
 from explearn.judge.evaluate import TaskEvaluation
 from explearn.judge.significance import paired_tests
-from explearn_study.metric_files import read_by_text, read_comparisons, write_by_text, write_comparisons
+from explearn_study.metric_files import (
+    PAIR_SCHEMA,
+    TEXT_SCHEMA,
+    read_agreement,
+    read_by_text,
+    write_by_text,
+    write_pairs,
+)
 
 RNG = np.random.default_rng(0)
 METHODS = ("one", "two", "three")
@@ -26,7 +35,7 @@ def evaluation() -> TaskEvaluation:
             "m": paired_tests("m", values, BY_TEXT["m"]),
             "n": paired_tests("n", dict.fromkeys(METHODS), BY_TEXT["n"], larger_is_better=False),
         },
-        agreement={"rank_agreement": matrix},
+        agreement=dict.fromkeys(AGREEMENT, matrix),
     )
 
 
@@ -39,25 +48,20 @@ def test_values_by_text_come_back(tmp_path):
             np.testing.assert_array_equal(found[metric][method], values)
 
 
-def test_comparisons_come_back(tmp_path):
+def test_agreement_comes_back_and_tests_are_kept_pair_by_pair(tmp_path):
     expected = evaluation()
-    paths = tmp_path / "c.json", tmp_path / "p.parquet"
-    write_comparisons(*paths, expected)
-    comparisons, agreement = read_comparisons(*paths)
-    assert list(comparisons) == ["m", "n"]
-    for name, comparison in comparisons.items():
-        for field in ("metric", "larger_is_better", "methods", "best", "tied"):
-            assert getattr(comparison, field) == getattr(expected.comparisons[name], field)
-        for field in ("values", "texts", "p_values", "adjusted", "direction"):
-            np.testing.assert_array_equal(getattr(comparison, field), getattr(expected.comparisons[name], field))
-    np.testing.assert_array_equal(agreement["rank_agreement"], expected.agreement["rank_agreement"])
+    write_pairs(tmp_path / "p.parquet", expected)
+    found = read_agreement(tmp_path / "p.parquet")
+    np.testing.assert_array_equal(found["rank_agreement"], expected.agreement["rank_agreement"])
+    rows = read_table(tmp_path / "p.parquet", PAIR_SCHEMA).to_pylist()
+    (pair,) = [row for row in rows if (row["metric"], row["first"], row["second"]) == ("m", "one", "three")]
+    assert pair["adjusted"] == expected.comparisons["m"].p_value("one", "three")
+    assert (pair["texts"], pair["direction"], pair["value"]) == (6, -1, None)
 
 
-def test_files_that_do_not_belong_together_are_named(tmp_path):
-    write_comparisons(tmp_path / "c.json", tmp_path / "p.parquet", evaluation())
-    other = tmp_path / "other.json"
-    other.write_text((tmp_path / "c.json").read_text().replace('"three"', '"four"'))
-    with pytest.raises(DataError, match=r"other.json and .*p.parquet do not belong together"):
-        read_comparisons(other, tmp_path / "p.parquet")
-    with pytest.raises(DataError, match="no such file"):
-        read_comparisons(tmp_path / "none.json", tmp_path / "p.parquet")
+def test_a_method_that_lacks_texts_is_named(tmp_path):
+    write_by_text(tmp_path / "t.parquet", evaluation())
+    table = read_table(tmp_path / "t.parquet", TEXT_SCHEMA)
+    write_table(tmp_path / "t.parquet", table.to_pylist()[:-1], TEXT_SCHEMA)
+    with pytest.raises(DataError, match="n of one has 5 texts; expected the same 6"):
+        read_by_text(tmp_path / "t.parquet")

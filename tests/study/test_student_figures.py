@@ -40,17 +40,6 @@ class TestChoice:
         assert len(chance[0].positive) == 2 and len(chance[0].negative) == 1
         assert not set(chance[0].positive) & set(chance[0].negative)
 
-    def test_a_word_of_no_level_is_never_chosen_for_its_score(self) -> None:
-        """A neutral word with the best score stays behind a positive one."""
-        side = SideScores([scores(5, 1, -5)], [marks(0, 1, -1)])
-        a, _, _ = choose(side, side, 30, 0)
-        assert (a[0].positive, a[0].negative) == ([1], [2])
-
-    def test_chance_is_the_seed_s(self) -> None:
-        side = SideScores([np.arange(30.0)])
-        draws = [choose(side, side, 30, seed)[2][0].positive for seed in (1, 1, 2)]
-        assert draws[0] == draws[1] != draws[2]
-
     def test_sides_that_do_not_fit(self) -> None:
         with pytest.raises(DataError, match="different texts or in different ways"):
             choose(SideScores([scores(1)]), SideScores([scores(1)], [marks(1)]), 30, 0)
@@ -123,9 +112,3 @@ class TestSummary:
         assert found["seeds_error"] == pytest.approx(np.std([first.mean(), second.mean()], ddof=1) / math.sqrt(2))
         assert found["p_value"] == pytest.approx(wilcoxon(mean - teacher).pvalue)
         assert found["texts"] == 6
-
-    def test_what_is_undefined_is_none(self) -> None:
-        nothing = np.full(3, np.nan)
-        found = summarise([{"f1": {"teacher": nothing, "student": nothing, "random": nothing}}])["f1"]
-        assert (found["teacher"], found["student"], found["p_value"], found["texts"]) == (None, None, None, 0)
-        assert found["seeds_error"] is None

@@ -1,18 +1,22 @@
-"""Which methods and how many texts a comparison takes: by name, by roster, and by what a budget of time allows."""
+"""Which methods and how many texts a comparison takes: by name, by roster, and by what a budget of time allows; the
+plan that is made of it, and its file."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
 
 from explearn.core.arguments import shown
-from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.documents import kind_of, read_json
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.settings import MOST
+from explearn.core.shapes import Number, Shape
+from explearn.core.storage import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
 
@@ -29,6 +33,10 @@ of words twelve for comprehensiveness and sufficiency, four for the others."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+PLAN = "plan.json"
+"""Written first into the folder of a comparison."""
+
+
 def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
     """Method -> options, quick ones first: those of a roster, or those named, separated by commas.
 
@@ -40,7 +48,7 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
         raise ParamsError(f"methods: got {kind_of(wanted)}; expected a roster, or names separated by commas")
     rosters: dict[str, dict[str, dict[str, Any]]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
     if wanted in rosters:
-        found = rosters[wanted]["quick"] | rosters[wanted]["costly"]
+        chosen = rosters[wanted]["quick"] | rosters[wanted]["costly"]
     else:
         names = [name.strip() for name in wanted.split(",")]
         if not all(names):
@@ -60,8 +68,8 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
                 raise UnknownNameError("method", name, (*rosters, *untrained)) from None
             if info.learned and not info.ready:
                 raise ParamsError(f"methods: {name!r} has to be trained, and a comparison trains nothing; leave it out")
-        found = {name: light.get(name, {}) for name in names}
-    return {name: found[name] for name in sorted(found, key=lambda name: get_info(name).costly)}
+        chosen = {name: light.get(name, {}) for name in names}
+    return {name: chosen[name] for name in sorted(chosen, key=lambda name: get_info(name).costly)}
 
 
 def parse_budget(value: str | float | None) -> float | None:
@@ -78,22 +86,29 @@ def parse_budget(value: str | float | None) -> float | None:
     return float(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a comparison takes.
+class Plan(Shape):
+    """What a comparison takes, and the speeds that the choice rests on.
 
     Attributes:
         methods: names, fastest first.
         texts: how many texts they explain.
         left_out: method -> why it is not compared.
+        seconds: method -> time to explain one text, where it was timed.
+        forward: time to classify one text, in seconds.
     """
 
-    methods: Sequence[str]
-    texts: int
-    left_out: Mapping[str, str]
+    methods: Annotated[list[str], Field(min_length=1)]
+    texts: Annotated[int, Field(ge=1)]
+    left_out: dict[str, str]
+    seconds: dict[str, Number]
+    forward: Number
+
+    def expected(self, name: str) -> float | None:
+        """Seconds that a method takes on all texts, to explain and to be judged; None where it was not timed."""
+        return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward) if name in self.seconds else None
 
 
-def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budget: float | None) -> Choice:
+def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budget: float | None) -> Plan:
     """As many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, without the slowest methods.
 
     Args:
@@ -101,15 +116,39 @@ def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budg
         texts: how many there are. budget: seconds that are left; None: no end.
     """
     order = sorted(seconds, key=seconds.__getitem__)
-    if budget is None:
-        return Choice(order, texts, {})
-    fewest = min(FEWEST_TEXTS, texts)
     left_out: dict[str, str] = {}
+    if budget is not None:
+        fewest = min(FEWEST_TEXTS, texts)
 
-    def needed(methods: Sequence[str]) -> float:
-        return sum(seconds[name] + JUDGING_PASSES * forward for name in methods)
+        def of_a_text() -> float:
+            return sum(seconds[name] + JUDGING_PASSES * forward for name in order)
 
-    while len(order) > 1 and fewest * needed(order) > budget:
-        slowest = order.pop()
-        left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s a text"
-    return Choice(order, max(fewest, min(texts, int(budget / needed(order)))), left_out)
+        while len(order) > 1 and fewest * of_a_text() > budget:
+            slowest = order.pop()
+            left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s a text"
+        texts = max(fewest, min(texts, int(budget / of_a_text()))) if order else texts
+    # A plan of no method is completed by those that were not timed.
+    return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
+
+
+def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
+    """The plan of an earlier call in this folder with the same request; None where there was none.
+
+    What was chosen by speed stays chosen, so that a comparison which was interrupted goes on as it began.
+    Raises DataError for one that is damaged.
+    """
+    path = folder / PLAN
+    document = read_json(path) if path.exists() else {}
+    if not isinstance(document, dict) or document.get("request") != request:
+        return None
+    try:
+        plan = Plan.model_validate(document.get("plan"))
+        if not set(plan.methods) <= set(request["methods"]):
+            raise DataError(f"{path}: plans methods that were not requested; remove it, or work in another folder")
+    except ValidationError as error:
+        raise DataError(f"{path}: damaged; remove it, or work in another folder") from error
+    return plan
+
+
+def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
+    write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})

@@ -4,56 +4,74 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import tempfile
+import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.choice import choose_methods, parse_budget
-from explearn.comparison.given import PREFIX, read_scores, register_given
-from explearn.comparison.methods_run import MethodsRun, PartClock, Tell, counted, make_plan, time_left
-from explearn.comparison.texts import OwnTexts, TextColumns, given_texts, read_texts
-from explearn.comparison.work import (
-    PLAN,
-    Plan,
-    make_params,
-    read_plan,
-    texts_hash,
-    with_remark,
-    write_inputs,
-    write_plan,
-)
-from explearn.core.arguments import FUNCTION, PATH, SEVERAL, Kind, arguments, or_none, shown
+import yaml
+
+from explearn.comparison.choice import PLAN, Plan, choose_methods, parse_budget, read_plan, within_budget, write_plan
+from explearn.comparison.given import Records, match_scores, read_scores
+from explearn.comparison.texts import TextColumns, UserTexts, listed_texts, read_texts
+from explearn.core.arguments import FUNCTION, PATH, SEVERAL, WHOLE, Kind, arguments, one_of, or_none
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.locks import locked
+from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
-from explearn.core.storage import read_json, write_json, write_text
 from explearn.core.writing import check_place, check_replaceable
-from explearn.methods.base.explainer import unread_words_known
-from explearn.methods.registry import get_info
+from explearn.judge.evaluate import evaluate_task
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams, SanityParams
+from explearn.judge.plausibility import rationale_k
+from explearn.judge.predictions import Predictions
+from explearn.judge.runs import COST_FIGURES, MethodRun, read_run, write_run
+from explearn.judge.sanity import SanityResult, check_methods
+from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
+from explearn.methods.info import MethodInfo
+from explearn.methods.registry import get_info, known_infos
+from explearn.methods.results import RunFacts, TaskReport, in_table_order
 from explearn.model.classifier import Classifier
 from explearn.model.completion import Prompt
+from explearn.model.finetune import evaluate_classifier
+from explearn.model.labels import check_labels
 from explearn.model.problems import CLASSES, Problem
-from explearn_study.evaluate import judge_task
-from explearn_study.importing import check_labels
-from explearn_study.report.project import report_project
-from explearn_study.sanity import check_task
-from explearn_study.workspace import Workspace
+from explearn.show.examples import draw_examples
+from explearn.show.report import write_page
+from explearn.text.agreement import agreement_metrics
+from explearn.text.alignment import NO_WORD
+from explearn.text.choice import texts_to_explain
+from explearn.text.rationales import merge_annotators
 
-Scores = dict[str, list[tuple[str, dict[str, Any]]]]
-"""Method -> records of its scores, each with its place."""
+TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
+"""Texts on which a method's speed is measured; of one that takes tens of passes or more."""
+
+CLOCKED_TEXTS = 25
+"""Classify at least this many texts, if there are, around each method to time it against."""
+
+MOST_NAMED = 3
+"""Methods that were not timed are named up to this many; the first line names all."""
+
+SANITY_TEXTS, INFIDELITY_SAMPLES, SHOWN_TEXTS = 5, 6, 20
+"""Texts explained again on perturbed models, sets of words masked in each text, and example texts on the page."""
+
+TITLE = "Which explanations of this classifier can be trusted?"
+
+FROM_FILE = "its scores are from a file; what made them is not here to explain anything else"
+
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         report: the page.
@@ -62,6 +80,7 @@ class Comparison:
         left_out: method -> why it is not in the comparison.
         seconds: what took how long. `explain` is the sum of the methods' own times, what they import and compile
             included, without those of an earlier run; `time`, what it takes to measure and keep them.
+        task: all that the page shows: besides the figures, paired tests, values by text, sanity checks.
     """
 
     report: Path
@@ -69,17 +88,32 @@ class Comparison:
     methods: Mapping[str, Mapping[str, int | float | None]]
     left_out: Mapping[str, str]
     seconds: Mapping[str, float]
+    task: TaskReport = field(repr=False)
 
     def __str__(self) -> str:
         return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
 
 
+_CLASSIFIER = Kind(
+    "a name, a folder or an explearn.Classifier; a function goes in an explearn.CallableClassifier",
+    lambda value: isinstance(value, str | Path | Classifier),
+)
+_COUNT = Kind("a whole number, 1 or more", lambda value: WHOLE.fits(value) and 1 <= value <= MOST)
 _FILES = Kind(
-    "a list of files", lambda given: SEVERAL.fits(given) and not isinstance(given, Path) and all(map(PATH.fits, given))
+    "a list of files", lambda value: SEVERAL.fits(value) and not isinstance(value, Path) and all(map(PATH.fits, value))
 )
 
 
-@arguments(out=PATH, work=or_none(PATH), scores=_FILES, tell=FUNCTION)
+@arguments(
+    classifier=_CLASSIFIER,
+    max_texts=or_none(_COUNT),
+    columns=or_none(one_of(TextColumns, "an explearn.TextColumns")),
+    compute=or_none(one_of(ComputeOptions, "ComputeOptions")),
+    out=PATH,
+    work=or_none(PATH),
+    scores=_FILES,
+    tell=FUNCTION,
+)
 def compare(
     classifier: str | Path | Classifier,
     texts: str | Path | Sequence[str | tuple[str, str]],
@@ -108,8 +142,8 @@ def compare(
         budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
         max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
         out: the page to write.
-        work: folder to work in, which is kept: called again with the same arguments, finished methods are not computed
-            again. Default: a temporary one.
+        work: folder that keeps the plan and each finished method's scores: called again with the same arguments,
+            finished methods are not computed again. Default: nothing is kept.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
         columns: where a file holds what.
         completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
@@ -121,49 +155,380 @@ def compare(
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     clock, start = PartClock(), time.perf_counter()
     chosen, limit = choose_methods(methods), parse_budget(budget)
-    _check_kinds(classifier, max_texts, columns, compute)
+    folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
     check_place(out)
-    _check_folder(work)
-    own, given = _texts(texts, labels, columns), _given(map(Path, scores))
+    _check_folder(folder)
+    user_texts = _read_texts(texts, labels, columns)
+    records, given = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
-        model = _loaded(classifier, compute, completion, own)
-    with _folder(work) as folder, unread_words_known():
-        workspace = Workspace(folder)
+        model = _load(classifier, compute, completion, user_texts)
+    # Of two comparisons at once one would judge what the other wrote.
+    lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
+    with lock, unread_words_known():
+        request = {
+            "classifier": model.fingerprint,
+            "texts": _texts_hash(user_texts),
+            "methods": chosen,
+            "budget": limit,
+            "max_texts": max_texts,
+            "seed": seed,
+        }
         with clock.part("choose"):
-            left = None if limit is None else limit - (time.perf_counter() - start)
-            plan = _plan(workspace, model, own, chosen, max_texts, limit, left, seed, tell)
-        taken = {name: chosen[name] for name in plan.choice.methods}
-        everything = {**taken, **{name: {} for name in given}}
-        remarks = _remarks(own, plan, limit, given)
-        params = make_params(own, model.name or "classifier", everything, plan.choice.texts, remarks, seed)
-        write_inputs(workspace, own, model, params)
-        tell(_opening(own, plan, model))
-        run = MethodsRun(workspace, params, own, model, plan, clock, tell)
-        run.tell_unread()
-        # Before the work: a record that fits no text is to be told at once.
-        matched = run.match(given)
-        run.explain(taken)
-        if run.refused:
-            plan = plan.without(run.refused)
-            everything = {name: given for name, given in everything.items() if name not in run.refused}
-            if not everything:
-                raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
-            remarks = _remarks(own, plan, limit, given)
-            run.params = params = make_params(
-                own, model.name or "classifier", everything, plan.choice.texts, remarks, seed
-            )
-            write_inputs(workspace, own, model, params)
-        run.take(matched)
-        figures = _judge(run, out, compute, seed)
+            plan = read_plan(folder, request) if folder is not None else None
+            if plan is None:
+                left = None if limit is None else limit - (time.perf_counter() - start)
+                most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
+                plan = make_plan(model, user_texts, chosen, most, left, seed)
+                if folder is not None:
+                    write_plan(folder, request, plan)
+                _tell_of_a_short_budget(plan, limit, left, tell)
+        run = MethodsRun(model, user_texts, plan, seed, folder, clock, tell)
+        # Before the work: a record that fits no text is to be reported at once.
+        matched = run.match(records)
+        run.explain({name: chosen[name] for name in plan.methods})
+        for name, attributions in matched.items():
+            run.add(MethodRun(name, attributions, model.fingerprint), "from a file")
+        if not run.runs:
+            raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
+        facts, task = run.judge(given, limit is not None)
+        with clock.part("report"):
+            write_page(Path(out), facts, [task])
     clock.add("total", time.perf_counter() - start)
-    return Comparison(Path(out), plan.choice.texts, figures, plan.choice.left_out, dict(clock.parts))
+    return Comparison(Path(out), plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task)
 
 
-def _loaded(
-    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Prompt | None, own: OwnTexts
+@dataclass(slots=True)
+class PartClock:
+    """Times the parts of a comparison: name of the part -> seconds."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.parts[name] = self.parts.get(name, 0.0) + seconds
+
+
+def make_plan(
+    classifier: Classifier,
+    texts: UserTexts,
+    methods: Mapping[str, Mapping[str, Any]],
+    count: int,
+    budget: float | None,
+    seed: int,
+) -> Plan:
+    """Time every method on a few texts, and choose.
+
+    Without a budget there is nothing to choose, and the costly methods, which come last, are not timed: loading their
+    packages alone would keep the first result waiting.
+
+    Args:
+        methods: method -> options. count: most texts. budget: seconds that are left, None: no end.
+
+    Raises UnsupportedError where no method can explain the classifier.
+    """
+    start = time.perf_counter()
+    sample = texts.examples[:TIMED_TEXTS]
+    encodings = classifier.encode(sample)
+    classifier.predict_proba(encodings)  # first calls load kernels and allocate buffers
+    begun = time.perf_counter()
+    classifier.predict_proba(encodings)
+    forward = (time.perf_counter() - begun) / len(sample)
+    seconds: dict[str, float] = {}
+    unsupported: dict[str, str] = {}
+    untimed: list[str] = []
+    for name, options in methods.items():
+        explainer, _ = untrained_method(name, options, seed)
+        try:
+            if budget is None and get_info(name).costly:
+                explainer.check_explains(classifier)
+                untimed.append(name)
+                continue
+            few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample
+            list(explainer.explain(classifier, sample[:1]))  # first calls load packages
+            begun = time.perf_counter()
+            list(explainer.explain(classifier, few))
+        except UnsupportedError as error:
+            unsupported[name] = str(error)
+        else:
+            seconds[name] = (time.perf_counter() - begun) / len(few)
+    if not seconds and not untimed:
+        raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
+    left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
+    plan = within_budget(seconds, forward, count, left)
+    return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**unsupported, **plan.left_out}})
+
+
+class MethodsRun:
+    """Explains the chosen texts by all methods, says each one's main figures as soon as it has them, and judges them.
+
+    Attributes:
+        examples: the texts that are compared on.
+        gold: example id -> marked words, annotators merged, of all texts with some.
+        predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+        runs: method -> its run on the texts.
+        refused: method -> why it could not explain one of the texts, as some do with long ones.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        texts: UserTexts,
+        plan: Plan,
+        seed: int,
+        folder: Path | None,
+        clock: PartClock,
+        tell: Tell,
+    ) -> None:
+        self.classifier, self.texts, self.plan, self.seed = classifier, texts, plan, seed
+        self.folder, self.clock, self.tell = folder, clock, tell
+        self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
+        self.gold = {i: mask for i, mask in merge_annotators(texts.rationales).items() if any(mask)}
+        self.examples = texts_to_explain(texts.examples, self.gold, plan.texts, seed)
+        encodings = classifier.encode(self.examples)
+        self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
+        self.predictions = Predictions(classifier)
+        self.runs: dict[str, MethodRun] = {}
+        self.refused: dict[str, str] = {}
+        self._explainers: dict[str, Explainer] = {}
+        self._left = {name: plan.expected(name) for name in plan.methods}
+        self._begun, self._expected = time.perf_counter(), 0.0
+        tell(
+            f"{counted(len(plan.methods), 'method')} on {plan.texts} of {counted(len(texts.examples), 'text')}, "
+            f"classes {', '.join(classifier.labels)}: {time_left(self._left, most=len(self._left))}\n"
+            "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
+        )
+        # The words of an answer are read, and have no score.
+        unread = [
+            len(e.words) - len(set(e.word_ids) - {NO_WORD}) - (e.answer[1] - e.answer[0] if e.answer else 0)
+            for e in encodings
+        ]
+        if any(unread):
+            tell(
+                f"{counted(sum(unread), 'word')} of {counted(sum(map(bool, unread)), 'text')} not read, being beyond "
+                f"{classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
+            )
+
+    def match(self, records: Records) -> dict[str, list[Attribution]]:
+        """Attributions of the texts by somebody else's scores, by method. Raises DataError as `match_scores` does."""
+        if not records:
+            return {}
+        labels, p = self.classifier.labels, self.classifier.predict_proba(list(self.encodings.values()))
+        predicted = {i: (labels[row.argmax()], float(row.max())) for i, row in zip(self.encodings, p, strict=True)}
+        read = {i: set(encoding.word_ids) - {NO_WORD} for i, encoding in self.encodings.items()}
+        return {name: match_scores(name, rows, self.examples, predicted, read) for name, rows in records.items()}
+
+    def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
+        """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
+        forward: ForwardClock | None = None
+        for name, given in methods.items():
+            self._explainers[name], options = untrained_method(name, given, self.seed)
+            path = None if self.folder is None else self.folder / f"{name}.parquet"
+            run = None if path is None else self._kept(path, options)
+            if run is not None:
+                self.add(run, "of an earlier run")
+                continue
+            self._expected += self.plan.expected(name) or 0.0
+            begun, seconds = time.perf_counter(), 0.0
+            try:
+                # What a process imports and compiles once is no part of what explaining a text costs.
+                self._explainers[name].prepare()
+                seconds = time.perf_counter() - begun
+                share = max(1, len(self.examples) // CLOCKED_TEXTS)
+                forward = forward or ForwardClock(self.classifier, self.examples, share)
+                run = explain_timed(self._explainers[name], self.classifier, self.examples, options, forward)
+                seconds += run.cost.seconds if run.cost else 0.0
+            except UnsupportedError as error:
+                self.refused[name] = str(error)
+                self.tell(f"{name}: left out: {error}")
+                continue
+            finally:
+                self.clock.add("explain", seconds)
+                self.clock.add("time", time.perf_counter() - begun - seconds)
+            if path is not None:
+                write_run(path, run, with_cost=True)
+            self.add(run, f"{seconds:.1f} s")
+
+    def _kept(self, path: Path, options: Mapping[str, Any]) -> MethodRun | None:
+        """The run of an earlier call, where it is of this classifier, these texts and options; else None."""
+        try:
+            run = read_run(path)
+        except DataError:  # missing or damaged: it is computed again
+            return None
+        texts = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
+        same = (run.classifier, run.options) == (self.classifier.fingerprint, dict(options))
+        return run if same and texts == [(e.id, e.all_words) for e in self.examples] else None
+
+    def add(self, run: MethodRun, note: str) -> None:
+        """Take in a method's run and say its main figures; the later judgement asks no more."""
+        self.runs[run.method] = run
+        with self.clock.part("judge"):
+            attributions = {run.method: run.attributions}
+            results = faithfulness(
+                self.classifier, self.encodings, attributions, self.params, predictions=self.predictions
+            )
+        figures = results[run.method].means()
+        self._left.pop(run.method, None)
+        # The speed so far, beside the one that a few texts promised, tells more than that alone.
+        pace = (time.perf_counter() - self._begun) / self._expected if self._expected else 1.0
+        left = time_left(self._left, pace) if self._left else "then the page"
+        self.tell(
+            f"{run.method:<22} {note:>17}  comprehensiveness {figures['aopc_comprehensiveness']:+.3f}  "
+            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {left}"
+        )
+
+    def judge(self, given: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
+        """Judge the methods side by side.
+
+        given: of the methods whose scores are from a file. by_budget: whether a budget of time chose the texts.
+        """
+        model, texts, runs, examples = self.classifier, self.texts, self.runs, self.examples
+        infos = in_table_order([*(info for info in known_infos() if info.name in runs), *given.values()])
+        # There is no training: K and the share of marked words are those of the texts themselves.
+        agreement: dict[str, Any] = agreement_metrics(texts.rationales, texts.examples, "test")
+        k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
+        with self.clock.part("judge"):
+            evaluation = evaluate_task(
+                texts.name,
+                runs,
+                {example.id: example for example in examples},
+                self.gold,
+                model,
+                rules={name: infos[name].binarisation for name in runs},
+                k=k,
+                positive_rate=positive_rate,
+                params=self.params,
+                seed=self.seed,
+                predictions=self.predictions,
+            )
+        remarks = self._remarks(given, by_budget)
+        with self.clock.part("sanity"):
+            try:
+                sanity = self._sanity([name for name in runs if not infos[name].costly])
+            except UnsupportedError as error:
+                sanity = {"texts": 0, "methods": {}}
+                remarks.append(f"No sanity checks: {error}.")
+        costs = {name: run.cost.figures() if run.cost else dict.fromkeys(COST_FIGURES) for name, run in runs.items()}
+        thresholds = {name: run.threshold for name, run in runs.items() if run.threshold is not None}
+        known = evaluate_classifier(model, texts.examples) if texts.labels else {}
+        task = TaskReport(
+            task=texts.name,
+            labels=model.labels,
+            split_counts={"train": 0, "validation": 0, "test": len(texts.examples)},
+            agreement=agreement,
+            classifier={"test": known} if known else {},
+            methods={name: {**evaluation.metrics[name], **costs[name]} for name in runs},
+            texts=draw_examples(
+                examples,
+                texts.rationales,
+                self.gold,
+                runs,
+                infos,
+                count=SHOWN_TEXTS,
+                seed=self.seed,
+                k=k,
+                positive_rate=positive_rate,
+            ),
+            k=k,
+            positive_rate=positive_rate,
+            thresholds=thresholds,
+            comparisons=evaluation.comparisons,
+            by_text=evaluation.by_text,
+            method_agreement=evaluation.agreement,
+            sanity=sanity,
+            notes={name: run.notes for name, run in runs.items() if run.notes},
+        )
+        accuracy = f"accuracy {known['accuracy']:.3f}" if known else "accuracy not known"
+        named = "" if texts.name == "texts" else f" ({texts.name})"  # so a list of texts is called
+        options = {name: dict(run.options) for name, run in runs.items()}
+        facts = RunFacts(
+            title=TITLE,
+            subtitle=f"Classifier {model.name} ({', '.join(model.labels)}; {accuracy}): {counted(len(runs), 'method')} "
+            f"on {counted(len(examples), 'text')}{named}.",
+            methods=infos,
+            options=options,
+            evaluate=self.params,
+            seed=self.seed,
+            remarks=remarks,
+            parameters=yaml.safe_dump({"seed": self.seed, "methods": options}, sort_keys=False),
+        )
+        return facts, task
+
+    def _sanity(self, names: Sequence[str]) -> dict[str, Any]:
+        """The sanity checks as `TaskReport.sanity` has them, of methods that take few passes."""
+        params = SanityParams(texts=min(SANITY_TEXTS, len(self.examples)))
+        examples = texts_to_explain(self.examples, self.gold, params.texts, self.seed)
+        explainers = [self._explainers[name] for name in names if name in self._explainers]
+        for explainer in explainers:
+            explainer.any_classifier = True
+        percent = self.params.headline_percent
+        results = check_methods(explainers, self.classifier, examples, params, self.seed, percent)
+        results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._explainers}
+        checks: dict[str, Any] = {name: asdict(results[name]) for name in names}
+        return {"texts": len(examples), "methods": checks}
+
+    def _remarks(self, given: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
+        plan, remarks = self.plan, []
+        if plan.texts < len(self.texts.examples):
+            why = "as the budget of time allows" if by_budget else "as many as were asked for"
+            remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were compared on, {why}.")
+        left_out = {**plan.left_out, **self.refused}
+        remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
+        remarks += [
+            f"{name} explains with the weights that come with the package (docs/{name}.md); nothing was trained here."
+            for name in self.runs
+            if name not in given and get_info(name).ready
+        ]
+        if given:
+            remarks.append(
+                f"{', '.join(given)}: the scores are from a file. What they cost is not known, and the sanity checks "
+                "need the method itself."
+            )
+        return [*remarks, self.texts.hint] if self.texts.hint else remarks
+
+
+def counted(count: int, thing: str) -> str:
+    """3 texts; 1 text."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def time_left(left: Mapping[str, float | None], pace: float = 1.0, most: int = MOST_NAMED) -> str:
+    """What is left to do: method -> seconds, or None for one that was not timed; those are named, `most` at most.
+
+    pace: by how much the methods so far took longer than was expected.
+    """
+    names = [name for name, seconds in left.items() if seconds is None]
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    untimed = ", ".join(names)
+    seconds = pace * sum(of_method for of_method in left.values() if of_method is not None)
+    if untimed and not seconds:
+        return f"left: {untimed}"
+    known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
+    return f"{known}, then {untimed}" if untimed else known
+
+
+def _tell_of_a_short_budget(plan: Plan, budget: float | None, left: float | None, tell: Tell) -> None:
+    expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
+    if left is not None and expected > left:
+        tell(
+            f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, and "
+            f"{counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would take about "
+            f"{expected:.0f} s, besides measuring speeds and making the page"
+        )
+
+
+def _load(
+    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts
 ) -> Classifier:
     """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
     if not isinstance(classifier, Classifier):
@@ -174,173 +539,43 @@ def _loaded(
         model = classifier
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
-    check_labels(model.name, model.labels, own.labels, "map the texts' labels with --label-name VALUE=CLASS")
-    return _told_apart(model, own)
+    check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    if model.has_model:
+        return model
+    # A function has no weights to tell it from another by: its fingerprint is that of its answers to these texts, and
+    # what was kept is of use while it answers so.
+    answers = model.predict_proba(model.encode(texts.examples))
+    model = copy.copy(model)
+    model.__dict__["fingerprint"] = hashlib.sha256(repr(model.labels).encode() + answers.tobytes()).hexdigest()
+    return model
 
 
-def _told_apart(classifier: Classifier, own: OwnTexts) -> Classifier:
-    """The classifier; of a function of texts a copy whose fingerprint is that of its answers to these texts.
-
-    A function has no weights to tell it from another by, and what it was asked before is of use while it answers so.
-    """
-    if classifier.has_model:
-        return classifier
-    answers = classifier.predict_proba(classifier.encode(own.examples))
-    found = copy.copy(classifier)
-    found.__dict__["fingerprint"] = hashlib.sha256(repr(classifier.labels).encode() + answers.tobytes()).hexdigest()
-    return found
-
-
-def _judge(run: MethodsRun, out: str | Path, compute: ComputeOptions, seed: int) -> dict[str, Any]:
-    """Judge what a run has explained, write the page, and return every method's figures."""
-    workspace, params, task, clock = run.workspace, run.params, run.task, run.clock
-    with clock.part("judge"):
-        judge_task(workspace, params, task, compute, seed, run.classifier, run.predictions)
-    with clock.part("sanity"):
-        try:
-            checked = check_task(workspace, params, task, compute, seed, run.classifier, run.found)
-        except UnsupportedError as error:
-            checked = {"texts": 0, "methods": {}}
-            params = with_remark(params, f"No sanity checks: {error}.")
-        write_json(workspace.metrics("sanity", task), checked)
-    with clock.part("report"):
-        report_project(workspace, params, seed)
-        write_text(out, (workspace.reports / "report.html").read_text(encoding="utf-8"))
-    figures: dict[str, Any] = read_json(workspace.metrics("explanations", task))
-    return figures
-
-
-def _check_kinds(classifier: object, max_texts: object, columns: object, compute: object) -> None:
-    """Raise ParamsError for an argument of another kind than `compare` takes."""
-    if not isinstance(classifier, str | Path | Classifier):
-        hint = "; a function goes in an explearn.CallableClassifier" if callable(classifier) else ""
-        raise ParamsError(
-            f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier{hint}"
-        )
-    whole = isinstance(max_texts, int) and not isinstance(max_texts, bool)
-    if max_texts is not None and not (whole and 1 <= max_texts <= MOST):  # type: ignore[operator]
-        raise ParamsError(f"max_texts: got {shown(max_texts)}; expected a whole number, 1 or more")
-    if columns is not None and not isinstance(columns, TextColumns):
-        raise ParamsError(f"columns: got {kind_of(columns)}; expected an explearn.TextColumns")
-    if compute is not None and not isinstance(compute, ComputeOptions):
-        raise ParamsError(f"compute: got {kind_of(compute)}; expected ComputeOptions")
-
-
-def _check_folder(work: str | Path | None) -> None:
-    """Raise ParamsError for a folder that cannot be worked in, or holds what is of no comparison and might be replaced.
-
-    Before the work, which takes minutes.
-    """
-    if work is None:
+def _check_folder(folder: Path | None) -> None:
+    """Raise ParamsError for a folder that cannot be worked in, or holds what is of no comparison."""
+    if folder is None:
         return
-    folder = Path(work)
     if folder.exists() and not folder.is_dir():
-        raise ParamsError(f"work: {work} is a file; expected a folder, or the name of a new one")
+        raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
     check_replaceable(folder, lambda there: (there / PLAN).exists(), "comparison")
     check_place(folder / PLAN)
 
 
-@contextmanager
-def _folder(work: str | Path | None) -> Iterator[Path]:
-    if work is not None:
-        # Of two comparisons at once one would judge what the other wrote.
-        with locked(Path(work) / "compare", what=f"comparison {work}"):
-            yield Path(work)
-        return
-    with tempfile.TemporaryDirectory(prefix="explearn-compare-") as folder:
-        yield Path(folder)
-
-
-def _plan(
-    workspace: Workspace,
-    model: Classifier,
-    own: OwnTexts,
-    chosen: Mapping[str, dict[str, Any]],
-    max_texts: int | None,
-    budget: float | None,
-    left: float | None,
-    seed: int,
-    tell: Tell,
-) -> Plan:
-    """The plan that an earlier call with the same arguments made in this folder, or a new one for the seconds left.
-
-    Says so where even the fewest texts and methods take longer than what is left of the budget.
-    """
-    request = {
-        "classifier": model.fingerprint,
-        "texts": texts_hash(own),
-        "methods": chosen,
-        "budget": budget,
-        "max_texts": max_texts,
-        "seed": seed,
-    }
-    plan = read_plan(workspace, request)
-    if plan is None:
-        most = min(len(own.examples), max_texts or len(own.examples))
-        plan = make_plan(model, own, chosen, most, left, seed)
-        write_plan(workspace, request, plan)
-        expected = sum(plan.expected(name) or 0.0 for name in plan.choice.methods)
-        if left is not None and expected > left:
-            methods, few = counted(len(plan.choice.methods), "method"), counted(plan.choice.texts, "text")
-            tell(
-                f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, "
-                f"and {methods} on {few} would take about {expected:.0f} s, besides measuring speeds and making the "
-                "page"
-            )
-    return plan
-
-
-def _texts(
+def _read_texts(
     texts: str | Path | Sequence[str | tuple[str, str]], labels: Sequence[str] | None, columns: TextColumns | None
-) -> OwnTexts:
+) -> UserTexts:
     if not isinstance(texts, str | Path):
         if columns is not None:
             raise ParamsError("columns: go with a file; got a list of texts")
-        return given_texts(texts, labels)
+        return listed_texts(texts, labels)
     if labels is not None:
         raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
     return read_texts(texts, columns or TextColumns())
 
 
-def _given(paths: Iterable[Path]) -> Scores:
-    """What the files of scores hold, and their methods made known."""
-    given: Scores = {}
-    files: dict[str, Path] = {}
-    for path in paths:
-        for name, records in read_scores(path).items():
-            if name in files:
-                raise ParamsError(
-                    f"{path}: scores of {name.removeprefix(PREFIX)!r} are in {files[name]} too; expected them once"
-                )
-            given[name], files[name] = records, path
-    register_given(files)
-    return given
-
-
-def _opening(own: OwnTexts, plan: Plan, classifier: Classifier) -> str:
-    texts, names = plan.choice.texts, plan.choice.methods
-    return (
-        f"{counted(len(names), 'method')} on {texts} of {counted(len(own.examples), 'text')}, classes "
-        f"{', '.join(classifier.labels)}: {time_left({n: plan.expected(n) for n in names}, most=len(names))}\n"
-        "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
-    )
-
-
-def _remarks(own: OwnTexts, plan: Plan, budget: float | None, given: Scores) -> list[str]:
-    choice = plan.choice
-    found = []
-    if choice.texts < len(own.examples):
-        why = "as the budget of time allows" if budget is not None else "as many as were asked for"
-        found.append(f"{choice.texts} of {len(own.examples)} texts were compared on, {why}.")
-    found += [f"Left out: {name} ({reason})." for name, reason in choice.left_out.items()]
-    found += [
-        f"{name} explains with the weights that come with the package (docs/{name}.md); nothing was trained here."
-        for name in choice.methods
-        if get_info(name).ready
-    ]
-    if given:
-        found.append(
-            f"{', '.join(given)}: the scores are from a file. What they cost is not known, and the sanity checks need "
-            "the method itself."
-        )
-    return [*found, own.hint] if own.hint else found
+def _texts_hash(texts: UserTexts) -> str:
+    """SHA-256 of texts, labels and marks."""
+    digest = hashlib.sha256()
+    records: tuple[Example | Rationale, ...] = (*texts.examples, *texts.rationales)
+    for record in records:
+        digest.update(json.dumps(asdict(record), sort_keys=True).encode())
+    return digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,12 +13,11 @@ from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.text.custom import CustomAdapter
-from explearn.text.mapping import MappedRow
 from explearn.text.params import Columns, SourceParams
 from explearn.text.tables import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 RATIONALES = ("mask", "marked", "spans")
-"""How a column may hold marked words; see `explearn_study.sections.Columns`."""
+"""How a column may hold marked words; see `explearn.text.params.Columns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class TextColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTexts:
+class UserTexts:
     """Texts to compare on.
 
     Attributes:
@@ -69,7 +68,6 @@ class OwnTexts:
         examples: all of split `test`, the label empty where none is known.
         rationales: their marked words, if any.
         labels: the labels that occur, sorted; empty where none is known.
-        source: where they came from, as parameters.
         hint: what the reader of the report may want to know of columns that were not used.
     """
 
@@ -77,7 +75,6 @@ class OwnTexts:
     examples: Sequence[Example]
     rationales: Sequence[Rationale]
     labels: Sequence[str]
-    source: SourceParams
     hint: str = ""
 
 
@@ -95,19 +92,22 @@ class _Unlabelled(CustomAdapter):
         return ""
 
 
-def task_name(path: Path) -> str:
-    """A name for the task of a file: its own, as far as it may name files."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts"
-
-
-def read_texts(path: str | Path, columns: TextColumns) -> OwnTexts:
+def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with a text a line.
 
     Raises DataError, naming file, row and column, for what cannot be used; ParamsError for columns that do not go with
     the file.
     """
     path = Path(path)
-    rows = list(_lines(path, columns) if path.suffix == LINES else _table(path))
+    if path.suffix == LINES:
+        named = (columns.pair, columns.label, columns.id, columns.rationales)
+        if any(column is not None for column in named) or columns.text not in (None, TEXT):
+            raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
+        rows = list(read_text_lines(path))
+    elif path.suffix in READERS:
+        rows = list(read_file(path))
+    else:
+        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join((*READERS, LINES))}")
     if not rows:
         raise DataError(f"{path}: no text; expected at least one")
     text = columns.text or TEXT
@@ -116,22 +116,40 @@ def read_texts(path: str | Path, columns: TextColumns) -> OwnTexts:
             f"{path}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
             "with the texts (--text-column)"
         )
-    found = columns.section(text)
+    section = columns.section(text)
     if columns.text is None and text not in rows[0].values:
-        found = found.model_copy(update={"text": None})
+        section = section.model_copy(update={"text": None})
     source = SourceParams(
-        kind="files", adapter="custom", path=str(path), columns=found, label_names=dict(columns.label_names)
+        kind="files", adapter="custom", path=str(path), columns=section, label_names=dict(columns.label_names)
     )
-    name = task_name(path)
+    # The file's own, as far as it may name files.
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts"
     adapter = (_Unlabelled if columns.label is None else _Labelled)(name, source)
-    examples, rationales = _examples(name, ((row, adapter.map_row(row)) for row in rows))
+    examples: dict[str, Example] = {}
+    rationales = []
+    for row in rows:
+        mapped = adapter.map_row(row)
+        identifier = mapped.id or f"{name}-{row.number}"
+        if identifier in examples:
+            raise row.error("id", identifier, "unique ids")
+        try:
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair)
+        except DataError as error:
+            raise DataError(f"{row.where}, {error}") from error
+        examples[identifier] = example
+        for marks in mapped.marks:
+            if len(marks.mask) != len(example.all_words):
+                raise row.error(
+                    "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
+                )
+            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not read; --labels label reads it."
-    return OwnTexts(name, examples, rationales, _labels(examples), source, hint)
+    return UserTexts(name, list(examples.values()), rationales, _labels(examples.values()), hint)
 
 
-def given_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> OwnTexts:
+def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> UserTexts:
     """The same of a list of texts, or pairs of texts, and their labels in the same order.
 
     Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
@@ -161,43 +179,7 @@ def given_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | 
             )
         except DataError as error:
             raise DataError(f"text {number}, {error}") from error
-    source = SourceParams(kind="files", adapter="custom", columns=Columns(text=TEXT))
-    return OwnTexts("texts", examples, (), _labels(examples), source)
-
-
-def _lines(path: Path, columns: TextColumns) -> Iterator[RawRow]:
-    wanted = (columns.pair, columns.label, columns.id, columns.rationales)
-    if any(column is not None for column in wanted) or columns.text not in (None, TEXT):
-        raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
-    return read_text_lines(path)
-
-
-def _table(path: Path) -> Iterator[RawRow]:
-    if path.suffix not in READERS:
-        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join((*READERS, LINES))}")
-    return read_file(path)
-
-
-def _examples(name: str, rows: Iterable[tuple[RawRow, object]]) -> tuple[list[Example], list[Rationale]]:
-    examples: dict[str, Example] = {}
-    rationales = []
-    for row, mapped in rows:
-        assert isinstance(mapped, MappedRow)
-        identifier = mapped.id or f"{name}-{row.number}"
-        if identifier in examples:
-            raise row.error("id", identifier, "unique ids")
-        try:
-            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair)
-        except DataError as error:
-            raise DataError(f"{row.where}, {error}") from error
-        examples[identifier] = example
-        for marks in mapped.marks:
-            if len(marks.mask) != len(example.all_words):
-                raise row.error(
-                    "rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one for each word"
-                )
-            rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
-    return list(examples.values()), rationales
+    return UserTexts("texts", examples, (), _labels(examples))
 
 
 def _labels(examples: Iterable[Example]) -> list[str]:

@@ -13,6 +13,8 @@ from explearn.judge.protocols import top_count
 
 Array = NDArray[np.float64]
 
+AGREEMENT = ("rank_agreement", "top_overlap", "prediction_overlap")
+
 
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     """Spearman's rho of two methods' word scores in a text, mean over texts: (methods, methods), in [-1, 1].

@@ -54,8 +54,8 @@ class Metric:
     name: str
     heading: str
     summary: str
-    _: KW_ONLY
     direction: Direction | None
+    _: KW_ONLY
     group: Group
     family: str = ""
     reference: str = ""
@@ -123,16 +123,14 @@ _PLAUSIBILITY = (
 )
 """Agreement with the words that people marked."""
 
-_SPARSITY = (
-    Metric(
-        "important_words",
-        "Important words",
-        "share of a text's words that the method calls important (IvRA)",
-        direction="lower",
-        group="other",
-        family="importance",
-        reference="IvRA, appendix D",
-    ),
+_SPARSITY = Metric(
+    "important_words",
+    "Important words",
+    "share of a text's words that the method calls important (IvRA)",
+    "lower",
+    group="other",
+    family="importance",
+    reference="IvRA, appendix D",
 )
 """How few words an explanation takes."""
 
@@ -149,42 +147,37 @@ _faithful = partial(
     reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
 )
 _FAITHFULNESS = _asking(
-    _faithful(
-        "comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the words", direction="higher"
-    ),
-    _faithful("sufficiency", "Sufficiency", "how much p falls with those words alone", direction="lower"),
-    _faithful("log_odds", "Log-odds", "change of log p when those words are masked", direction="lower"),
+    _faithful("comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the words", "higher"),
+    _faithful("sufficiency", "Sufficiency", "how much p falls with those words alone", "lower"),
+    _faithful("log_odds", "Log-odds", "change of log p when those words are masked", "lower"),
     _faithful(
         "aopc_comprehensiveness",
         "AOPC compr.",
         "the first two, mean over the top {percents} %",
-        direction="higher",
+        "higher",
         term="AOPC compr., AOPC suff.",
     ),
     _faithful(
         "aopc_sufficiency",
         "AOPC suff.",
         "sufficiency, mean over the top {percents} %",
-        direction="lower",
+        "lower",
         explained_with="aopc_comprehensiveness",
     ),
     _faithful(
         "delta_log_odds_positive",
         "Δ log-odds +",
         "how much logit p falls when those of the {top} that speak for the label are masked",
-        direction="higher",
+        "higher",
     ),
     _faithful(
         "delta_log_odds_negative",
         "Δ log-odds −",
         "the same for as many words that speak against it; only of methods that say so by scores below 0",
-        direction="lower",
+        "lower",
     ),
     _faithful(
-        "prediction_agreement",
-        "Prediction kept",
-        "share of texts whose label the {top} alone preserve",
-        direction="higher",
+        "prediction_agreement", "Prediction kept", "share of texts whose label the {top} alone preserve", "higher"
     ),
     Metric(
         "infidelity",
@@ -192,7 +185,7 @@ _FAITHFULNESS = _asking(
         "squared error of predicting from the scores what masking random words does to p, each text's scores first "
         "multiplied by the factor, of either sign, that fits those very masks best: only proportions count, and "
         "methods whose scores have no sign gain by it",
-        direction="lower",
+        "lower",
         group="faithfulness",
         family="infidelity",
         reference="Yeh et al. 2019, definition 2.1",
@@ -233,7 +226,7 @@ _BEHAVIOUR = _asking(
         "Consistency",
         "rank correlation between how far apart the classifier's states of two texts are, and how far apart their "
         "explanations",
-        direction="higher",
+        "higher",
         group="behaviour",
         family="consistency",
         reference="IvRA, section 2.2.3, equations 12 and 18",
@@ -242,7 +235,7 @@ _BEHAVIOUR = _asking(
         "simulatability",
         "Simulatability",
         "how many more of the classifier's answers a student predicts that was taught with explanations",
-        direction="higher",
+        "higher",
         group="behaviour",
         family="simulatability",
         reference="IvRA, section 2.2.1, equations 6 and 7",
@@ -255,7 +248,7 @@ _DISTRIBUTION = tuple(
         f"{measure}_{inputs}",
         f"{heading}, {words}",
         f"{summary}, {words}",
-        direction=None,
+        None,
         group="distribution",
         family="faithfulness",
     )
@@ -269,12 +262,12 @@ _DISTRIBUTION = tuple(
 
 _cost = partial(Metric, group="cost", family="costs")
 _COSTS = (
-    _cost("throughput", "Texts a second", "classified and explained", direction="higher", of_machine=True, decimals=1),
+    _cost("throughput", "Texts a second", "classified and explained", "higher", of_machine=True, decimals=1),
     _cost(
         "relative_throughput",
         "Speed",
         "time of classifying alone, divided by the time of classifying and explaining; 1× costs nothing",
-        direction="higher",
+        "higher",
         of_machine=True,
         decimals=2,
         suffix="×",
@@ -284,7 +277,7 @@ _COSTS = (
         "time",
         "Time",
         "the other way round: how many times longer than classifying alone",
-        direction="lower",
+        "lower",
         group="cost",
         of_machine=True,
         derived=True,
@@ -296,7 +289,7 @@ _COSTS = (
         "forward_passes",
         "Forward passes",
         "texts sent through the classifier, and gradients taken through it, for one text explained",
-        direction="lower",
+        "lower",
         passes=True,
         decimals=1,
         term="Forward, backward passes",
@@ -305,7 +298,7 @@ _COSTS = (
         "backward_passes",
         "Backward passes",
         "gradients taken through the classifier for one text explained",
-        direction="lower",
+        "lower",
         passes=True,
         decimals=1,
         explained_with="forward_passes",
@@ -314,7 +307,7 @@ _COSTS = (
         "peak_memory_mb",
         "Memory, MiB",
         "largest memory in use while explaining, model included: of the GPU, or else of the whole process",
-        direction="lower",
+        "lower",
         of_machine=True,
         decimals=0,
         term="Memory",
@@ -323,7 +316,7 @@ _COSTS = (
         "completeness_error",
         "Completeness error",
         "for methods whose scores should add up to a known number: by how much they miss it, on average",
-        direction="lower",
+        "lower",
     ),
 )
 """What an explanation costs: passes are counted, times and memory measured on the machine."""
@@ -344,7 +337,7 @@ _OTHERS = (
 
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
-    for metric in (*_PLAUSIBILITY, *_SPARSITY, *_FAITHFULNESS, *_BEHAVIOUR, *_DISTRIBUTION, *_COSTS, *_OTHERS)
+    for metric in (*_PLAUSIBILITY, _SPARSITY, *_FAITHFULNESS, *_BEHAVIOUR, *_DISTRIBUTION, *_COSTS, *_OTHERS)
 }
 """Every metric by name; tables show them, and families are measured, in this order."""
 

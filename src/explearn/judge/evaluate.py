@@ -28,7 +28,7 @@ from explearn.judge.context import Array, Context, ExplainedModel, MethodMetrics
 from explearn.judge.params import EvaluateParams
 from explearn.judge.predictions import Predictions
 from explearn.judge.runs import MethodRun
-from explearn.judge.significance import PairedTests, bootstrap_counts, mean_interval, paired_tests
+from explearn.judge.significance import PairedTests, bootstrap_counts, compare_methods, mean_interval
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.model.classifier import Classifier
 
@@ -143,23 +143,13 @@ def evaluate_task(
     columns = MetricColumns()
     for measure in FAMILIES:
         measure(context, columns)
-    metrics = _with_intervals(columns, list(runs), params, seed)
+    metrics = _with_intervals(columns, runs, len(texts), params, seed)
     scores = {method: [text.filled() for text in of_method] for method, of_method in attributions.items()}
     return TaskEvaluation(
         metrics=metrics,
         example_ids=tuple(example.id for example in texts),
         by_text=dict(columns.by_text),
-        comparisons={
-            metric.name: paired_tests(
-                metric.name,
-                # Figures of different classifiers cannot be compared.
-                {m: figures[metric.name] for m, figures in metrics.items() if not (metric.of_model and m in own)},
-                columns.by_text.get(metric.by_text, {}),
-                metric.larger_is_better,
-                params.significance,
-            )
-            for metric in METRICS.values()
-        },
+        comparisons=compare_methods(metrics, columns.by_text, own, params.significance),
         agreement={
             "rank_agreement": rank_agreement(scores),
             "top_overlap": top_overlap(scores, params.headline_percent),
@@ -228,17 +218,16 @@ def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
 
 
 def _with_intervals(
-    columns: MetricColumns, methods: Iterable[str], params: EvaluateParams, seed: int
+    columns: MetricColumns, methods: Iterable[str], texts: int, params: EvaluateParams, seed: int
 ) -> dict[str, MethodMetrics]:
     """Every method's figures, and intervals of the means for the metrics that have none of their own yet."""
-    texts = len(next(iter(next(iter(columns.by_text.values())).values())))
     counts = bootstrap_counts(texts, params.bootstrap_samples, seed)
     metrics: dict[str, MethodMetrics] = {}
     for method in methods:
         figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | columns.figures[method]
-        for metric in METRICS:
-            values = columns.by_text[metric].get(method) if metric in columns.by_text else None
-            if values is not None and f"{metric}_low" not in columns.figures[method]:
-                figures[f"{metric}_low"], figures[f"{metric}_high"] = mean_interval(values, counts, params.confidence)
+        for metric in METRICS.keys() & columns.by_text.keys():
+            if f"{metric}_low" not in columns.figures[method] and method in columns.by_text[metric]:
+                low, high = mean_interval(columns.by_text[metric][method], counts, params.confidence)
+                figures |= {f"{metric}_low": low, f"{metric}_high": high}
         metrics[method] = figures
     return metrics

@@ -32,7 +32,6 @@ from explearn.model.classifier import Classifier
 logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
-Scores = Sequence[NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,6 @@ def check_methods(
     seed: int,
     percent: int = 20,
     other_labels: Callable[[int], Classifier] | None = None,
-    known: Mapping[str, Scores] | None = None,
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
@@ -151,14 +149,13 @@ def check_methods(
         seed: of weights, noise and bootstrap, in the first draw; all methods meet the same copies.
         percent: share of the words that counts as top.
         other_labels: the same encoder fine-tuned on permuted labels, for the seed of a draw.
-        known: by method, the scores of these texts on the classifier as it is, where they have been computed.
 
     Raises DataError where there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
     draws = [
-        _draw(explainers, classifier, examples, params, draw, percent, other_labels, known or {})
+        _draw(explainers, classifier, examples, params, draw, percent, other_labels)
         for draw in range(seed, seed + params.seeds)
     ]
     return {explainer.name: _over_draws([draw[explainer.name] for draw in draws]) for explainer in explainers}
@@ -172,7 +169,6 @@ def _draw(
     seed: int,
     percent: int,
     other_labels: Callable[[int], Classifier] | None,
-    known: Mapping[str, Scores],
 ) -> dict[str, SanityResult]:
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
@@ -191,15 +187,12 @@ def _draw(
         copies["other labels", ""] = partial(other_labels, seed)
 
     targets = classifier.predict(examples)
-    scores: dict[str, dict[tuple[str, str], Scores]] = {
-        explainer.name: {("as it is", ""): known[explainer.name]} if explainer.name in known else {}
-        for explainer in explainers
-    }
+    scores: dict[str, dict[tuple[str, str], list[NDArray[np.float32]]]] = {e.name: {} for e in explainers}
     skipped: dict[str, str] = {}
     for copy, make in copies.items():
         model = make()
         for explainer in explainers:
-            if explainer.name in skipped or copy in scores[explainer.name]:
+            if explainer.name in skipped:
                 continue
             description = " ".join(("sanity,", *copy, explainer.name))
             try:

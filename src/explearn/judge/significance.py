@@ -6,7 +6,7 @@ texts, corrected after Holm over all pairs of methods in one metric's column (as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
 from explearn.judge.arrays import ranks, ratio
+from explearn.judge.catalogue import METRICS
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -205,6 +206,31 @@ def paired_tests(
         direction=direction,
         significance=significance,
     )
+
+
+def compare_methods(
+    metrics: Mapping[str, Mapping[str, float | None]],
+    by_text: Mapping[str, Mapping[str, ArrayLike]],
+    own: Collection[str] = (),
+    significance: float = 0.05,
+) -> dict[str, PairedTests]:
+    """Compare a task's methods in every metric of the catalogue that has values by text.
+
+    Args:
+        metrics: method -> metric -> figure. by_text: metric -> method -> value on each text, (texts,).
+        own: methods with a classifier of their own, which take part in metrics that do not ask the classifier alone:
+            figures of different classifiers cannot be compared.
+    """
+    return {
+        metric.name: paired_tests(
+            metric.name,
+            {m: figures.get(metric.name) for m, figures in metrics.items() if not (metric.of_model and m in own)},
+            by_text.get(metric.by_text, {}),
+            metric.larger_is_better,
+            significance,
+        )
+        for metric in METRICS.values()
+    }
 
 
 def holm(p_values: ArrayLike) -> Array:

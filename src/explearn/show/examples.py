@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.blocks import ExampleText, TextRow
-from explearn.core.errors import DataError
-from explearn.core.records import Attribution, Example, RationaleKind
+from explearn.core.records import Example, Rationale, RationaleKind
 from explearn.judge.plausibility import binarise
+from explearn.judge.runs import MethodRun
 from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.show.verdict import several
@@ -36,44 +36,48 @@ def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], 
     return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
 
 
-def example_reports(
-    chosen: Sequence[Example],
+def draw_examples(
+    examples: Sequence[Example],
+    rationales: Iterable[Rationale],
     gold: Mapping[str, ArrayLike],
-    kinds: Mapping[str, Sequence[RationaleKind]],
-    attributions: Mapping[str, Mapping[str, Attribution]],
+    runs: Mapping[str, MethodRun],
     infos: Mapping[str, MethodInfo],
     *,
+    count: int,
+    seed: int,
     k: int,
-    thresholds: Mapping[str, float],
     positive_rate: float,
 ) -> list[ExampleReport]:
-    """Return the texts of `choose_examples` with the words that each method chooses by its own rule.
+    """Draw `count` texts to show (`choose_examples`), with the words that each method chooses by its own rule.
 
-    `gold` and `kinds` by example id, `attributions` by method and then example id, `infos` by method.
-    Raises DataError naming method and id where a method does not explain one of the texts.
+    Args:
+        examples: texts to draw from, those that all methods explain. rationales: of them, for who marked them.
+        gold: by example id, marked words. runs, infos: by method.
+        k: of the top-K rule. positive_rate: share of marked words in training.
     """
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in rationales:
+        kinds[rationale.example_id].add(rationale.kind)
+    by_id = {method: {a.example_id: a for a in run.attributions} for method, run in runs.items()}
+    shared = [method for method in runs if not infos[method].own_model] or list(runs)
     reports = []
-    shared = [method for method in attributions if not infos[method].own_model] or list(attributions)
-    for example in chosen:
-        if missing := [method for method, texts in attributions.items() if example.id not in texts]:
-            raise DataError(
-                f"method {missing[0]!r}: example {example.id!r} is not explained; expected it for the report"
-            )
-        scores = {method: texts[example.id] for method, texts in attributions.items()}
+    explained = [example for example in examples if all(example.id in texts for texts in by_id.values())]
+    for example in choose_examples(explained, gold, count, seed):
+        attributions = {method: texts[example.id] for method, texts in by_id.items()}
         selected = {
             method: attribution.read
             & binarise(
                 attribution.filled(),
                 infos[method].binarisation,
                 k=k,
-                threshold=thresholds.get(method),
+                threshold=runs[method].threshold,
                 positive_rate=positive_rate,
             )
-            for method, attribution in scores.items()
+            for method, attribution in attributions.items()
         }
         marked = np.asarray(gold.get(example.id, np.zeros(len(example.all_words))), dtype=np.bool_)
-        answer = scores[shared[0]] if shared else None
-        reports.append(ExampleReport(example, marked, tuple(kinds.get(example.id, ())), scores, selected, answer))
+        answer = attributions[shared[0]] if shared else None
+        reports.append(ExampleReport(example, marked, tuple(sorted(kinds[example.id])), attributions, selected, answer))
     return reports
 
 

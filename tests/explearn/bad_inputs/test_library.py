@@ -15,7 +15,7 @@ from saying import complaint
 import explearn
 from explearn import Attribution, CallableClassifier, get_explainer
 from explearn.comparison.choice import choose_methods, parse_budget
-from explearn.comparison.texts import given_texts
+from explearn.comparison.texts import listed_texts
 from explearn.core.storage import write_text
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
@@ -266,12 +266,12 @@ LISTS: list[Any] = [
 
 @pytest.mark.parametrize("texts", LISTS, ids=ascii)
 def test_texts_to_compare_on(texts: Any) -> None:
-    complaint(lambda: given_texts(texts, None), "text")
+    complaint(lambda: listed_texts(texts, None), "text")
 
 
 @pytest.mark.parametrize("labels", [3, "ab", {"a": 1}, ["a"], [1, 2], [None, "a"], ["a", "\ud800"]], ids=ascii)
 def test_labels_to_compare_on(labels: Any) -> None:
-    complaint(lambda: given_texts(["a film", "a book"], labels), "label")
+    complaint(lambda: listed_texts(["a film", "a book"], labels), "label")
 
 
 @pytest.mark.parametrize("budget", [math.inf, math.nan, -1, 0, True, [1], 10**400, "9" * 400, "inf", ""], ids=ascii)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from explearn.comparison.choice import JUDGING_PASSES, choose_methods, parse_budget, within_budget
-from explearn.comparison.methods_run import time_left
-from explearn.core.errors import ParamsError
+from explearn.comparison.choice import (
+    JUDGING_PASSES,
+    Plan,
+    choose_methods,
+    parse_budget,
+    read_plan,
+    within_budget,
+    write_plan,
+)
+from explearn.comparison.run import time_left
+from explearn.core.errors import DataError, ParamsError
 
 
 @pytest.mark.parametrize("roster", ["quick", "light", "complete"])
@@ -71,3 +80,22 @@ def test_one_method_on_the_fewest_texts_is_always_left() -> None:
 )
 def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:
     assert time_left(left, pace) == said
+
+
+REQUEST = {"methods": {"random": {}, "lime": {}}}
+PLAN = Plan(methods=["random"], texts=3, left_out={"lime": "slow"}, seconds={"random": 0.1}, forward=0.1)
+
+
+def test_a_plan_is_that_of_the_same_request(tmp_path: Path) -> None:
+    assert read_plan(tmp_path, REQUEST) is None
+    write_plan(tmp_path, REQUEST, PLAN)
+    assert read_plan(tmp_path, REQUEST) == PLAN
+    assert read_plan(tmp_path, {"methods": {"random": {}}}) is None
+
+
+@pytest.mark.parametrize("change", [{"texts": 0}, {"methods": ["nobody"]}, {"seconds": [1]}], ids=ascii)
+def test_a_damaged_plan_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    plan = {"request": REQUEST, "plan": {**PLAN.model_dump(), **change}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    with pytest.raises(DataError, match=r"plan\.json: .*remove it, or work in another folder"):
+        read_plan(tmp_path, REQUEST)

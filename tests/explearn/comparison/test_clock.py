@@ -1,16 +1,12 @@
-"""The clock that a method's time is compared with, and predictions of no more than the head reads."""
+"""The clock that a method's time is compared with."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-import tiny
 
-from explearn.comparison.methods_run import HeadPredictions
 from explearn.core.records import Example
-from explearn.judge.predictions import Predictions
 from explearn.methods.base import timing
 from explearn.methods.base.timing import ForwardClock
 
@@ -39,20 +35,3 @@ def test_a_share_of_the_texts_of_all_lengths_stands_for_them(
     clock = ForwardClock(of, examples, share)
     assert clock.seconds() == pytest.approx(12)
     assert of.lengths[-1] == lengths
-
-
-@pytest.mark.parametrize("kind", ("bert", "modernbert", "gpt2"))
-def test_predictions_of_what_the_head_reads_are_those_of_whole_passes(kind: str) -> None:
-    of = tiny.classifier(kind)
-    found = []
-    for pool in (HeadPredictions(of), Predictions(of)):
-        for encoding in of.encode([*tiny.TEXTS, *tiny.PAIRS]):
-            pool.request(encoding)
-        pool.evaluate("texts")
-        found.append(pool.probabilities)
-    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
-
-
-class Cycle:
-    def __init__(self) -> None:
-        self.itself = self

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-from explearn.comparison import methods_run
-from explearn.comparison.texts import TextColumns, read_texts
+from explearn.comparison import run as comparison_run
+from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.core.storage import read_attributions, read_json
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.storage import read_attributions
 from explearn.judge.faithfulness import faithfulness
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.model.classifier import Classifier
@@ -76,31 +76,19 @@ class TestWithoutLabelsOrMarks:
         assert "A text of texts</b> · predicted " in first and "underlined: the words that a method chooses" in first
         assert "true label" not in first and "nobody" not in first and "marked words" not in first
 
-    def test_the_times_of_all_parts_are_told(self, found: explearn.Comparison) -> None:
-        assert {"load", "choose", "explain", "judge", "sanity", "report", "total"} <= set(found.seconds)
-
 
 class TestWithLabelsAndMarks:
     def test_accuracy_and_agreement_with_people(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         masks = [json.dumps([int(position == 1) for position, _ in enumerate(text.split())]) for text in TEXTS]
         path = table(label=LABELS, mask=masks)
-        out, work = tmp_path / "report.html", tmp_path / "work"
+        out = tmp_path / "report.html"
         columns = TextColumns(label="label", rationales="mask:mask")
-        found = explearn.compare(model, path, methods=METHODS, columns=columns, out=out, work=work)
+        found = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
         classifier = Classifier.from_pretrained(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
-        assert read_json(work / "reports/metrics/classifier/t.json")["test"]["accuracy"] == sum(right) / len(right)
+        assert found.task.classifier["test"]["accuracy"] == sum(right) / len(right)
         assert {figures["plausibility_texts"] for figures in found.methods.values()} == {sum(right)}
         assert "No marked words" not in page_of(out)
-
-    def test_marked_texts_count_where_no_label_is_known(
-        self, model: Path, table: Callable[..., Path], tmp_path: Path
-    ) -> None:
-        marked = [text.replace(" the ", " [[the]] ") for text in TEXTS]
-        path = table(marked=marked)
-        columns = TextColumns(rationales="marked:marked")
-        found = explearn.compare(model, path, methods="random,rollout", columns=columns, out=tmp_path / "report.html")
-        assert found.methods["rollout"]["plausibility_texts"] == sum("[[" in text for text in marked) > 0
 
 
 class TestGoingOn:
@@ -109,7 +97,7 @@ class TestGoingOn:
     ) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
         begun: list[str] = []
-        real = methods_run.explain_timed
+        real = comparison_run.explain_timed
 
         def counting(explainer: Any, *arguments: Any) -> Any:
             begun.append(explainer.name)
@@ -117,7 +105,7 @@ class TestGoingOn:
                 raise KeyboardInterrupt
             return real(explainer, *arguments)
 
-        monkeypatch.setattr(methods_run, "explain_timed", counting)
+        monkeypatch.setattr(comparison_run, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):
             explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
         assert not out.exists()
@@ -127,6 +115,10 @@ class TestGoingOn:
         assert begun[3:] == [stopped]
         assert len(found.methods) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
+        kept = {path.name for path in work.iterdir() if not path.name.startswith(".")}
+        assert kept == {"plan.json", *(f"{name}.parquet" for name in found.methods)}
+        # What it cost is that of the earlier call.
+        assert all(isinstance(figures["throughput"], float) for figures in found.methods.values())
 
     def test_other_texts_in_the_same_folder_are_computed_anew(self, model: Path, tmp_path: Path) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
@@ -149,20 +141,6 @@ class TestTheCommand:
         assert "left" in said
         assert "<h1" in page_of(out)
 
-    def test_text_files_hold_a_text_a_line(self, model: Path, tmp_path: Path) -> None:
-        path = tmp_path / "lines.txt"
-        path.write_text("\n".join(TEXTS) + "\n\n", encoding="utf-8")
-        code, said = run("--classifier", model, "--texts", path, "--methods", "rollout", "--out", tmp_path / "r.html")
-        assert code == 0, said
-        assert f"{len(TEXTS)} of {len(TEXTS)} texts" in said
-
-    def test_nothing_but_the_end_of_a_line_ends_a_text(self, tmp_path: Path) -> None:
-        path = tmp_path / "lines.txt"
-        path.write_text("a fine\u2028film\n\nslow\x0cand\x85long\n", encoding="utf-8")
-        found = read_texts(path, TextColumns()).examples
-        assert [example.id for example in found] == ["lines-1", "lines-3"]
-        assert [example.words for example in found] == [("a", "fine", "film"), ("slow", "and", "long")]
-
     def test_values_of_labels_stand_for_classes(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         path = table(stars=[5 if label == "yes" else 1 for label in LABELS])
         names = ("--labels", "stars", "--label-name", "5=yes", "--label-name", "1=no")
@@ -171,22 +149,14 @@ class TestTheCommand:
         )
         assert code == 0, said
 
-    def test_a_value_without_a_name_is_a_class_s_own(self, table: Callable[..., Path]) -> None:
-        path = table(label=["yes" if label == "yes" else "bad" for label in LABELS])
-        own = read_texts(path, TextColumns(label="label", label_names={"bad": "no"}))
-        assert [example.label for example in own.examples] == list(LABELS)
-
     @pytest.mark.parametrize(
         ("columns", "arguments", "sentence"),
         [
             ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
-            ({}, ["--labels", "truth"], "field 'truth': missing"),
-            ({"label": ["a", "b"] * 3}, ["--labels", "label"], "classes are no, yes, the texts' labels are a, b"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
             ({}, ["--methods", "ivra"], "'ivra' has to be trained"),
             ({}, ["--methods", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
-            ({}, ["--methods", "quik"], "did you mean quick?"),
             ({}, ["--methods", "rollout,"], "got 'rollout,'; expected one of quick, light, complete, or names"),
             ({}, ["--methods", "rollout,rollout"], "repeats a name"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
@@ -209,16 +179,6 @@ class TestTheCommand:
         assert sentence in said
         assert len(said.strip().splitlines()) == 1
         assert not (tmp_path / "r.html").exists()
-
-    @pytest.mark.parametrize(
-        ("name", "content", "sentence"),
-        [("empty.csv", "", "no header"), ("bare.csv", "text\n", "no text"), ("blank.txt", "\n \n", "no text")],
-    )
-    def test_files_without_texts(self, model: Path, tmp_path: Path, name: str, content: str, sentence: str) -> None:
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8")
-        code, said = run("--classifier", model, "--texts", path)
-        assert (code, sentence in said) == (2, True), said
 
     def test_a_generative_model_without_a_head(self, table: Callable[..., Path], tmp_path: Path) -> None:
         import transformers
@@ -249,7 +209,7 @@ class TestOtherHeads:
             multi_label, list(TEXTS), methods="random,attcat,occlusion", out=tmp_path / "r.html", work=tmp_path / "work"
         )
         assert {figures["texts"] for figures in found.methods.values()} == {len(TEXTS)}
-        written = read_attributions(next((tmp_path / "work").rglob("attcat.parquet")))
+        written = read_attributions(tmp_path / "work" / "attcat.parquet")
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
     def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
@@ -264,11 +224,9 @@ class TestOtherHeads:
 
 
 def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Path, tmp_path: Path) -> None:
-    found = explearn.compare(
-        model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html", work=tmp_path / "work"
-    )
+    found = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
     assert isinstance(found.methods["consensus"]["aopc_comprehensiveness"], float)
-    page = (tmp_path / "work/reports/report.md").read_text(encoding="utf-8")
+    page = page_of(found.report)
     assert "consensus explains with the weights that come with the package" in page
     # Nothing was trained here.
     assert "One training run" not in page and "What the consensus weighs" not in page
@@ -300,12 +258,6 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     assert not (tmp_path / "none.html").exists()
 
 
-def test_a_prompt_beside_a_loaded_classifier_is_refused(model: Path, tmp_path: Path) -> None:
-    loaded = Classifier.from_pretrained(model, device="cpu")
-    with pytest.raises(ParamsError, match="completion: got one beside a loaded classifier"):
-        explearn.compare(loaded, list(TEXTS), methods="random", completion=tmp_path / "c.json", out=tmp_path / "r.html")
-
-
 def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:
     import transformers
 
@@ -329,25 +281,12 @@ def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tm
         assert "Left out: grad" in page_of(found.report)
 
 
-class TestFromPython:
-    def test_a_loaded_classifier_of_another_architecture(self, tmp_path: Path) -> None:
-        found = explearn.compare(
-            tiny.classifier("distilbert"), list(TEXTS), labels=LABELS, methods="rollout", out=tmp_path / "r.html"
-        )
-        assert found.methods["rollout"]["texts"] == len(TEXTS)
-
-    def test_as_many_labels_as_texts(self, model: Path) -> None:
-        with pytest.raises(ParamsError, match=r"labels: got 1 for 6 texts"):
-            explearn.compare(model, list(TEXTS), labels=["no"])
-
-    def test_labels_must_be_classes(self, model: Path) -> None:
-        with pytest.raises(ModelError, match=r"its classes are no, yes, the texts' labels are maybe"):
-            explearn.compare(model, list(TEXTS), labels=["maybe"] * 6)
-
-    def test_a_method_that_does_not_exist(self, model: Path) -> None:
-        with pytest.raises(UnknownNameError):
-            explearn.compare(model, list(TEXTS), methods="magic")
-
-    def test_a_blank_text(self, model: Path) -> None:
-        with pytest.raises(DataError, match="text 2, field 'words' is empty"):
-            explearn.compare(model, ["good", " "])
+def test_labels_of_a_list_are_checked(model: Path) -> None:
+    for labels, error, sentence in (
+        (["no"], ParamsError, r"labels: got 1 for 6 texts"),
+        (["maybe"] * 6, ModelError, r"its classes are no, yes, the texts' labels are maybe"),
+    ):
+        with pytest.raises(error, match=sentence):
+            explearn.compare(model, list(TEXTS), labels=labels)
+    with pytest.raises(DataError, match="text 2, field 'words' is empty"):
+        explearn.compare(model, ["good", " "])

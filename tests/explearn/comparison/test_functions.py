@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 import explearn
 from explearn.core.errors import ParamsError
-from explearn.core.storage import read_json
 from explearn.judge.params import EvaluateParams
 from explearn.judge.protocols import top_count
 
@@ -63,11 +62,9 @@ def test_what_needs_an_inside_is_left_out_or_undefined(found: explearn.Compariso
     assert "No sanity checks: the function: is a function of texts" in page
 
 
-def test_the_accuracy_is_known_where_labels_are(found: explearn.Comparison, work: Path) -> None:
+def test_the_accuracy_is_known_where_labels_are(found: explearn.Comparison) -> None:
     right = [(len(text.split()) > 5) == (label == "yes") for text, label in zip(TEXTS, LABELS, strict=True)]
-    assert read_json(work / "reports/metrics/classifier/texts.json")["test"]["accuracy"] == pytest.approx(
-        np.mean(right)
-    )
+    assert found.task.classifier["test"]["accuracy"] == pytest.approx(np.mean(right))
 
 
 def test_work_goes_on_while_the_function_answers_the_same(found: explearn.Comparison, work: Path) -> None:

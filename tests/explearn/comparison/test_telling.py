@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 import tiny
 from comparison_cases import TEXTS
-from typer.testing import CliRunner
 
 import explearn
-from explearn.cli.app import app
-from explearn.comparison import methods_run, run
+from explearn.comparison import run
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.storage import read_json
+from explearn.judge.runs import read_run
 from explearn.methods.perturbation.occlusion import Occlusion
 
 SECONDS = 0.5
@@ -43,17 +41,10 @@ def test_what_a_method_loads_is_its_own_time_but_no_cost_of_a_text(model: Path, 
     lines: list[str] = []
     out, work = tmp_path / "r.html", tmp_path / "work"
     found = explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, tell=lines.append)
-    (path,) = (p for p in work.rglob("*.json") if "costs" in p.parts)
-    cost = read_json(path)["heavy"]["seconds"]
-    assert found.seconds["explain"] == pytest.approx(cost + SECONDS, abs=SECONDS / 2)
+    cost = read_run(work / "heavy.parquet").cost
+    assert cost is not None
+    assert found.seconds["explain"] == pytest.approx(cost.seconds + SECONDS, abs=SECONDS / 2)
     assert f"{found.seconds['explain']:.1f} s" in next(line for line in lines if line.startswith("heavy "))
-
-
-def test_the_parts_add_up_to_the_whole(model: Path, tmp_path: Path) -> None:
-    found = explearn.compare(model, list(TEXTS), methods="random,rollout", out=tmp_path / "r.html")
-    parts = {name: seconds for name, seconds in found.seconds.items() if name != "total"}
-    assert min(parts.values()) >= 0
-    assert 0.5 * found.seconds["total"] < sum(parts.values()) <= found.seconds["total"]
 
 
 def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -83,19 +74,9 @@ def test_scores_that_fit_no_text_are_refused_before_any_method_runs(
     def never(*_: Any) -> Any:
         raise AssertionError("a method ran")
 
-    monkeypatch.setattr(methods_run, "explain_timed", never)
+    monkeypatch.setattr(run, "explain_timed", never)
     with pytest.raises(DataError, match="scores of 'theirs': text 'texts-1'"):
         explearn.compare(model, list(TEXTS), methods="random", scores=[path], out=tmp_path / "r.html")
-
-
-def test_a_folder_that_is_a_file_is_refused_before_the_model_is_loaded(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = tmp_path / "work"
-    work.write_text("", encoding="utf-8")
-    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
-    with pytest.raises(ParamsError, match=r"work: .*work is a file; expected a folder"):
-        explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "r.html")
 
 
 def test_a_folder_that_holds_something_else_stays_as_it_is(
@@ -104,7 +85,7 @@ def test_a_folder_that_holds_something_else_stays_as_it_is(
     project = tmp_path / "project"
     project.mkdir()
     (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
-    monkeypatch.setattr(run, "_loaded", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(run, "_load", lambda *_: pytest.fail("the model was loaded"))
     with pytest.raises(ParamsError, match=r"project: holds 'params.yaml' and no comparison; expected a new"):
         explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
     assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
@@ -153,9 +134,3 @@ def test_the_first_line_names_all_methods_that_were_not_timed_and_later_ones_a_f
     first, random = lines[0].splitlines()[0], lines[1]
     assert all(name in first for name in costly.split(","))
     assert random.endswith("left: occlusion, lime, 2 more")
-
-
-def test_the_help_of_the_seed_knows_of_no_pipeline() -> None:
-    said = CliRunner().invoke(app, ["compare", "--help"]).output
-    assert "params.yaml" not in said
-    assert "DVC" not in said

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
@@ -54,14 +52,6 @@ def test_the_value_is_the_mean_over_even_batches():
     vectors = c.padded(scores)
     each = [spearmanr(pdist(states[r]), pdist(vectors[r])).statistic for r in rows]
     assert found.value == pytest.approx(np.mean(each))
-
-
-@given(st.integers(1, 200), st.integers(3, 64), st.integers(0, 99))
-def test_batches_hold_every_text_once_and_are_even(texts, most, seed):
-    rows = c.batches(texts, most, seed)
-    sizes = [len(r) for r in rows]
-    assert sorted(np.concatenate(rows).tolist()) == list(range(texts))
-    assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
 
 
 def test_explanations_that_follow_the_states_are_fully_consistent():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.judge.costs import join_costs, of_machine, split_costs
+from explearn.judge.costs import join_costs, split_costs
 
 ROW = {"f1": 0.5, "f1_low": None, "throughput": 12.5, "forward_passes": 3.0, "peak_memory_mb": None, "texts": 4}
 
@@ -14,10 +14,6 @@ def test_times_and_memory_are_taken_out_and_passes_stay():
     figures, costs = split_costs({"lime": ROW})
     assert figures == {"lime": {"f1": 0.5, "f1_low": None, "forward_passes": 3.0, "texts": 4}}
     assert costs == {"lime": {"throughput": 12.5, "peak_memory_mb": None}}
-
-
-def test_a_figure_that_the_catalogue_does_not_have_is_no_cost():
-    assert not of_machine("student_accuracy") and of_machine("relative_throughput")
 
 
 def test_joining_gives_back_what_was_split():

@@ -167,22 +167,10 @@ def test_means_by_text_are_the_figures(open_model):
     assert found.metrics["top"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
 
 
-def test_where_all_texts_are_of_one_class_there_is_nothing_to_predict(open_model):
-    found = evaluation({"top": [replace(a, predicted="yes") for a in attributions()]}, classifier=open_model)
-    assert found.metrics["top"]["simulatability"] is None and "simulatability" not in found.by_text
-
-
 def test_students_predict_the_classes_of_the_model_that_a_method_explains(open_model):
     other = [replace(a, predicted={"yes": "no", "no": "yes"}[a.predicted]) for a in attributions()]
     found = evaluate({"top": attributions(), "turned": other}, classifier=open_model)
     assert all(figures["student_accuracy"] is not None for figures in found.values())
-
-
-def test_what_needs_the_inside_of_a_model_is_left_out_without_it():
-    found = evaluation({"top": attributions()})
-    for name in ("consistency", "stability_semantic", "simulatability"):
-        assert found.metrics["top"][name] is None and found.comparisons[name].best == ()
-    assert found.metrics["top"]["stability_lexical"] is not None
 
 
 def test_costly_metrics_can_be_left_out(open_model):

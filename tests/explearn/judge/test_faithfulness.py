@@ -84,31 +84,6 @@ def test_log_odds_masks_whatever_the_removal():
     assert result.values["comprehensiveness"] == pytest.approx([0.0])
 
 
-def test_log_odds_of_an_impossible_class_stay_finite():
-    classifier = FakeClassifier(lambda e: np.array([1.0, 0.0] if MASK in e.input_ids else [0.0, 1.0]))
-    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}, EvaluateParams())[
-        "m"
-    ]
-    assert result.values["log_odds"] == pytest.approx([math.log(EPSILON)])
-
-
-def test_the_class_is_the_attributions_target():
-    classifier = FakeClassifier(weigh({"fine": 0.5}))
-    params = EvaluateParams(percents=[20], headline_percent=20)
-    scores = [0, 1, 0, 0, 0]
-    texts = {"yes": [attribution(WORDS, scores)], "no": [attribution(WORDS, scores, target="no")]}
-    result = faithfulness(classifier, {"a": encode(WORDS)}, texts, params)
-    assert result["yes"].values["comprehensiveness"] == pytest.approx([0.5])
-    assert result["no"].values["comprehensiveness"] == pytest.approx([-0.5])
-
-
-def test_equal_scores_are_ranked_by_position():
-    classifier = FakeClassifier(weigh({"a": 0.3}))
-    params = EvaluateParams(percents=[20], headline_percent=20)
-    result = faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, [0.5] * 5)]}, params)["m"]
-    assert result.values["comprehensiveness"] == pytest.approx([0.3])
-
-
 def test_inputs_are_merged_across_methods_and_shares():
     classifier = FakeClassifier(random_probability)
     texts = {m: [attribution(WORDS, [0, 4, 3, 1, 2])] for m in ("one", "two")}
@@ -190,18 +165,6 @@ def test_logit_keeps_its_digits_near_one_and_stays_finite():
     near = np.array([[1.0, 1e-12], [1.0, 0.0], [0.25, 0.75]])
     found = logit(near, np.array([0, 0, 1]))
     assert found == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
-
-
-def test_agreement_asks_for_the_class_of_the_explanation_alone():
-    classifier = FakeClassifier(weigh({"fine": 0.5, "film": 0.2}))
-    params = EvaluateParams(percents=[20], headline_percent=20)
-    good, bad = attribution(WORDS, [0, 1, 0, 0, 0]), attribution(WORDS, [0, 0, 0, 0, 1])
-    result = faithfulness(classifier, {"a": encode(WORDS)}, {"good": [good], "bad": [bad]}, params)
-    assert (result["good"].prediction.tolist(), result["bad"].prediction.tolist()) == ([1], [0])
-    assert (result["good"].values["prediction_agreement"], result["bad"].values["prediction_agreement"]) == (
-        [1.0],
-        [0.0],
-    )
 
 
 def test_predictions_are_shared_between_metrics():

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 from fakes import MASK, encode
 
-from explearn.judge.protocols import EPSILON, FaithfulnessProtocol, log_probability
+from explearn.judge.protocols import FaithfulnessProtocol
 
 TEXT = encode(("a", "rather", "dull", "film"))
 
@@ -37,13 +34,3 @@ def test_words_leave_by_deletion_or_by_the_mask_token():
     masking = protocol(removal="mask")
     assert masking.without(TEXT, [1, 2], MASK).input_ids[2:4] == (MASK, MASK)
     assert masking.only(TEXT, [1, 2], [0, 3], MASK) == TEXT.mask([0, 3], MASK)
-
-
-def test_an_empty_top_is_the_text_itself_under_aml_alone():
-    assert protocol("aml").only(TEXT, [], [0, 1, 2, 3], MASK) is TEXT
-    assert protocol().only(TEXT, [], [0, 1, 2, 3], MASK) == TEXT.delete([0, 1, 2, 3])
-
-
-def test_the_logarithm_of_no_probability_is_finite():
-    assert log_probability([0.0, 0.5]).tolist() == pytest.approx([math.log(EPSILON), math.log(0.5)])
-    assert log_probability(np.float64(1.0)) == 0.0

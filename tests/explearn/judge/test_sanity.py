@@ -68,20 +68,6 @@ def test_a_method_that_reads_the_model_notices_and_one_that_does_not_does_not():
     assert found["random"].random_labels is None and found["random"].skipped == ""
 
 
-def test_scores_that_are_known_are_not_computed_again():
-    classifier, method = tiny.classifier(), named(RawAttention(), "raw_attention")
-    known = [a.filled() for a in method.explain(classifier, EXAMPLES, classifier.predict(EXAMPLES))]
-    asked: list[object] = []
-    explain = method.explain
-    method.explain = lambda model, *rest, **named: asked.append(model) or explain(model, *rest, **named)
-    params = SanityParams(noise_samples=1)
-    expected = s.check_methods([method], classifier, EXAMPLES, params, 3)
-    assert classifier in asked and len(asked) == 3
-    asked.clear()
-    assert s.check_methods([method], classifier, EXAMPLES, params, 3, known={"raw_attention": known}) == expected
-    assert classifier not in asked and len(asked) == 2
-
-
 def test_a_cascade_goes_down_to_the_embeddings_and_labels_are_compared():
     classifier = tiny.classifier()
     params = SanityParams(cascade=True, noise_samples=0)

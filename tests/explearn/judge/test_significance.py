@@ -29,14 +29,6 @@ def test_interval_of_a_mean_is_scipys():
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.015)
 
 
-def test_undefined_texts_are_left_out_of_means():
-    counts = np.array([[2, 1, 0], [0, 0, 3]])
-    found = s.resampled_means([1.0, 4.0, np.nan], counts)
-    assert found[0] == pytest.approx(2) and np.isnan(found[1])
-    assert s.mean_interval([np.nan], np.array([[1]]), 0.95) == (None, None)
-    assert s.mean_interval([], s.bootstrap_counts(0, 9, 0), 0.95) == (None, None)
-
-
 def test_areas_of_resamples_are_scikit_learns():
     rng = np.random.default_rng(3)
     scores = [rng.integers(0, 4, size=n) / 3 for n in (5, 8, 3, 6)]
@@ -128,13 +120,6 @@ def test_where_the_test_contradicts_the_figures_nobody_is_better():
     sure = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
     assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
     assert sure.outcome("good", "fair", 0.05) == 0
-
-
-def test_equal_figures_are_best_together():
-    values = np.arange(9.0)
-    found = s.paired_tests("m", {"a": 4.0, "b": 4.0, "c": None}, {"a": values, "b": values})
-    assert (found.best, found.tied, found.methods) == (("a", "b"), (), ("a", "b"))
-    assert found.p_value("a", "b") == 1
 
 
 def test_undefined_texts_are_left_out_pair_by_pair():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
 from explearn.judge.params import SimulatabilityParams
@@ -56,12 +54,6 @@ def test_results_depend_on_the_seed_and_not_on_the_other_methods(monkeypatch):
     assert (other.with_explanations != alone["a"].with_explanations).any()
 
 
-def test_every_text_is_tested_as_often_as_there_are_partitions():
-    embeddings, classes, telling = world(10)
-    found = simulatability(embeddings, classes, {"m": telling}, SimulatabilityParams(repeats=4, steps=3))["m"]
-    assert set(np.unique(4 * found.with_explanations)) <= set(range(5))
-
-
 def test_words_that_the_classifier_does_not_know_are_passed_over():
     embeddings, classes, telling = world(12)
     embeddings[0] = np.full_like(embeddings[0], np.nan)
@@ -73,12 +65,6 @@ def test_words_that_the_classifier_does_not_know_are_passed_over():
 def test_shares_by_hand():
     assert to_simplex([1, -5, 3]) == pytest.approx([0.25, 0, 0.75])
     assert to_simplex([-1, 0]) == pytest.approx([0.5, 0.5])
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
-def test_shares_are_on_the_simplex(scores):
-    found = to_simplex(scores)
-    assert (found >= 0).all() and found.sum() == pytest.approx(1)
 
 
 def test_bad_input_is_named():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
@@ -25,18 +24,6 @@ def test_of_unsigned_scores_only_the_high_positive_words_are_kept():
 @pytest.mark.parametrize("value", [0.1, 1.0, 1e30])
 def test_equal_scores_are_all_high_whatever_their_mean_is_rounded_to(value):
     assert s.levels([value] * 3 + [0.0], signed=False).tolist() == [2, 2, 2, 0]
-
-
-@given(finite)
-def test_levels_turn_with_the_signs(scores):
-    assert (s.levels(scores, True) == -s.levels([-x for x in scores], True)).all()
-
-
-@given(finite, st.booleans())
-def test_a_text_with_a_positive_score_has_a_high_positive_word_and_a_zero_is_neutral(scores, signed):
-    found = s.levels(scores, signed)
-    assert (found == 2).any() == any(x > 0 for x in scores)
-    assert all(found[i] == 0 for i, x in enumerate(scores) if x == 0)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +72,6 @@ def test_pairs_without_any_chosen_word_are_left_out():
     assert found == pytest.approx([0, 0, 0])
     assert np.isnan(s.stability([[0], [0], [0]], texts, neighbours)).all()
     assert np.isnan(s.stability([[1]], [["one"]], s.nearest([[1.0]], 3))).all()
-
-
-def test_the_same_explanations_overlap_fully():
-    texts = [["one", "two"]] * 2
-    assert s.stability([[2, 2]] * 2, texts, np.array([[1], [0]])) == pytest.approx([1, 1])
 
 
 def test_bad_input_is_named():

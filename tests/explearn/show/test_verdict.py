@@ -9,8 +9,9 @@ import pytest
 from task_reports import comparison, metrics, run, shown, task
 
 from explearn.judge.catalogue import CATALOGUE, METRICS
+from explearn.judge.runs import MethodRun
 from explearn.show.columns import leaderboard, metrics_of
-from explearn.show.examples import choose_examples, example_reports, example_text, first_text
+from explearn.show.examples import choose_examples, draw_examples, example_text, first_text
 from explearn.show.report import report_blocks
 from explearn.show.verdict import (
     MODEL,
@@ -229,20 +230,13 @@ class TestExamples:
         # Texts nobody marked fill up what is left.
         assert [e.label for e in choose_examples(pool, gold, 21, seed=1)].count("odd") == 1
 
-    def test_an_example_that_a_method_does_not_explain_is_named(self):
-        text = shown()
-        with pytest.raises(Exception, match="method 'rollout': example 'films-0'"):
-            example_reports(
-                [text.example], {}, {}, {"rollout": {}}, run().methods, k=1, thresholds={}, positive_rate=0.1
-            )
-
     def test_a_method_that_explains_another_answer_names_it_and_random_scores_have_no_row(self):
         text = shown(methods=("rollout", "ivra", "random"))
         other = replace(text.attributions["ivra"], predicted="bad", target="bad")
-        marks = {"k": 2, "thresholds": {}, "positive_rate": 0.2}
         scores = {**text.attributions, "ivra": other}
-        by_method = {method: {text.example.id: of} for method, of in scores.items()}
-        (report,) = example_reports([text.example], {}, {}, dict(reversed(by_method.items())), run().methods, **marks)
+        runs = {method: MethodRun(method, [of]) for method, of in reversed(scores.items())}
+        settings = {"count": 1, "seed": 0, "k": 2, "positive_rate": 0.2}
+        (report,) = draw_examples([text.example], [], {}, runs, run().methods, **settings)
         block = example_text(run(), report, "films-0")
         assert [(row.name, row.note) for row in block.rows] == [
             ("ivra", "0 of 2 are marked; explains “bad”"), ("rollout", "0 of 2 are marked"),

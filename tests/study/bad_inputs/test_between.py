@@ -46,22 +46,6 @@ GOOD: dict[str, tuple[Any, dict[str, Any]]] = {
     "agreement": (shapes.AgreementFile, {"mean_length": 1.5, "positive_rate": None, "kinds": {"human": 3}}),
     "classifier": (shapes.ClassifierFigures, {"validation": None, "test": {"accuracy": 0.5}, "epochs": 2}),
     "explanations": (shapes.Explanations, {"lime": FIGURES}),
-    "comparisons": (
-        shapes.Comparisons,
-        {
-            "methods": ["lime"],
-            "agreement": [],
-            "metrics": {
-                "f1": {
-                    "larger_is_better": True,
-                    "best": ["lime"],
-                    "tied": [],
-                    "values": {"lime": 0.5},
-                    "texts": {"lime": 4},
-                }
-            },
-        },
-    ),
     "sanity": (shapes.Sanity, {"texts": 2, "methods": {"lime": CHECKED}}),
     "curve": (shapes.MarksCurve, {"task": "t", "texts": 4, "k": 1, "draws": 1, "points": [POINT]}),
     "transfer": (shapes.Transfer, {"explainer": "x", "criteria": [], "texts": {"a": 1}, "tasks": {"a": {"b": {}}}}),
@@ -81,9 +65,6 @@ WRONG: list[tuple[str, tuple[str, ...], Any]] = [
     ("explanations", ("lime", "f1"), True),
     ("explanations", ("lime", "texts"), None),
     ("explanations", ("lime",), []),
-    ("comparisons", ("methods",), "lime"),
-    ("comparisons", ("metrics", "f1", "best"), None),
-    ("comparisons", ("metrics", "f1", "larger_is_better"), 1),
     ("sanity", ("methods", "lime", "random_model", "embeddings"), {}),
     ("sanity", ("methods", "lime", "skipped"), None),
     ("curve", ("points",), [3]),

@@ -13,11 +13,9 @@ from typer.testing import CliRunner
 from explearn.bundle.export import export
 from explearn.cli.app import app
 from explearn.comparison.given import read_scores
-from explearn.comparison.work import read_plan
 from explearn.core.errors import ModelError
 from explearn_apps.jobs.manifest import read_manifest
 from explearn_study.report.evidence import check_manifest
-from explearn_study.workspace import Workspace
 
 PART = {"file": "part-00000.parquet", "first": 0, "texts": 2, "rows": 10, "bytes": 3, "sha256": "x"}
 JOB = {"format": 1, "texts": 2, "settings": {"threads": 1, "max_tokens": 100}, "parts": {"0": PART}}
@@ -119,48 +117,14 @@ def test_an_option_twice(tiny_folder: Path) -> None:
     command_complaint(*words, words=("samples", "twice"))
 
 
-# ---- comparisons ---------------------------------------------------------------------------------------------------
-
-REQUEST = {"methods": {"random": {}, "lime": {}}}
-CHOICE: dict[str, Any] = {"methods": ["random"], "texts": 3, "left_out": {}}
-PLAN: dict[str, Any] = {"request": REQUEST, "choice": CHOICE, "seconds": {"random": 0.1}, "forward": 0.1}
-
-PLANS: list[dict[str, Any]] = [
-    {"choice": None},
-    {"choice": []},
-    {"choice": {}},
-    {"choice": {**CHOICE, "more": 1}},
-    {"choice": {**CHOICE, "texts": 0}},
-    {"choice": {**CHOICE, "texts": "3"}},
-    {"choice": {**CHOICE, "methods": []}},
-    {"choice": {**CHOICE, "methods": ["nobody"]}},
-    {"choice": {**CHOICE, "methods": 3}},
-    {"choice": {**CHOICE, "left_out": []}},
-    {"seconds": None},
-    {"seconds": {"random": "x"}},
-    {"seconds": [1]},
-    {"forward": None},
-    {"forward": "x"},
-]
-
-
-@pytest.mark.parametrize("change", PLANS, ids=ascii)
-def test_plans_of_comparisons(tmp_path: Path, change: dict[str, Any]) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, **change}), encoding="utf-8")
-    complaint(lambda: read_plan(Workspace(tmp_path), REQUEST), "plan.json")
-
-
-def test_a_good_plan_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
-    found = read_plan(Workspace(tmp_path), REQUEST)
-    assert found is not None and found.choice.texts == 3
+# ---- scores from elsewhere ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", [1e39, -1e300, 10**90, True, "1", [1]], ids=ascii)
 def test_scores_from_elsewhere(tmp_path: Path, score: Any) -> None:
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps({"words": ["a", "film"], "scores": [0, score]}) + "\n", encoding="utf-8")
-    complaint(lambda: read_scores(path), "row 1", "'scores', word 1", "finite number")
+    complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
 
 
 # ---- evidence pages and bundles --------------------------------------------------------------------------------------
