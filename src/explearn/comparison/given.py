@@ -21,7 +21,8 @@ from explearn.methods.info import MethodInfo
 PREFIX = "given_"
 """How the names of such methods begin, so that none is taken for one of ours."""
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = 3.4e38
+"""Of a float32, about."""
 
 WordScore = Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)]
 
