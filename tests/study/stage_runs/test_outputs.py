@@ -27,7 +27,8 @@ from explearn.cli.app import app
 from explearn.core.storage import read_examples, read_rationales
 from explearn.judge.catalogue import METRICS
 from explearn.judge.runs import read_run
-from explearn_study.metric_files import read_by_text, read_comparisons
+from explearn.judge.significance import compare_methods
+from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import load_params
 
 LEARNED = (*TRAINED, *REFINERS)
@@ -287,13 +288,15 @@ class TestOutputs:
         by_text = read_by_text(folder / "texts" / "films.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == methods
         assert all(len(values) == 8 for values in by_text["aopc_comprehensiveness"].values())
-        summary, pairs = folder / "comparisons" / "films.json", folder / "pairs" / "films.parquet"
-        comparisons, agreement = read_comparisons(summary, pairs)
-        assert set(comparisons) == set(METRICS)
+        figures = json.loads((folder / "explanations" / "films.json").read_text())
         # ivra and its variant explain other classifiers than the others.
         compared = methods - {"ivra", "ivra_sparse"}
+        comparisons = compare_methods(figures, by_text, methods - compared)
         assert set(comparisons["aopc_sufficiency"].methods) == compared
-        figures = json.loads((folder / "explanations" / "films.json").read_text())
+        leaders = json.loads((folder / "comparisons" / "films.json").read_text())
+        assert set(leaders) == set(METRICS)
+        assert leaders["aopc_sufficiency"]["best"] == list(comparisons["aopc_sufficiency"].best)
+        agreement = read_agreement(folder / "pairs" / "films.parquet")
         assert set(comparisons["f1_topk"].methods) == {m for m in methods if figures[m]["f1_topk"] is not None}
         plot = (finished / "reports" / "plots" / "faithfulness" / "films.csv").read_text().splitlines()
         assert plot[0] == "task,method,family,value,low,high" and len(plot) == 1 + len(methods)
