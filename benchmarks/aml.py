@@ -85,10 +85,10 @@ def speed(options: argparse.Namespace, classifier: Classifier, params: Params, t
         with torch.inference_mode():
             for first in range(0, len(texts), options.texts):
                 part = classifier.encode(texts[first : first + options.texts])
-                batch = classifier.batch(part)
-                logits = classifier.logits(batch)
                 assert paml.model is not None
-                paml.model(batch, prediction_information(logits, logits.argmax(-1)))
+                reading = paml.model.read(classifier, part)
+                logits = classifier.logits(reading.target)
+                paml.model(classifier, reading, prediction_information(classifier, logits, logits.argmax(-1)))
 
     whole = paired(lambda: list(paml.explain(classifier, texts)), apart, options.runs)
     print(f"paml against a pass of the classifier and one of G: {whole}; limit {PAML_LIMIT}")
@@ -123,7 +123,7 @@ def methods(options: argparse.Namespace, classifier: Classifier, params: Params,
             explainers[name] = get_explainer(name, **{**seeded, **found})
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
-        if isinstance(explainer, FAML) and explainer.cross_metrics:
+        if isinstance(explainer, FAML):
             judged = explainer.notes()["judged"]
             rows[f"{name}, each by its own"] = [judged[metric][metric] for metric in FIVE]
     show(rows)

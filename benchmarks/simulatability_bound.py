@@ -27,8 +27,8 @@ from explearn.judge.params import SimulatabilityParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.gradients import content_mask
 from explearn.lens.representations import word_embeddings
-from explearn.methods.ivra.objectives import Words
-from explearn.methods.ivra.simulation import BagStudent
+from explearn.methods.ivra.objectives import WordIndex
+from explearn.methods.ivra.simulatability import BagStudent
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.loading import quiet_transformers
@@ -66,7 +66,7 @@ def main() -> None:
         logits, attention = student(batch, content_mask(batch))
     classes = [classifier.labels.index(label) for label in classifier.predict(texts)]
     foretold = float((logits.argmax(-1) == torch.tensor(classes)).float().mean())
-    shares = Words.of(batch).pool(attention.exp())
+    shares = WordIndex.of(batch).pool(attention.exp())
     found["fitted attention"] = [row[: len(e.words)].double().numpy() for row, e in zip(shares, encodings, strict=True)]
     print(f"{options.task}: {len(texts)} texts; the student with fitted attention foretells {foretold:.3f} of them")
     embeddings = word_embeddings(classifier, encodings)
@@ -85,7 +85,7 @@ def fitted(classifier: Classifier, train: Sequence[Example]) -> BagStudent:
     content = content_mask(batch)
     table = classifier.model.get_input_embeddings().weight.detach().float()
     params = SimulatabilityParams()
-    student = BagStudent(table, batch.input_ids[content], len(classifier.labels), params.dimensions, seed=0)
+    student = BagStudent(table, batch.input_ids[content], len(classifier.labels), params.dimensions)
     optimiser = torch.optim.Adam(student.parameters(), lr=params.learning_rate)
     for _ in tqdm(range(STEPS), desc="fit attention", unit="step"):
         logits, _ = student(batch, content)

@@ -14,7 +14,6 @@ from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.training import Epoch
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
@@ -76,10 +75,7 @@ def one_word_classifier(kind: str = "bert") -> Classifier:
 @functools.cache
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    paml = PAML(**LEARNING, epochs=20)
-    return paml.fit(
-        ListedTask(one_word_classifier(kind), examples(64, seed=1), examples(16, seed=2, split="validation"))
-    )
+    return PAML(**LEARNING, epochs=20).fit(task_of(one_word_classifier(kind), 64, 16))
 
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
@@ -94,16 +90,22 @@ def refiner(paml: PAML, **options: Any) -> FAML:
     return faml
 
 
-def loss(epoch: Epoch, weights: Weights) -> float:
+def loss(epoch: dict[str, Any], weights: Weights) -> float:
     """Mean loss of an epoch's texts."""
-    assert epoch.prediction is not None and epoch.size is not None and epoch.inverse is not None
-    return weights.prediction * epoch.prediction + weights.size * epoch.size + weights.inverse * epoch.inverse
+    return float(sum(weight * epoch[name] for name, weight in weights._asdict().items()))
 
 
 def untrained(of: Classifier, **options: Any) -> PAML:
-    """G as it starts, without a step of training."""
+    """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
-    paml._start(of, None, None)
-    assert paml.model is not None
-    paml.model.eval().requires_grad_(False)
+    paml.model = paml._start(of, None, None).eval().requires_grad_(False)
     return paml
+
+
+def task_of(of: Classifier, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
+    return ListedTask(of, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
+
+
+def predictions(of: Classifier, encodings: Any) -> torch.Tensor:
+    """y of some texts, float32, (b, C)."""
+    return torch.tensor(of.predict_proba(encodings), dtype=torch.float32)

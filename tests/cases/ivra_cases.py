@@ -10,10 +10,10 @@ import tiny
 import torch
 
 from explearn.core.records import Example
-from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
-from explearn.methods.ivra.forward import Labelled
 from explearn.methods.ivra.params import SMaTParams
+from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
@@ -31,7 +31,7 @@ NORMS = ("softmax", "sparsemax")
 
 def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
     """With weights away from their first values."""
-    found = MODULES[name].of(classifier.model, norm=norm)
+    found = MODULES[name](*size_of(classifier.model), norm=norm)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in found.parameters():
@@ -66,11 +66,23 @@ def learned_once() -> IvRA:
     )
 
 
-def trainer_of(settings: SMaTParams, train: Labelled, pool: Labelled, classifier: Classifier) -> JointTrainer:
-    """Of a classifier and a module whose weights all learn, with validation that says nothing."""
+def trainer_of(
+    settings: SMaTParams, train: list[Example], classifier: Classifier, measured: Any = ((0.0, {"a": 0.0}),)
+) -> JointTrainer:
+    """Of a classifier and a module whose weights all learn; validation says what was measured, the last again."""
     classifier.model.requires_grad_(True)
+    left = list(measured)
+    generator = torch.Generator().manual_seed(settings.seed)
     module = module_of(classifier)
-    return JointTrainer(classifier, module, train, pool, None, settings, None, lambda: (0.0, {"a": 0.0}), seed=0)
+    return JointTrainer(
+        classifier, module, train, None, settings, generator, None, lambda: left.pop(0) if len(left) > 1 else left[0]
+    )
+
+
+def simulatability_of(classifier: Classifier, texts: list[Example], untrained: Any = None) -> SimulatabilityLoss:
+    encodings = classifier.encode(texts)
+    generator = torch.Generator().manual_seed(0)
+    return SimulatabilityLoss(classifier, module_of(classifier), encodings, untrained, generator)
 
 
 def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:
@@ -81,7 +93,3 @@ def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Cla
         head.bias -= found.logits(batch_of(found, texts)).mean(0)
     assert len(set(found.predict(texts))) > 1
     return found
-
-
-def labelled(classifier: Classifier, rows: list[Example]) -> Labelled:
-    return Labelled(*classifier.encode_labelled(rows), rows)

@@ -23,8 +23,6 @@ from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.lens.representations import aggregate_states
-from explearn.methods.aml import fitted_stand_in
-from explearn.methods.aml.fitted_stand_in import fit_stand_in
 from explearn.methods.aml.paml import PAML
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
@@ -170,20 +168,9 @@ def test_only_models_that_see_padding_are_asked_without() -> None:
 class TestTrainingWherePaddingShows:
     """AML's texts go through such a classifier without padding, too."""
 
-    def test_a_stand_in_is_fitted_to_what_the_classifier_says_of_each_text_by_itself(
-        self, kind: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(fitted_stand_in, "STEPS", 1)
-        of = classifier(kind)
-        texts = of.encode(TEXTS)
-        _, (together, _) = fit_stand_in(of, texts, texts, seed=0)
-        monkeypatch.setattr(of, "max_tokens", 1)
-        _, (alone, _) = fit_stand_in(of, texts, texts, seed=0)
-        assert together == pytest.approx(alone, rel=1e-4)
-
     def test_no_batch_of_a_training_is_padded(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fitted_stand_in, "STEPS", 2)
         of = classifier(kind)
+        assert of.same_length
         lengths: list[set[int]] = []
 
         def batch(encodings: Any) -> Batch:
@@ -193,7 +180,7 @@ class TestTrainingWherePaddingShows:
         monkeypatch.setattr(of, "batch", batch)
         texts = [(text, "no") for text in (*TEXTS, "slow fox")]
         backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
-        PAML(epochs=1, batch_size=4, masking="fitted", backbone=backbone).fit(ListedTask(of, texts, texts))
+        PAML(epochs=1, batch_size=4, backbone=backbone).fit(ListedTask(of, texts, texts))
         assert lengths and all(len(found) == 1 for found in lengths)
 
 

@@ -18,11 +18,11 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.base.timing import explain_timed
-from explearn.methods.ivra.attention import HeadAttention
+from explearn.methods.ivra.attention import HeadAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.ivra.params import SMaTParams
-from explearn.methods.ivra.training import JointTrainer, Labelled
+from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.model.classifier import Classifier
@@ -206,9 +206,9 @@ class TestIvRA:
         own = answerer.encode(rows)
         assert any(a.answer != b.answer for a, b in zip(encodings, own, strict=True))
         settings = SMaTParams(criteria=["comp"])
-        module = HeadAttention.of(answerer.model)
-        data = Labelled(encodings, labels, rows)
-        trainer = JointTrainer(answerer, module, data, data.take([]), None, settings, None, lambda: (0.0, {}), seed=0)
+        module = HeadAttention(*size_of(answerer.model))
+        generator = torch.Generator().manual_seed(0)
+        trainer = JointTrainer(answerer, module, rows, None, settings, generator, None, lambda: (0.0, {}))
         seen: list[Batch] = []
         inner = trainer._faithfulness
 
@@ -217,7 +217,7 @@ class TestIvRA:
             return inner(batch, *others)
 
         monkeypatch.setattr(trainer, "_faithfulness", noting)
-        terms = trainer.losses(data)
+        terms = trainer.losses(rows)
         assert [e.answer for e in seen[0].encodings] == [e.answer for e in own]
         expected = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
         assert float(terms["task"]) == pytest.approx(float(expected), abs=1e-5)
@@ -230,7 +230,7 @@ class TestIvRA:
         assert all(entry["losses"]["task"] < 20 for entry in ivra.history[1:])
         with pytest.raises(DataError, match=r"split 'train': no answer is within \d+ sub-tokens"):
             IvRA(**settings(["comp"])).fit(ListedTask(tiny.make_answerer(), cut, examples("validation")))
-        with pytest.raises(DataError, match="criterion 'cons' compares texts"):
+        with pytest.raises(DataError, match="split 'train' has 1 texts; expected 3 or more"):
             IvRA(**settings(["cons"])).fit(
                 ListedTask(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
             )

@@ -1,29 +1,346 @@
-"""fAML: the trained attribution model, fine-tuned anew on every text that is explained (AML, section 3.1)."""
+"""fAML: the trained attribution model, fine-tuned anew on every text that is explained (AML, section 3.1).
+
+Beyond the paper, the search also tries maps that no G gave: the best map so far with two words exchanged, and the best
+tops of all maps joined into one.
+"""
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import Any, Self, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.core.records import Attribution
-from explearn.lens.anatomy import dissect_encoder
-from explearn.methods.aml.instance_training import Refined, refine
+from explearn.core.records import filled
+from explearn.judge.plausibility import ranking
+from explearn.lens.anatomy import dissect_encoder, trace_block
+from explearn.lens.threads import here_only
+from explearn.methods.aml.attribution_model import AttributionModel, Reading
+from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
-from explearn.methods.aml.target_metric import MapJudge, MetricOptions
+from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
-from explearn.methods.base.targets import Target
 from explearn.methods.info import About
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Text
+from explearn.model.encoding import Batch, Encoding, text_seed
 from explearn.model.problems import ONE_CLASS
+
+ADAM_EPSILON = 1e-6
+"""Larger than torch's, so that gradients which are but rounding (those of key biases) move nothing."""
+RANK = 8
+"""Rank of the changes of scope `low_rank`."""
+BLOCKS = 2
+"""Number of G's last blocks that change under scope `low_rank`."""
+PATIENCE = 10
+"""Steps without a better map before a text is done."""
+MARGIN = 1e-5
+"""A map counts as better where the metric gains more than this; less is rounding."""
+DRAWS = 4
+"""Exchanges drawn for each that is wanted: most of those around a good map have been judged before."""
+SHARPNESS = 2.0
+"""A standard deviation of worth more multiplies a word's odds of being drawn by e to this power."""
+TIE = 1e-6
+"""Worths, probabilities, that spread less than this are equal but for rounding, and drawn evenly."""
+
+
+# ---- what of G changes for a text ------------------------------------------------------------------------------------
+
+
+class FullTuning:
+    """A copy of all of G but the prediction's embeddings, for one text: the paper's form."""
+
+    def __init__(
+        self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
+    ) -> None:
+        self._model = copy.deepcopy(model).requires_grad_(True).eval()
+        self._model.prediction.requires_grad_(False)
+        self._classifier, self._reading, self._predictions = classifier, reading, predictions
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+
+    def scores(self) -> torch.Tensor:
+        """Return the logits of the attributions at the classifier's sub-tokens, (1, n)."""
+        scores: torch.Tensor = self._model(self._classifier, self._reading, self._predictions)
+        return scores
+
+
+class LowRankChange:
+    """Each text's addition to the output of a linear map: x down up + bias, or x up + bias without a rank.
+
+    down: (b, in, r), the same random values for every text. up: (b, r, out), or (b, in, out). bias: (b, out). Both are
+    0 at first.
+    """
+
+    def __init__(self, layer: nn.Linear, texts: int, rank: int | None, generator: torch.Generator) -> None:
+        weight = layer.weight
+        self.layer, self.down = layer, None
+        if rank is not None:
+            start = torch.randn(layer.in_features, rank, generator=generator) * layer.in_features**-0.5
+            self.down = nn.Parameter(start.to(weight).repeat(texts, 1, 1))
+        self.up = nn.Parameter(weight.new_zeros(texts, rank or layer.in_features, layer.out_features))
+        self.bias = nn.Parameter(weight.new_zeros(texts, layer.out_features))
+
+    def add(self, _layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output with the change: a forward hook."""
+        narrow = inputs[0] if self.down is None else inputs[0] @ self.down.to(inputs[0].dtype)
+        return output + narrow @ self.up.to(narrow.dtype) + self.bias.to(narrow.dtype)[:, None]
+
+
+class LowRankTuning:
+    """Changes to the linear maps of G's uppermost blocks and head, a set for each text of a batch.
+
+    Copies of a whole encoder do not batch well; these do: the blocks below run once, and the frozen weights serve all
+    texts. The head's last map changes in full.
+
+    Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_encoder`).
+    """
+
+    def __init__(
+        self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
+    ) -> None:
+        self._model, self._classifier, self._reading, self._predictions = model, classifier, reading, predictions
+        parts = dissect_encoder(model.backbone)
+        lower, self._upper = parts.blocks[:-BLOCKS], parts.blocks[-BLOCKS:]
+        inputs = model.inputs(reading.source, predictions)
+        self._mask = inputs.pop("attention_mask").bool()
+        with torch.no_grad(), classifier.autocast():
+            hidden: torch.Tensor = parts.embeddings(input_ids=None, **inputs)
+            if parts.projection is not None:
+                hidden = parts.projection(hidden)
+            for block in lower:
+                hidden = trace_block(block, hidden, self._mask).result
+        self._hidden = hidden.detach()
+        generator = torch.Generator().manual_seed(seed)
+        # Blocks may share their layers (ALBERT).
+        layers = dict.fromkeys(
+            layer
+            for block in self._upper
+            for layer in (block.query, block.key, block.value, block.output, block.expand, block.contract)
+        )
+        texts = len(reading.target)
+        self._changes = [LowRankChange(layer, texts, RANK, generator) for layer in [*layers, model.dense]]
+        self._changes.append(LowRankChange(model.output, texts, None, generator))
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [p for change in self._changes for p in (change.down, change.up, change.bias) if p is not None]
+
+    def scores(self) -> torch.Tensor:
+        """Return the logits of the attributions at the classifier's sub-tokens, (b, n)."""
+        handles = [change.layer.register_forward_hook(here_only(change.add)) for change in self._changes]
+        try:
+            with self._classifier.autocast():
+                hidden = self._hidden
+                for block in self._upper:
+                    hidden = trace_block(block, hidden, self._mask).result
+                scores = self._model.score(hidden, self._predictions)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return self._reading.to_target(scores)
+
+
+# ---- maps made from a map --------------------------------------------------------------------------------------------
+
+
+def exchanged(
+    text: JudgedText, scores: Map, cuts: Sequence[int], worth: NDArray[np.float64], draws: np.random.Generator
+) -> Map:
+    """Return the map with the scores of two words exchanged, one from above a cut and one from below, once or twice.
+
+    A metric of removed words depends on the sets above its cuts alone, so an exchange within one is no use. Every other
+    time the two words lie between the cut and the next ones, so that one set changes and few passes are needed. The
+    less a word above the cut is worth, and the more one below it, the likelier it is drawn. All pieces of the two words
+    get the other word's score.
+
+    Args:
+        cuts: see `MapJudge.cuts`; one is drawn. Without any the map stays as it is.
+        worth: of each unit, see `MapJudge.worth`; of use is its order and spread.
+    """
+    values = text.values(scores)
+    # Words that were not read have no score to exchange.
+    known = len(values) - int(np.isnan(values).sum())
+    places = [0, *(cut for cut in sorted(set(cuts)) if cut < known), known]
+    if len(places) == 2:
+        return scores
+    changed = scores.copy()
+    for _ in range(draws.integers(1, 3)):
+        order = ranking(filled(values))[:known]
+        place = int(draws.integers(1, len(places) - 1))
+        near = draws.random() < 0.5
+        highest, lowest = (places[place - 1], places[place + 1]) if near else (0, len(order))
+        upper = drawn(order[highest : places[place]], -worth, draws)
+        lower = drawn(order[places[place] : lowest], worth, draws)
+        values[[upper, lower]] = values[[lower, upper]]
+        changed[text.owners == upper], changed[text.owners == lower] = values[upper], values[lower]
+    return changed
+
+
+def arranged(text: JudgedText, scores: Map, tops: Sequence[frozenset[int]]) -> Map:
+    """Return the map with its scores dealt out anew, so that the sets `tops` are on top of the ranking of words.
+
+    Within a set, and between two sets, words keep the order that they have. All pieces of a word get the same score.
+
+    Args:
+        tops: units, each set within the next one; see `MapJudge.chain`. Without any the map stays as it is.
+    """
+    if not tops:
+        return scores
+    values = text.values(scores)
+    # Words that were not read come last in every set, and have no score to deal out.
+    order = ranking(filled(values))[: len(values) - int(np.isnan(values).sum())]
+    layers = [next((layer for layer, top in enumerate(tops) if unit in top), len(tops)) for unit in order.tolist()]
+    changed = scores.copy()
+    for unit, value in zip(order[np.argsort(layers, kind="stable")], values[order], strict=True):
+        changed[text.owners == unit] = value
+    return changed
+
+
+def drawn(units: NDArray[np.intp], worth: NDArray[np.float64], draws: np.random.Generator) -> np.intp:
+    """Draw one of the units, by softmax of its standardised worth."""
+    of_units = worth[units]
+    spread = float(of_units.std())
+    odds = np.exp(SHARPNESS * (of_units - of_units.max()) / spread) if spread > TIE else np.ones(len(units))
+    chosen: np.intp = draws.choice(units, p=odds / odds.sum())
+    return chosen
+
+
+# ---- the search ------------------------------------------------------------------------------------------------------
+
+
+class RefinedMap:
+    """The best map of one text so far: of those that its G went through, and those that were made from them.
+
+    Attributes:
+        scores: attributions in [0, 1], (tokens,). step: after which step it came; 0 is pAML's map.
+        steps: those taken.
+        judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
+    """
+
+    def __init__(self, text: JudgedText, draws: np.random.Generator) -> None:
+        self.text, self._draws = text, draws
+        self.scores: Map = np.empty(0, dtype=np.float32)
+        self.step = self.steps = 0
+        self.judged: NDArray[np.float64] = np.empty((0, 0))
+        self._best: NDArray[np.float64] = np.empty(0)
+        self._seen: set[object] = set()
+
+    def see(self, step: int, scores: Map, values: NDArray[np.float64], better: NDArray[np.float64]) -> None:
+        """Keep a map, whose metrics are `values`, where it is the first or better; larger `better` is better."""
+        self.steps = step
+        if not self.judged.size:
+            self.scores, self._best, self.judged = scores, better.copy(), np.tile(values, (len(values), 1))
+            return
+        gains = better > self._best + MARGIN
+        if gains[0]:
+            self.scores, self.step = scores, step
+        self._best = np.where(gains, better, self._best)
+        self.judged[gains] = values
+
+    def is_new(self, judge: MapJudge, scores: Map) -> bool:
+        """Return whether the metric tells a map from all that were asked about here before."""
+        tops = judge.tops(self.text, scores)
+        new = tops not in self._seen
+        self._seen.add(tops)
+        return new
+
+    def exchanges(self, judge: MapJudge, samples: int) -> list[Map]:
+        """Return up to `samples` new maps that differ from the best one by an exchange of words."""
+        cuts, worth = judge.cuts(self.text), judge.worth(self.text)
+        maps: list[Map] = []
+        for _ in range(DRAWS * samples):
+            candidate = exchanged(self.text, self.scores, cuts, worth, self._draws)
+            if self.is_new(judge, candidate):
+                maps.append(candidate)
+                if len(maps) == samples:
+                    break
+        return maps
+
+
+def refine(
+    model: AttributionModel,
+    classifier: Classifier,
+    encodings: Sequence[Encoding],
+    predictions: torch.Tensor,
+    targets: Sequence[int],
+    removed: bool,
+    weights: Weights,
+    judge: MapJudge,
+    options: FAMLParams,
+) -> list[RefinedMap]:
+    """Fine-tune G on each text, starting from `model`, which stays as it is.
+
+    After each step the metric is measured for G's map and for `options.samples` maps that differ from the best one so
+    far by an exchange of two words. Then for the map whose tops, at the metric's cuts, are the best of all that were
+    measured in any map. A text is done once PATIENCE steps have not improved its map, or G diverges on it. But for
+    rounding, a text's result does not depend on the others of the batch.
+
+    Args:
+        encodings: one text where the scope is `full`.
+        predictions: y, (b, C). targets: indices of the classes explained.
+        removed: see `loss.masked_logits`.
+        judge: its first metric is the one of interest.
+
+    Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`, DivergedError where
+    `model` gives a map that is not finite.
+    """
+    reading = model.read(classifier, encodings)
+    tuning: FullTuning | LowRankTuning
+    if options.scope == "full":
+        tuning = FullTuning(model, classifier, reading, predictions)
+    else:
+        tuning = LowRankTuning(model, classifier, reading, predictions, options.seed)
+    optimizer = torch.optim.AdamW(
+        tuning.parameters(), lr=options.learning_rate, eps=ADAM_EPSILON, weight_decay=0.0, fused=True
+    )
+    refined = [
+        RefinedMap(judge.text(encoding, target), np.random.default_rng(text_seed(options.seed, encoding)))
+        for encoding, target in zip(encodings, targets, strict=True)
+    ]
+    active = list(range(len(encodings)))
+    for step in range(options.steps + 1):
+        scores = tuning.scores()
+        maps = scores.detach().sigmoid().float().cpu().numpy()
+        active = [i for i in active if np.isfinite(maps[i, : len(encodings[i])]).all()]
+        if not step and len(active) < len(encodings):
+            raise DivergedError("pAML's map of a text is not finite; its G diverged in training")
+        of_models = [(refined[i], maps[i, : len(encodings[i])].copy()) for i in active]
+        candidates = list(of_models)
+        for one, scores_of_model in of_models:
+            one.is_new(judge, scores_of_model)
+            if step and options.samples:
+                candidates += [(one, made) for made in one.exchanges(judge, options.samples)]
+        _judge_maps(judge, candidates, step)
+        if step and options.samples:
+            joined = [(one, arranged(one.text, one.scores, judge.chain(one.text))) for one, _ in of_models]
+            _judge_maps(judge, [(one, made) for one, made in joined if one.is_new(judge, made)], step)
+        active = [i for i in active if step - refined[i].step < PATIENCE]
+        if step == options.steps or not active:
+            break
+        terms = loss_terms(classifier, reading.target, scores, predictions, weights, removed)
+        optimizer.zero_grad()
+        # A sum: each text's gradient is its own, whatever the number of texts.
+        weighted(terms, weights).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return refined
+
+
+def _judge_maps(judge: MapJudge, candidates: Sequence[tuple[RefinedMap, Map]], step: int) -> None:
+    values = judge.measure([(one.text, scores) for one, scores in candidates])
+    for (one, scores), of_map, better in zip(candidates, values, judge.better(values), strict=True):
+        one.see(step, scores, of_map, better)
+
+
+# ---- the explainer -------------------------------------------------------------------------------------------------
 
 
 class FAML(RefiningExplainer, BatchExplainer):
@@ -31,14 +348,14 @@ class FAML(RefiningExplainer, BatchExplainer):
 
     Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
 
-    After each step the metric of interest is measured on the classifier, for G's map and for some maps beside the best
+    After each step the metric of interest is measured on the classifier, for G's map and for some maps near the best
     one so far, and the best of all is kept; the first is pAML's. So this method looks at the metric while it explains:
     by that metric it is at least as good as pAML by construction. `notes` tells what it was judged by.
 
-    The weights of the loss, the masking strategy and the embeddings of the prediction are those of the trained pAML and
-    stay as they are.
+    The weights of the loss, the masking, the metric's protocol and the embeddings of the prediction are those of the
+    trained pAML and stay as they are.
 
-    Options: `FAMLParams`. The seed decides the changes' first values, the maps tried and random masks.
+    Options: `FAMLParams`. The seed decides the changes' first values and the maps tried.
     """
 
     about = About(
@@ -62,7 +379,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.start: PAML | None = None
-        self._seen: list[Refined] = []
+        self._refined: list[RefinedMap] = []
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
@@ -72,23 +389,24 @@ class FAML(RefiningExplainer, BatchExplainer):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metric of interest, then the others where they are measured."""
-        first = self.options.metric
-        return (first, *(name for name in get_args(Metric) if name != first and self.options.cross_metrics))
+        """The metric of interest, then the others, which are measured for the report."""
+        assert self.start is not None
+        first = self.options.metric or self.start.options.metric
+        return (first, *(name for name in get_args(Metric) if name != first))
 
     def notes(self) -> dict[str, Any]:
-        """Of the texts explained since the last call of `explain` or `explain_each`, as means over them.
+        """Return means over the texts explained since the last call of `explain` or `explain_each`.
 
-        optimised_for: the metric of interest. steps, best_step: taken, and that of the map kept. metrics: names.
-        judged: metric -> metric -> value, the first what the map was chosen by, the second what it is judged by.
+        optimised_for: the metric of interest. steps, best_step: taken, and that of the map kept. judged: metric ->
+        metric -> value, the first what the map was chosen by, the second what it is judged by.
         """
-        if not self._seen:
+        if not self._refined:
             return {}
-        names, judged = self.metrics, np.mean([found.judged for found in self._seen], axis=0).tolist()
+        names, judged = self.metrics, np.mean([one.judged for one in self._refined], axis=0).tolist()
         return {
-            "optimised_for": self.options.metric,
-            "steps": float(np.mean([found.steps for found in self._seen])),
-            "best_step": float(np.mean([found.step for found in self._seen])),
+            "optimised_for": names[0],
+            "steps": float(np.mean([one.steps for one in self._refined])),
+            "best_step": float(np.mean([one.step for one in self._refined])),
             "judged": {by: dict(zip(names, row, strict=True)) for by, row in zip(names, judged, strict=True)},
         }
 
@@ -100,28 +418,14 @@ class FAML(RefiningExplainer, BatchExplainer):
             )
         self.start.any_classifier = self.any_classifier
         self.start.check(classifier)
-        if self.options.scope != "full":
-            assert self.start.model is not None
-            try:
-                dissect_encoder(self.start.model.backbone)
-                if architecture(self.start.model.config).bias == "disentangled":
-                    raise UnsupportedError("its maps for content may be those for distances")
-            except UnsupportedError as error:
-                raise UnsupportedError(
-                    f"scope {self.options.scope!r} takes G's backbone apart, which is a "
-                    f"{self.start.model.config.model_type!r} model; use scope 'full'"
-                ) from error
-
-    def explain_each(
-        self,
-        classifier: Classifier,
-        texts: Iterable[Text],
-        targets: Iterable[Target] | None = None,
-        description: str | None = None,
-        windows: int | None = None,
-    ) -> Iterator[list[Attribution]]:
-        self._seen = []
-        return super().explain_each(classifier, texts, targets, description, windows)
+        assert self.start.model is not None
+        config: Any = self.start.model.backbone.config
+        entry = architecture(config)
+        if self.options.scope == "low_rank" and (entry.parts is None or entry.bias == "disentangled"):
+            raise UnsupportedError(
+                f"scope 'low_rank' takes G's backbone apart, which is a {config.model_type!r} model; use scope 'full'"
+            )
+        self._refined = []
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
@@ -130,24 +434,26 @@ class FAML(RefiningExplainer, BatchExplainer):
         with torch.no_grad():
             logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        judge = MapJudge(classifier, self.metrics, MetricOptions.of(self.options))
+        predictions = prediction_information(classifier, logits, chosen)
+        judge = MapJudge(classifier, self.metrics, start.protocol)
+        together = 1 if self.options.scope == "full" else len(batch)
+        scores = torch.zeros(batch.input_ids.shape)
         # inference_mode(False) turns gradients on inside no_grad, too.
         with torch.inference_mode(False), torch.enable_grad():
-            found = refine(
-                start.model,
-                classifier,
-                start.bridge,
-                batch.encodings,
-                prediction_information(classifier, logits, chosen),
-                chosen.tolist(),
-                start.strategy,
-                start.weights,
-                judge,
-                self.options,
-                self.options.seed,
-            )
-        self._seen += found
-        scores = torch.zeros(batch.input_ids.shape)
-        for row, one in enumerate(found):
-            scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
-        return BatchScores(scores, logits, chosen, unread=start.unread(batch.encodings))
+            for first in range(0, len(batch), together):
+                part = slice(first, first + together)
+                refined = refine(
+                    start.model,
+                    classifier,
+                    batch.encodings[part],
+                    predictions[part],
+                    chosen[part].tolist(),
+                    start.removed,
+                    start.weights,
+                    judge,
+                    self.options,
+                )
+                for row, one in enumerate(refined, start=first):
+                    scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
+                self._refined += refined
+        return BatchScores(scores, logits, chosen, unread=start.model.unread(batch.encodings))

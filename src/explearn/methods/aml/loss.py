@@ -1,23 +1,37 @@
-"""The three terms of AML's loss, text by text: section 3.1, eq. 4 to 7."""
+"""AML's loss (section 3.1, eq. 4 to 7): what a frozen classifier answers to texts of which a mask keeps a part.
+
+Two ways to mask, both with gradients back to the mask:
+
+soft     each token is mixed with a stand-in, x'_i = m_i x_i + (1 - m_i) s (eq. 3); s is the embedding of the mask
+         token, or of the unknown token where there is none.
+removed  tokens are left out by gates on attention, in classifiers that read the last token. The paper does not train
+         so; deleting is how its metrics take words away.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.gradients import content_mask
 from explearn.lens.words import replaced_words
-from explearn.methods.aml.left_out import left_out_logits
-from explearn.methods.aml.masks import Masking, gates
+from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.padding import reads_last
+
+LEAST = 1e-12
+"""Weight of a key whose gate is 0: nothing among other tokens, and its logarithm has a gradient."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class DivergedError(ModelError):
+    """G gives no finite numbers any more."""
+
+
+class Weights(NamedTuple):
     """lambda_p, lambda_a, lambda_inv of eq. 4, each in [0, 1]; a term of weight 0 is left out, its passes too."""
 
     prediction: float
@@ -25,84 +39,94 @@ class Weights:
     inverse: float
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Each text's terms, (b,), 0 where left out.
-
-    prediction: L_p, cross-entropy between y and the prediction on the masked text (eq. 5).
-    size: L_a, mean over the text's sub-tokens of -log(1 - a) (eq. 7).
-    inverse: L_inv, -log(1 - p), p the target's probability on the inversely masked text (eq. 6).
-    """
-
-    prediction: torch.Tensor
-    size: torch.Tensor
-    inverse: torch.Tensor
-
-    def total(self, weights: Weights) -> torch.Tensor:
-        """Eq. 4, (b,)."""
-        return weights.prediction * self.prediction + weights.size * self.size + weights.inverse * self.inverse
-
-
 def loss_terms(
     classifier: Classifier,
     batch: Batch,
     scores: torch.Tensor,
     predictions: torch.Tensor,
-    masking: Masking,
     weights: Weights,
-    draw: int = 0,
-) -> Terms:
-    """AML's loss of some attributions, with a graph from the frozen classifier back to them.
+    removed: bool = False,
+) -> torch.Tensor:
+    """Return the terms of each text's loss, (3, b), 0 where left out, with a graph back to the attributions.
 
-    Both masked texts go through the classifier in one batch.
+    prediction  L_p, cross-entropy between y and the prediction on the masked text (eq. 5)
+    size        L_a, mean over the text's sub-tokens of -log(1 - a) (eq. 7)
+    inverse     L_inv, -log(1 - p), p the target's probability on the inversely masked text (eq. 6)
+
+    Both masked texts go through the classifier in one batch. The loss is the sum by `weights` (eq. 4).
 
     Args:
         scores: logits of the attributions, (b, n); a = sigmoid(scores).
         predictions: y, (b, C), rows on the simplex. Its largest entry is the target.
-        draw: see `Masking.stand_in`.
+        removed: see `masked_logits`.
     """
     attributions = scores.sigmoid()
-    wanted = []
-    if weights.prediction:
-        wanted.append(attributions)
-    if weights.inverse:
-        wanted.append(1 - attributions)
-    kept = [gates(batch, masking.gate(mask)) for mask in wanted]
-    zero = torch.zeros(len(scores), device=scores.device)
-    found = classifier.softmax_logits(_masked_logits(classifier, batch, kept, masking, draw)) if kept else None
-    logits = iter(() if found is None else found.chunk(len(kept)))
-    content = content_mask(batch)
-    # -log(1 - sigmoid(s)) = softplus(s)
-    size = torch.where(content, nn.functional.softplus(scores), 0.0).sum(1) / content.sum(1).clamp(min=1)
-    return Terms(
-        prediction=-(predictions * next(logits).log_softmax(-1)).sum(-1) if weights.prediction else zero,
-        size=size if weights.size else zero,
-        inverse=-_log_other(next(logits), predictions.argmax(-1)) if weights.inverse else zero,
-    )
+    masks = [attributions] * bool(weights.prediction) + [1 - attributions] * bool(weights.inverse)
+    prediction = size = inverse = torch.zeros(len(scores), device=scores.device)
+    if masks:
+        logits = classifier.softmax_logits(masked_logits(classifier, batch, torch.cat(masks), removed))
+        if weights.prediction:
+            prediction = -(predictions * logits[: len(batch)].log_softmax(-1)).sum(-1)
+        if weights.inverse:
+            # log(1 - p) without rounding where p is almost 1.
+            target = nn.functional.one_hot(predictions.argmax(-1), logits.shape[-1]).bool()
+            inverted = logits[-len(batch) :]
+            inverse = inverted.logsumexp(-1) - inverted.masked_fill(target, float("-inf")).logsumexp(-1)
+    if weights.size:
+        # -log(1 - sigmoid(s)) = softplus(s)
+        content = content_mask(batch)
+        size = torch.where(content, nn.functional.softplus(scores), 0.0).sum(1) / content.sum(1).clamp(min=1)
+    return torch.stack([prediction, size, inverse])
 
 
-def _masked_logits(
-    classifier: Classifier, batch: Batch, kept: list[torch.Tensor], masking: Masking, draw: int
-) -> torch.Tensor:
-    """Logits of the texts under each of some masks, (masks b, C)."""
-    if masking.removes:
-        return left_out_logits(classifier, batch, torch.cat(kept))
+def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
+    """Return each text's loss, (b,), from its terms, (3, b): eq. 4."""
+    return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
+
+
+def removes(classifier: Classifier, masking: str) -> bool:
+    """Return whether `masking`, soft, removed or auto, leaves words out of this classifier's texts.
+
+    Raises UnsupportedError for `removed` where they cannot be, ModelError for a classifier without mask and unknown
+    token where they stay in.
+    """
+    config: Any = classifier.model.config
+    can_remove = architecture(config).causal and reads_last(classifier.model)
+    if masking == "removed" and not can_remove:
+        raise UnsupportedError(
+            f"masking 'removed' leaves words out in decoders such as GPT-2 or Llama, not in a {config.model_type!r} "
+            "model; use masking 'soft'"
+        )
+    named = classifier.completion is not None and classifier.completion.mask_token_id is not None
+    has_mask_token = named or classifier.tokenizer.mask_token_id is not None
+    removed = masking == "removed" or (masking == "auto" and not has_mask_token and can_remove)
+    if not removed:
+        _ = classifier.mask_token_id
+    return removed
+
+
+def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, removed: bool) -> torch.Tensor:
+    """Logits, (rows, C), at least float32, of texts of which only a part is kept.
+
+    Args:
+        masks: share of each token that is kept, (rows, n), in [0, 1]; row r is of text r modulo b. Special tokens are
+            kept, whatever it says. With `removed` a token is kept where it is above 1/2 and left out elsewhere;
+            gradients pass as if the mask were soft.
+    """
+    content = content_mask(batch).repeat(len(masks) // len(batch), 1)
+    if removed:
+        hard = (masks > 0.5).to(masks.dtype) + masks - masks.detach()
+        return removed_logits(classifier, batch, torch.where(content, hard, 1.0))
+    kept = torch.where(content, masks, 1.0)[..., None]
     table: Any = classifier.model.get_input_embeddings()
     with torch.no_grad():
-        words = table(batch.input_ids)
-    stand_in = masking.stand_in(classifier, batch, draw)
-    texts = [gate[..., None] * words + (1 - gate[..., None]) * stand_in for gate in kept]
-    return embedded_logits(classifier, batch, torch.cat(texts))
-
-
-def _log_other(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """log(1 - p) of the targets, (b,), without rounding where p is almost 1."""
-    own = nn.functional.one_hot(targets, logits.shape[-1]).bool()
-    return logits.masked_fill(own, float("-inf")).logsumexp(-1) - logits.logsumexp(-1)
+        words = table(batch.input_ids).repeat(len(masks) // len(batch), 1, 1)
+        stand_in = table(torch.tensor(classifier.mask_token_id, device=classifier.device))
+    return embedded_logits(classifier, batch, kept * words + (1 - kept) * stand_in)
 
 
 def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
-    """Logits, (rows, C), at least float32, of texts whose word embeddings are given.
+    """Logits, (rows, C), at least float32, of texts with other word embeddings.
 
     Positions, segments and padding are those of the batch; its ids still go in, for RoBERTa counts positions by them.
 
@@ -117,3 +141,60 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     with replaced_words(classifier.model, inputs["input_ids"], embeddings), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
     return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
+    """Logits, (rows, C), at least float32, of texts whose tokens are left out by gates.
+
+    With gate m_j of each token, query i weighs a key j before it by m_j exp(l_ij) and itself by exp(l_ii). The logits
+    are the mean of those read at each token, weighed by m_j prod_(k>j) (1 - m_k): of those at the last token kept. The
+    rest of the weight, where nothing is kept, goes to the answer to an empty text. With gates of 0 and 1 the answer is
+    that to the text without the words.
+
+    Args:
+        kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count those above 1/2.
+    """
+    model: Any = classifier.model
+    copies = len(kept) // len(batch)
+    kept = torch.where(batch.attention_mask.repeat(copies, 1).bool(), kept, 0.0)
+    whole = (kept > 0.5).long()
+    positions = whole.cumsum(1) - whole
+    with classifier.autocast():
+        states = model.base_model(
+            input_ids=batch.input_ids.repeat(copies, 1),
+            attention_mask=_attention_masks(model, kept, positions),
+            position_ids=positions,
+        ).last_hidden_state
+        read: torch.Tensor = model.score(states)
+    with torch.no_grad():
+        of_nothing = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
+    read = read if read.dtype == torch.float64 else read.float()
+    # gone[:, j]: whether all from j on are left out.
+    gone = (1 - kept).flip(1).cumprod(1).flip(1).to(read)
+    last = kept.to(read) * torch.cat([gone[:, 1:], torch.ones_like(gone[:, :1])], dim=1)
+    return (last[..., None] * read).sum(1) + gone[:, :1] * of_nothing.to(read)
+
+
+def _attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
+    """Additions to attention's logits, (rows, 1, n, n): log m_j, and as good as -inf where a query sees no key.
+
+    Of a model whose layers are of several types, one for each type. A window is counted over the words that are kept.
+    """
+    tokens = kept.shape[1]
+    lowest = torch.finfo(model.dtype).min
+    diagonal = torch.eye(tokens, dtype=torch.bool, device=kept.device)
+    weights = (kept + LEAST).log()[:, None]
+
+    def within(window: int | None) -> torch.Tensor:
+        before = (torch.ones_like(diagonal).tril() & ~diagonal)[None]
+        if window is not None:
+            before = before & (positions[:, :, None] - positions[:, None] < window)
+        mask = torch.where(before, weights, lowest).masked_fill(diagonal, 0.0)
+        return mask.to(model.dtype)[:, None]
+
+    config = model.config
+    window: int | None = getattr(config, "sliding_window", None)
+    types = set(getattr(config, "layer_types", None) or ())
+    if len(types) < 2:
+        return within(None if types == {"full_attention"} else window)
+    return {kind: within(window if kind == "sliding_attention" else None) for kind in types}

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order
+from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
-from explearn.methods.aml.attribution_model import AttributionModel, load_backbone, load_tokenizer, trimmed
-from explearn.methods.aml.fitted_stand_in import fit_stand_in
-from explearn.methods.aml.left_out import check_removable
-from explearn.methods.aml.loss import Weights
-from explearn.methods.aml.masks import LearnedMasking, Masking, make_masking
+from explearn.methods.aml.attribution_model import (
+    AttributionModel,
+    Bridge,
+    as_text,
+    check_tokenizer,
+    classifier_backbone,
+    load_backbone,
+    without_pooler,
+)
+from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
 from explearn.methods.aml.params import PAMLParams
-from explearn.methods.aml.target_metric import MapJudge, MetricOptions
-from explearn.methods.aml.tokenizer_bridge import Bridge
-from explearn.methods.aml.training import Epoch, TrainingTexts, train
-from explearn.methods.aml.two_tokenizers import attribution_logits, read
-from explearn.methods.aml.weight_search import Trial, search
+from explearn.methods.aml.target_metric import Map, MapJudge, protocol_of
+from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
+from explearn.model.batching import budget_batches, random_batches
 from explearn.model.classifier import Classifier, fingerprint
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
@@ -38,8 +45,177 @@ from explearn.model.question_answering import QuestionAnswerer
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
-TRAINING = 1
+TRAINING = 2
 """Raised by one where training changes what it comes to: trials of a search made before no longer count then."""
+SORTED_BATCHES = 8
+"""Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
+WEIGHT_DECAY = 0.01
+"""Of AdamW (Loshchilov and Hutter, 2017)."""
+WARMUP = 0.1
+"""Fraction of all steps over which the learning rates rise; they fall linearly to 0 afterwards."""
+
+
+# ---- training --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTexts:
+    """Texts with the classifier's predictions: float64, (texts, C)."""
+
+    encodings: Sequence[Encoding]
+    predictions: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> PredictedTexts:
+        return cls(encodings, classifier.predict_proba(encodings))
+
+    def rows(self, classifier: Classifier, indices: Sequence[int]) -> torch.Tensor:
+        """Return y of some texts, float32, on the classifier's device."""
+        return torch.tensor(self.predictions[list(indices)], dtype=torch.float32, device=classifier.device)
+
+
+def train(
+    model: AttributionModel,
+    classifier: Classifier,
+    texts: PredictedTexts,
+    validation: PredictedTexts,
+    judge: MapJudge,
+    removed: bool,
+    weights: Weights,
+    options: PAMLParams,
+    description: str | None = None,
+    after_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
+
+    Args:
+        texts: to train on. validation: other texts, on which the metric is watched.
+        removed: see `loss.masked_logits`.
+        options: the seed decides the order of texts, dropout and exchanged words.
+        after_epoch: called after each epoch; what it raises ends the training.
+
+    Returns for each epoch, 0 being before training, its number, the means of the loss's terms over its texts (None for
+    epoch 0) and the metric of interest on the validation texts after it. Raises DivergedError, naming the epoch, where
+    the loss or a map is not finite, ModelError where a map is not before training.
+    """
+    generator = torch.Generator().manual_seed(options.seed)
+    parameters = list(model.parameters())
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": options.learning_rate},
+        {"params": model.head_parameters(), "lr": options.head_learning_rate},
+    ]
+    optimizer = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY, fused=True)
+    steps = options.epochs * -(-len(texts.encodings) // options.batch_size)
+    rising = max(1, round(WARMUP * steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
+    )
+    history: list[dict[str, Any]] = []
+    best = BestWeights(model)
+
+    def end_epoch(epoch: int, prediction: Any = None, size: Any = None, inverse: Any = None) -> None:
+        model.eval()
+        metric = mean_metric(model, classifier, validation, judge, epoch)
+        sign = 1 if judge.larger_is_better else -1
+        if not history or sign * metric > max(sign * earlier["metric"] for earlier in history):
+            best.keep()
+        history.append({"epoch": epoch, "prediction": prediction, "size": size, "inverse": inverse, "metric": metric})
+
+    end_epoch(0)
+    # Dropout draws from the global generator.
+    with seeded(options.seed, classifier.device), epoch_bar(options.epochs, description) as bar:
+        for epoch in bar:
+            model.train()
+            sums = np.zeros(3)
+            seen = texts
+            if options.remix is not None:
+                draws = np.random.default_rng(options.seed + epoch)
+                seen = PredictedTexts.of(classifier, remixed(classifier, texts.encodings, options.remix, draws))
+            lengths = [len(encoding) for encoding in seen.encodings]
+            for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
+                totals = []
+                for part in _read_together(classifier, lengths, indices):
+                    reading = model.read(classifier, [seen.encodings[i] for i in part])
+                    y = seen.rows(classifier, part)
+                    scores = model(classifier, reading, y)
+                    terms = loss_terms(classifier, reading.target, scores, y, weights, removed)
+                    totals.append(weighted(terms, weights))
+                    sums += terms.detach().sum(1).tolist()
+                loss = torch.cat(totals).mean()
+                if not loss.isfinite():
+                    raise _diverged(epoch, "the loss is not finite")
+                descend(loss, optimizer, parameters)
+                schedule.step()
+            end_epoch(epoch, *(sums / len(texts.encodings)).tolist())
+            bar.set_postfix({judge.metrics[0]: f"{history[-1]['metric']:.4f}"})
+            if after_epoch is not None:
+                after_epoch(history[-1])
+    best.restore()
+    model.eval()
+    return history
+
+
+@torch.inference_mode()
+def mean_metric(
+    model: AttributionModel, classifier: Classifier, texts: PredictedTexts, judge: MapJudge, epoch: int
+) -> float:
+    """Return the mean over the texts of the judge's first metric, for maps of the predicted classes.
+
+    Raises DivergedError for a map that is not finite; ModelError in epoch 0, before training.
+    """
+    scores: dict[int, Map] = {}
+    encodings = texts.encodings
+    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+        reading = model.read(classifier, [encodings[i] for i in indices])
+        maps = model(classifier, reading, texts.rows(classifier, indices)).sigmoid().cpu().numpy()
+        scores |= {index: row[: len(encodings[index])] for index, row in zip(indices, maps, strict=True)}
+    for index, of_text in scores.items():
+        if not np.isfinite(of_text).all():
+            raise _diverged(epoch, f"the map of validation text {encodings[index].example_id!r} is not finite")
+    targets = texts.predictions.argmax(-1).tolist()
+    judged = [(judge.text(e, t), scores[i]) for i, (e, t) in enumerate(zip(encodings, targets, strict=True))]
+    return float(judge.measure(judged)[:, 0].mean())
+
+
+def remixed(
+    classifier: Classifier, texts: Sequence[Encoding], least: float, draws: np.random.Generator
+) -> list[Encoding]:
+    """Return each text with a share of its words exchanged, drawn evenly between `least` and 1.
+
+    Every word is exchanged with that probability, for a word drawn evenly from a text drawn evenly. Length in words,
+    and which segment a word is in, stay. A classifier of few training texts knows them by heart: it is certain of them
+    whatever is masked, and G learns from them which masks it can get away with. Training needs no labels, so any text
+    will do. Not in the paper, whose classifiers have read more texts.
+    """
+    exchanged = []
+    for text in texts:
+        share = draws.uniform(least, 1.0)
+        words = list(text.words)
+        for place in range(len(words)):
+            if draws.random() < share:
+                other = texts[int(draws.integers(len(texts)))].words
+                words[place] = other[int(draws.integers(len(other)))]
+        exchanged.append(as_text(words, text.pair_start))
+    return classifier.encode(exchanged)
+
+
+def _read_together(classifier: Classifier, lengths: Sequence[int], indices: list[int]) -> list[list[int]]:
+    """The texts of a step, in one batch; where padding shows in the classifier's answers, in one for each length."""
+    if not classifier.same_length:
+        return [indices]
+    return [[i for i in indices if lengths[i] == length] for length in sorted({lengths[i] for i in indices})]
+
+
+def _diverged(epoch: int, why: str) -> ModelError:
+    """The error of a training; before its first epoch, of the backbone, whatever the weights of the loss."""
+    if not epoch:
+        return ModelError(f"pAML before training: {why}; expected a backbone with finite weights")
+    return DivergedError(
+        f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
+    )
+
+
+# ---- the explainer -------------------------------------------------------------------------------------------------
 
 
 class PAML(LearnedExplainer, BatchExplainer):
@@ -73,25 +249,18 @@ class PAML(LearnedExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.model: AttributionModel | None = None
-        self.bridge: Bridge | None = None
-        self.strategy: Masking = Masking()
-        self.language_model: tuple[str | None, str | None] = (None, None)
+        self.removed = False
         self.classifier = ""
         self.labels: list[str] = []
         self.vocabulary = 0
-        self.weights = self.given_weights
-        self.history: list[Epoch] = []
-        self.study: list[Trial] = []
-        self.stand_in_history: list[float] = []
+        self.weights = Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)
+        self.history: list[dict[str, Any]] = []
+        self.study: list[dict[str, Any]] = []
 
     @property
-    def given_weights(self) -> Weights:
-        """The weights among the options; those trained with, `weights`, differ from them after a search."""
-        return Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)
-
-    @property
-    def metric_options(self) -> MetricOptions:
-        return MetricOptions.of(self.options)
+    def protocol(self) -> FaithfulnessProtocol:
+        """How the metric of interest is taken."""
+        return protocol_of(self.options.protocol, self.options.removal)
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -103,162 +272,103 @@ class PAML(LearnedExplainer, BatchExplainer):
         Raises:
             DataError: no text to train or to watch the metric on.
             ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
-            ModelError: the backbone or the masked language model cannot be loaded, or the backbone cannot be G's.
-            UnsupportedError: the vocabulary of the masked language model is not the classifier's, words cannot be left
-                out of the classifier, or the model answers questions, or does not choose one class of several.
+            ModelError: the backbone cannot be loaded, or cannot be G's.
+            UnsupportedError: words cannot be left out of the classifier, or the model answers questions, or does not
+                choose one class of several.
             DivergedError: the loss, or a map, is not finite.
         """
         check_task(task)
-        texts, validation = task.examples("train"), task.examples("validation")
-        classifier = task.classifier
+        options, classifier = self.options, task.classifier
         self.check_problem(classifier)
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(QUESTIONS)
-        for rows, what in ((texts, "train on"), (validation, "watch the metric on")):
-            if not rows:
+        splits = []
+        for split, most, what in (
+            ("train", options.max_texts, "train on"),
+            ("validation", options.validation_texts, "watch the metric on"),
+        ):
+            if not (rows := task.examples(split)):
                 raise DataError(f"there is no text to {what}; expected at least one")
-        search_file = task.scratch(self.name or "paml")
-        if self.options.trials and search_file is None:
+            splits.append(_drawn(rows, most, options.seed))
+        file = task.scratch(self.name or "paml")
+        if options.trials and file is None:
             raise ParamsError(
-                f"trials: got {self.options.trials} without a file for the search; expected a task that has one, "
-                "or trials=0"
+                f"trials: got {options.trials} without a file for the search; expected a task that has one, or trials=0"
             )
-        self.history, self.study, self.stand_in_history = [], [], []
-        try:
-            self._start(classifier, task.encoder, task.encoder_revision)
-            self._learn(classifier, texts, validation, [task.encoder, task.encoder_revision], search_file, description)
-        except BaseException:
-            self.model = None
-            raise
-        return self
+        model = self._start(classifier, task.encoder, task.encoder_revision)
+        self.model, self.study = None, []
+        texts, validation = (PredictedTexts.of(classifier, classifier.encode(rows)) for rows in splits)
+        judge = MapJudge(classifier, [options.metric], self.protocol)
 
-    def _learn(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Example],
-        validation: Sequence[Example],
-        encoder: list[str | None],
-        search_file: Path | None,
-        description: str | None,
-    ) -> None:
-        """Search for the weights where `trials` asks for it, and train the model that `_start` made."""
-        chosen = (
-            _draw(texts, self.options.max_texts, self.options.seed),
-            _draw(validation, self.options.validation_texts, self.options.seed),
-        )
-        split_texts = [TrainingTexts.of(classifier, classifier.encode(rows)) for rows in chosen]
-        train_texts, watched = split_texts
-        if self.strategy.fits(classifier):
-            self._fit_stand_in(classifier, train_texts.encodings, watched.encodings)
-
-        def run(weights: Weights, model: AttributionModel, after: Callable[[Epoch], None] | None) -> list[Epoch]:
-            if isinstance(self.strategy, LearnedMasking):
-                self.strategy.embedding = model.mask_embedding
+        def run(
+            model: AttributionModel, weights: Weights, after_epoch: Callable[[dict[str, Any]], None] | None = None
+        ) -> list[dict[str, Any]]:
             return train(
-                model,
-                classifier,
-                self.bridge,
-                train_texts,
-                watched,
-                judge,
-                self.strategy,
-                weights,
-                self.options,
-                self.options.seed,
-                description,
-                after,
+                model, classifier, texts, validation, judge, self.removed, weights, options, description, after_epoch
             )
 
-        assert self.model is not None
-        judge = MapJudge(classifier, [self.options.metric], self.metric_options)
-        self.weights, self.study = self.given_weights, []
-        if self.options.trials:
-            assert search_file is not None
-            untrained = self.model
+        if options.trials:
+            assert file is not None
 
             def objective(weights: Weights, report: Callable[[int, float], None]) -> float:
-                history = run(weights, copy.deepcopy(untrained), lambda epoch: report(epoch.epoch, epoch.metric))
-                values = [epoch.metric for epoch in history]
+                history = run(copy.deepcopy(model), weights, lambda epoch: report(epoch["epoch"], epoch["metric"]))
+                values: list[float] = [epoch["metric"] for epoch in history]
                 return max(values) if judge.larger_is_better else min(values)
 
+            identity = {
+                "options": options.model_dump(exclude={"trials"}),
+                "training": TRAINING,
+                "classifier": classifier.fingerprint,
+                "start": fingerprint(model),
+                "texts": [[[e.example_id, *e.words] for e in of.encodings] for of in (texts, validation)],
+            }
             self.weights, self.study = search(
                 objective,
-                self.options.trials,
+                options.trials,
                 larger_is_better=judge.larger_is_better,
-                first=self.given_weights,
-                seed=self.options.seed,
-                file=search_file,
-                identity={
-                    "options": {name: value for name, value in self.options.model_dump().items() if name != "trials"},
-                    # Where padding shows, texts are read length by length; an earlier version padded them.
-                    "training": f"{TRAINING}, by length" if classifier.same_length else TRAINING,
-                    "classifier": classifier.fingerprint,
-                    "encoder": encoder,
-                    "start": fingerprint(untrained),
-                    "texts": [
-                        [[encoding.example_id, *encoding.words] for encoding in t.encodings] for t in split_texts
-                    ],
-                },
+                first=self.weights,
+                seed=options.seed,
+                file=file,
+                identity=identity,
             )
-        self.history = run(self.weights, self.model, None)
-        self.model.requires_grad_(False).eval()
+        self.history = run(model, self.weights)
+        self.model = model.requires_grad_(False).eval()
+        return self
 
-    def _fit_stand_in(self, classifier: Classifier, texts: Sequence[Encoding], watched: Sequence[Encoding]) -> None:
-        assert self.model is not None
-        found, self.stand_in_history = fit_stand_in(classifier, texts, watched, self.options.seed)
-        if self.model.mask_embedding is not None:
-            self.model.mask_embedding.data.copy_(found)
-        else:
-            self.model.stand_in = self.strategy.embedding = found
-
-    def _start(self, classifier: Classifier, encoder: str | None, revision: str | None) -> None:
-        """A G with new head and prediction embeddings around the backbone, and the masking strategy."""
-        if self.options.backbone == "encoder" and encoder is None:
-            raise ParamsError("backbone 'encoder' needs the name of the classifier's pretrained encoder; got none")
-        if self.options.masking == "mlm" and (self.options.masked_lm or encoder) is None:
-            raise ParamsError("masking 'mlm' needs a masked language model; name one as masked_lm")
+    def _start(self, classifier: Classifier, encoder: str | None, revision: str | None) -> AttributionModel:
+        """A G with new head and prediction embeddings around the backbone."""
+        options, bridge, name = self.options, None, self.options.backbone
         check_words(classifier)
-        self.bridge, name = None, self.options.backbone
-        if self.options.backbone == "classifier":
-            classifier.check_one_device("paml with backbone 'classifier'")
-            own: Any = classifier.model
-            backbone = trimmed(copy.deepcopy(getattr(own, own.base_model_prefix)), self.options.layers)
-            if backbone.dtype in (torch.bfloat16, torch.float16):
-                # AdamW's steps are too small for half precision.
-                copied: Any = backbone
-                copied.float()
-                copied.config.dtype = torch.float32
-        elif self.options.backbone == "encoder":
-            assert encoder is not None
-            backbone, name = load_backbone(encoder, self.options.layers, revision), encoder
+        self.removed = removes(classifier, options.masking)
+        if name == "classifier":
+            backbone = classifier_backbone(classifier)
         else:
-            backbone = load_backbone(self.options.backbone, self.options.layers)
-        if self.options.backbone != "classifier":
-            # A model that was named is not the encoder, and the encoder's revision says nothing of it.
-            tokenizer = load_tokenizer(name, revision if self.options.backbone == "encoder" else None)
+            if name == "encoder":
+                if encoder is None:
+                    raise ParamsError(
+                        "backbone 'encoder' needs the name of the classifier's pretrained encoder; got none"
+                    )
+                backbone, tokenizer = load_backbone(encoder, revision)
+            else:
+                # The encoder's revision says nothing of a model that was named.
+                backbone, tokenizer = load_backbone(name)
             if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
-                self.bridge = Bridge(tokenizer, backbone.config, self.options.merge)
+                bridge = Bridge(tokenizer, backbone.config)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.options.seed)
-            self.model = AttributionModel(backbone, len(classifier.labels), self.options.head == "by_class")
-        self.model.to(classifier.device)
-        self.model.verify(name, read(classifier, self.bridge, classifier.encode(["one text"])).source)
+            torch.manual_seed(options.seed)
+            model = AttributionModel(backbone, len(classifier.labels), options.head == "by_class", bridge)
+        model.to(classifier.device)
+        model.verify(name, model.read(classifier, classifier.encode(["one text"])).source)
         longest = max_length(backbone.config, classifier.tokenizer)
-        if self.bridge is None and longest < classifier.max_length:
+        if bridge is None and longest < classifier.max_length:
             raise ModelError(
                 f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
                 "expected one that reads as many"
             )
-        self.language_model = (self.options.masked_lm, None) if self.options.masked_lm else (encoder, revision)
-        self.strategy = make_masking(self.options.masking, *self.language_model)
-        if isinstance(self.strategy, LearnedMasking):
-            self.model.mask_embedding = self.strategy.begin(classifier)
-        if self.strategy.removes:
-            check_removable(classifier)
-        self.model.requires_grad_(True)
         self.classifier = classifier.fingerprint
         self.labels = list(classifier.labels)
         self.vocabulary = len(classifier.tokenizer)
+        return model.requires_grad_(True)
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
@@ -270,8 +380,6 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"this pAML was trained for a classifier of {len(self.labels)} classes and {self.vocabulary:,} "
                 f"sub-tokens, this one has {len(classifier.labels)} and {len(classifier.tokenizer):,}; train one for it"
             )
-        if isinstance(classifier, QuestionAnswerer):
-            raise UnsupportedError(QUESTIONS)
         if not self.any_classifier and classifier.fingerprint != self.classifier:
             raise UnsupportedError(
                 "this pAML has learned what another classifier looks at; train one for the classifier given"
@@ -282,38 +390,26 @@ class PAML(LearnedExplainer, BatchExplainer):
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         scores = self.attribute(classifier, batch.encodings, prediction_information(classifier, logits, chosen))
-        return BatchScores(scores.sigmoid(), logits, chosen, unread=self.unread(batch.encodings))
-
-    def unread(self, encodings: Sequence[Encoding]) -> tuple[int, ...]:
-        """Of each text how many words the classifier reads and a backbone with another tokenizer does not."""
-        if self.bridge is None:
-            return (0,) * len(encodings)
-        sources = self.bridge.read(encodings)
-        return tuple(len(set(e.word_ids) - set(s.word_ids)) for e, s in zip(encodings, sources, strict=True))
+        assert self.model is not None
+        return BatchScores(scores.sigmoid(), logits, chosen, unread=self.model.unread(batch.encodings))
 
     def attribute(
         self, classifier: Classifier, encodings: Sequence[Encoding], predictions: torch.Tensor
     ) -> torch.Tensor:
-        """Logits of the attributions, (b, n), float32; predictions: y, (b, C)."""
+        """Return the logits of the attributions, (b, n), float32; predictions: y, (b, C)."""
         assert self.model is not None
         self.model.to(classifier.device)
-        return attribution_logits(self.model, classifier, read(classifier, self.bridge, encodings), predictions)
+        scores: torch.Tensor = self.model(classifier, self.model.read(classifier, encodings), predictions)
+        return scores
 
     def notes(self) -> dict[str, Any]:
-        """metric: watched in training. weights: of the loss. epochs, trials: see Epoch and Trial.
-
-        stand_in, where one was fitted: its divergence before and after (`fit_stand_in`).
-        """
-        found = {
+        """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
+        return {
             "metric": self.options.metric,
-            "weights": asdict(self.weights),
-            "epochs": [asdict(epoch) for epoch in self.history],
-            "trials": [asdict(trial) for trial in self.study],
+            "weights": self.weights._asdict(),
+            "epochs": self.history,
+            "trials": self.study,
         }
-        return {**found, **self._stand_in_record()}
-
-    def _stand_in_record(self) -> dict[str, Any]:
-        return {"stand_in": self.stand_in_history} if self.stand_in_history else {}
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -321,15 +417,14 @@ class PAML(LearnedExplainer, BatchExplainer):
         if self.model is None:
             raise self._untrained()
         record = {
-            "language_model": self.language_model,
             "classifier": self.classifier,
             "labels": self.labels,
             "vocabulary": self.vocabulary,
-            "own_tokenizer": self.bridge is not None,
-            "weights": asdict(self.weights),
-            "history": [asdict(epoch) for epoch in self.history],
-            "study": [asdict(trial) for trial in self.study],
-            **self._stand_in_record(),
+            "removed": self.removed,
+            "own_tokenizer": self.model.bridge is not None,
+            "weights": self.weights._asdict(),
+            "history": self.history,
+            "study": self.study,
         }
         return TrainedState(self.model.state_dict(), record)
 
@@ -337,45 +432,37 @@ class PAML(LearnedExplainer, BatchExplainer):
         """The backbone's configuration, and its tokenizer where that is not the classifier's."""
         assert self.model is not None
         self.model.backbone.config.save_pretrained(folder / BACKBONE_FOLDER)
-        if self.bridge is not None:
-            self.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
+        if self.model.bridge is not None:
+            self.model.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        record = state.record
+        record, place = state.record, folder / BACKBONE_FOLDER
         self.classifier = str(record["classifier"])
-        name, revision = record["language_model"]
-        self.language_model = (name, revision)
         self.labels = [str(label) for label in record["labels"]]
         self.vocabulary = int(record["vocabulary"])
+        self.removed = bool(record.get("removed"))
         self.weights = Weights(**record["weights"])
-        self.history = [Epoch(**epoch) for epoch in record["history"]]
-        self.study = [Trial(**{**trial, "by_epoch": tuple(trial["by_epoch"])}) for trial in record["study"]]
-        self.stand_in_history = [float(value) for value in record.get("stand_in", [])]
-        config = transformers.AutoConfig.from_pretrained(folder / BACKBONE_FOLDER, trust_remote_code=False)
-        untrained = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
-        backbone = trimmed(untrained, None)
-        model = AttributionModel(backbone, len(self.labels), self.options.head == "by_class")
-        self.strategy = make_masking(self.options.masking, name, revision)
-        if isinstance(self.strategy, LearnedMasking):
-            model.mask_embedding = nn.Parameter(state.tensors["mask_embedding"])
-            self.strategy.embedding = model.mask_embedding
-        if "stand_in" in state.tensors:
-            model.stand_in = self.strategy.embedding = state.tensors["stand_in"].clone()
-        model.load_state_dict(dict(state.tensors))
+        self.history = list(record["history"])
+        self.study = list(record["study"])
+        config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
+        backbone = without_pooler(transformers.AutoModel.from_config(config))  # type: ignore[no-untyped-call]
+        bridge = None
         if record["own_tokenizer"]:
-            tokenizer = load_tokenizer(str(folder / BACKBONE_FOLDER))
-            self.bridge = Bridge(tokenizer, backbone.config, self.options.merge)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+            bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
+        model = AttributionModel(backbone, len(self.labels), self.options.head == "by_class", bridge)
+        model.load_state_dict(dict(state.tensors))
         self.model = model.requires_grad_(False).eval()
 
 
 def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """y, (b, C): the predicted probabilities where the target is the predicted class, else the target's one-hot row."""
+    """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets
     return torch.where(predicted[:, None], classifier.probabilities(logits).to(torch.float32), one_hot)
 
 
-def _draw(rows: Sequence[Example], most: int, seed: int) -> list[Example]:
+def _drawn(rows: Sequence[Example], most: int, seed: int) -> list[Example]:
     """At most `most` examples, the same whenever ids and seed are, in the order given."""
     if len(rows) <= most:
         return list(rows)

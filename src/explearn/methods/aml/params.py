@@ -21,43 +21,27 @@ Metric = Literal[
 of the AOPCs."""
 
 
-class MetricOfInterest(Seeded):
-    """The metric that AML watches while it learns, and how it is taken."""
+class PAMLParams(Seeded):
+    """pAML: an attribution model, G, trained once on many texts."""
 
     metric: Metric = "aopc_difference"
-    """The metric of interest: what is best on it is kept."""
+    """The metric of interest: the epoch that is best by it is kept."""
     protocol: Literal["default", "aml"] = "default"
     """How the metric is taken, as `evaluate.protocol`: over words, or over sub-tokens as in AML's own code."""
     removal: Literal["delete", "mask"] = "delete"
-    """How words are taken away, as `evaluate.removal`."""
-    percents: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=1)] = [1, 5, 10, 20, 50]
-    """Shares of the words that an AOPC is over, in percent."""
-    headline_percent: Annotated[int, Field(ge=1, le=100)] = 20
-    """Share of the words that a single value is for, in percent."""
-
-
-class PAMLParams(MetricOfInterest):
-    """pAML: an attribution model, G, trained once on many texts."""
-
+    """How words are taken away for the metric, as `evaluate.removal`."""
     backbone: str = "classifier"
     """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
-    layers: Units | None = None
-    """Lowest blocks of the backbone that are kept (null: all)."""
-    merge: Literal["max", "mean"] = "max"
-    """How the scores of several sub-tokens of the backbone become that of one of the classifier's."""
-    masking: Literal["soft", "hard", "unknown", "fitted", "removed", "random", "mlm", "learned"] = "soft"
-    """What stands in for masked tokens: the mask token (soft, hard), or where there is none an embedding fitted to act
-    as if the words were left out; the unknown token where there is no mask token, as in the paper; always a fitted
-    embedding; nothing, the words are left out (removed, decoders alone); a random token; the one that a masked language
-    model expects; or an embedding learned with G."""
+    masking: Literal["auto", "soft", "removed"] = "auto"
+    """How words are masked in training. `soft`: mixed with the mask token, or the unknown token where there is none, as
+    in the paper. `removed`: left out (decoders alone). `auto`: `removed` in decoders without a mask token, else
+    `soft`."""
     head: Literal["one", "by_class"] = "one"
     """What G's head gives each token: one score, as in the paper, or one a class, weighed by the prediction."""
     remix: Fraction | None = None
     """Training texts with some words exchanged for words of others, anew in each epoch: the least share of a text's
     words, the largest being 1 (null: the texts as they are)."""
-    masked_lm: str | None = None
-    """Masked language model of masking `mlm`, with the classifier's vocabulary (null: `encoder`)."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
@@ -69,17 +53,13 @@ class PAMLParams(MetricOfInterest):
     validation_texts: PositiveInt = 100
     """Most validation texts on which the metric of interest is watched, drawn by seed."""
     epochs: Rounds = 5
-    """Passes over the training texts; the best one on the metric of interest is kept."""
+    """Passes over the training texts."""
     batch_size: Units = 8
     """Texts a step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Of the backbone (AdamW)."""
     head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     """Of all that is new: the head and the embeddings of the prediction."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """Of AdamW."""
-    warmup: Fraction = 0.1
-    """Fraction of all steps over which the learning rates rise; they fall linearly to 0 afterwards."""
     trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
     0 stays 0."""
@@ -91,24 +71,18 @@ class PAMLParams(MetricOfInterest):
         return self
 
 
-class FAMLParams(MetricOfInterest):
+class FAMLParams(Seeded):
     """fAML: pAML's model, fine-tuned anew on every text that it explains."""
 
-    scope: Literal["full", "low_rank", "last_block"] = "low_rank"
-    """What is fine-tuned for each text: all of G, one text at a time as in the paper, or small changes to its last
-    blocks, many texts at a time."""
-    rank: Units = 8
-    """low_rank: rank of the changes."""
-    blocks: Units = 2
-    """low_rank: how many of G's last blocks change."""
+    metric: Metric | None = None
+    """The metric of interest, by which each text's best map is kept (null: pAML's). It is taken as in pAML."""
+    scope: Literal["full", "low_rank"] = "low_rank"
+    """What is fine-tuned for each text: all of G, one text at a time as in the paper, or changes of low rank to its
+    last blocks, many texts at a time."""
     steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
     """Most steps a text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    """Of AdamW: constant, without weight decay."""
-    patience: Rounds = 10
-    """Steps without a better map before a text is done."""
+    """Of AdamW: constant, without weight decay. With scope `full` 5e-5 is a good value."""
     samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 16
     """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
     tops of all maps are also joined into one. 0: G's own alone, as in the paper."""
-    cross_metrics: bool = True
-    """Also measure the metrics that are not of interest, for the report."""

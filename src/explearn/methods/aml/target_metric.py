@@ -5,7 +5,6 @@ each alone, so that no more passes are made than the metric needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,239 +22,189 @@ from explearn.text.alignment import aggregate
 RIDGE = 1.0
 """Penalty on the squared weights of `MapJudge.worth`, in squared probabilities."""
 
-MetricOptions = FaithfulnessProtocol
-"""How the metrics are taken; protocol default or aml."""
+PERCENTS = (1, 5, 10, 20, 50)
+"""Shares of the words that an AOPC is over, in percent (AML, section 4)."""
+
+HEADLINE_PERCENT = 20
+"""Share of the words that a single value is for, in percent (AML, section 4)."""
+
+Map = NDArray[np.float32]
+"""Attributions in [0, 1], one a position of the text, (tokens,)."""
+
+Part = tuple[str, int]
+"""A change of a text, `without` or `only` its top units or with them `masked`, and the share of the top in percent."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of the predictions: the text, the text without and only the top words by share, and with them masked."""
-
-    full: int
-    without: dict[int, int]
-    only: dict[int, int]
-    masked: int | None
+def protocol_of(protocol: str, removal: str) -> FaithfulnessProtocol:
+    """Return how the metrics of interest are taken, from pAML's options."""
+    return FaithfulnessProtocol(protocol, removal, PERCENTS, HEADLINE_PERCENT)  # type: ignore[arg-type]
 
 
-_Pair = tuple[int | None, int | None]
-"""Rows of the predictions: of a text without a top (or with it masked), and of the top alone; None where not asked."""
+def parts_of(metric: Metric, protocol: FaithfulnessProtocol) -> list[Part]:
+    """Return the parts of a text whose probabilities a metric reads."""
+    if metric == "log_odds":
+        return [("masked", protocol.headline_percent)]
+    shares = protocol.percents if metric.startswith("aopc") else (protocol.headline_percent,)
+    changes = {"comprehensiveness": ("without",), "sufficiency": ("only",), "difference": ("without", "only")}
+    return [(change, share) for change in changes[metric.removeprefix("aopc_")] for share in shares]
 
 
-class TriedMaps:
-    """What the maps of one text, for one target, led to so far; kept by whoever looks for a map of the text.
+class JudgedText:
+    """A text whose maps are judged, and what the classifier was asked about it so far.
 
-    asked: by row of the predictions, the words (or sub-tokens) that the input left in the text. tops: by size, the tops
-    asked about, and the rows that the first metric reads for each.
+    Its units are its words, or its sub-tokens under the protocol `aml`.
+
+    Attributes:
+        target: index of the class explained.
+        owners: unit of each position, below 0 for none.
+        kept: by row of the predictions, the units that the input left in the text.
+        tops: by size of a cut, the tops judged, and the row of each change that the first metric reads for them.
     """
 
-    def __init__(self) -> None:
-        self.asked: dict[int, list[int]] = {}
-        self.tops: dict[int, dict[frozenset[int], _Pair]] = {}
+    def __init__(self, encoding: Encoding, target: int, protocol: FaithfulnessProtocol) -> None:
+        self.encoding, self.target = encoding, target
+        self.text = as_sub_tokens(encoding) if protocol.by_sub_token else encoding
+        self.owners = np.array(self.text.word_ids)
+        self.units = len(encoding.positions) if protocol.by_sub_token else len(encoding.words)
+        self.kept: dict[int, list[int]] = {}
+        self.tops: dict[int, dict[frozenset[int], dict[str, int]]] = {}
+
+    def values(self, scores: Map) -> NDArray[np.float32]:
+        """Return each unit's score, that of its best piece; NaN for a word that was not read."""
+        return aggregate(scores, self.text.word_ids, self.units, "max")[0]
+
+    def order(self, scores: Map) -> list[int]:
+        """Return the units from the best to the worst; those that were not read come last."""
+        return [int(unit) for unit in ranking(filled(self.values(scores)))] if self.units else []
 
 
 class MapJudge:
-    """Values of some metrics for maps of texts; what the classifier was asked once is not asked again.
+    """Values of some metrics for maps of texts; what the classifier was asked once is not asked again."""
 
-    Attributes:
-        passes: inputs that the classifier was asked about.
-    """
-
-    def __init__(self, classifier: Classifier, metrics: Sequence[Metric], options: MetricOptions) -> None:
-        self.classifier = classifier
-        self.metrics = tuple(metrics)
-        self.options = options
+    def __init__(self, classifier: Classifier, metrics: Sequence[Metric], protocol: FaithfulnessProtocol) -> None:
+        self.classifier, self.metrics, self.protocol = classifier, tuple(metrics), protocol
         self._pool = Predictions(classifier)
-        shares = set()
-        if any(name.startswith("aopc") for name in metrics):
-            shares |= set(options.percents)
-        single = {"sufficiency", "comprehensiveness", "difference"} & set(metrics)
-        if single:
-            shares.add(options.headline_percent)
-        self._shares = tuple(sorted(shares))
-        self._without = any("sufficiency" not in name and name != "log_odds" for name in metrics)
-        self._only = any("comprehensiveness" not in name and name != "log_odds" for name in metrics)
-
-    @property
-    def passes(self) -> int:
-        return self._pool.distinct
+        self._parts = {metric: parts_of(metric, protocol) for metric in metrics}
 
     @property
     def larger_is_better(self) -> bool:
         """Direction of the first metric."""
         return CATALOGUE[self.metrics[0]].larger_is_better
 
-    @property
-    def by_sub_token(self) -> bool:
-        """Whether sub-tokens are taken away, one by one, or whole words."""
-        return self.options.by_sub_token
+    def text(self, encoding: Encoding, target: int) -> JudgedText:
+        return JudgedText(encoding, target, self.protocol)
 
-    def cuts(self, encoding: Encoding) -> list[int]:
-        """Where the first metric cuts a text's ranking: numbers of words (or sub-tokens) in the top, one a share.
+    def cuts(self, text: JudgedText) -> list[int]:
+        """Return where the first metric cuts a text's ranking: numbers of units in the top, one a share.
 
         Cuts that take none or all of them are left out: no other order would change anything there.
         """
-        units = self._units(encoding)
-        single = not self.metrics[0].startswith("aopc")
-        shares = (self.options.headline_percent,) if single else self.options.percents
-        return [count for share in shares if 0 < (count := self.options.count(units, share)) < units]
+        shares = dict.fromkeys(share for _, share in self._parts[self.metrics[0]])
+        return [count for share in shares if 0 < (count := self.protocol.count(text.units, share)) < text.units]
 
-    def _units(self, encoding: Encoding) -> int:
-        return len(encoding.positions) if self.by_sub_token else len(encoding.words)
+    def tops(self, text: JudgedText, scores: Map) -> tuple[frozenset[int], ...]:
+        """Return what a map is to the first metric: the units above each of its cuts."""
+        order = text.order(scores)
+        return tuple(frozenset(order[:cut]) for cut in self.cuts(text))
 
-    def tops(self, encoding: Encoding, scores: NDArray[np.float32]) -> tuple[frozenset[int], ...]:
-        """What a map is to the first metric: the words (or sub-tokens) above each of its cuts."""
-        order = self._ranked(encoding, scores)
-        return tuple(frozenset(order[:cut]) for cut in self.cuts(encoding))
-
-    def _ranked(self, encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
-        if not self.by_sub_token:
-            return _order(encoding, scores)
-        positions = encoding.positions
-        return [int(unit) for unit in ranking(scores[positions])] if positions else []
-
-    def values(
-        self,
-        encodings: Sequence[Encoding],
-        scores: Sequence[NDArray[np.float32]],
-        targets: Sequence[int],
-        all_tried: Sequence[TriedMaps] | None = None,
-    ) -> NDArray[np.float64]:
-        """Each text's metrics, (texts, metrics).
-
-        Args:
-            scores: of every position of each text, (tokens,) or longer by padding.
-            targets: indices of the classes explained.
-            all_tried: the maps tried so far of each text; what is asked is added to them.
-        """
-        kept = [TriedMaps() for _ in encodings] if all_tried is None else all_tried
-        rows = [self._request(e, s, tried) for e, s, tried in zip(encodings, scores, kept, strict=True)]
+    def measure(self, maps: Sequence[tuple[JudgedText, Map]]) -> NDArray[np.float64]:
+        """Return each map's metrics, (maps, metrics), and remember in the texts what was asked about them."""
+        rows = [self._request(text, scores) for text, scores in maps]
         self._pool.evaluate("metric of interest")
-        found = [self._measure(row, target) for row, target in zip(rows, targets, strict=True)]
-        return np.array(found, dtype=np.float64).reshape(len(rows), len(self.metrics))
-
-    def worth(self, encoding: Encoding, target: int, tried: TriedMaps) -> NDArray[np.float64]:
-        """What each word (or sub-token) adds to the target's probability, (units,).
-
-        A ridge regression of the probabilities on which units an input leaves in the text, over the inputs that the
-        text's maps led to so far. It asks the classifier nothing. Before the first call of `values` all are worth 0.
-        """
-        units = self._units(encoding)
-        asked = tried.asked
-        kept = np.zeros((len(asked), units))
-        for row, left in enumerate(asked.values()):
-            kept[row, left] = 1.0
-        if not asked:
-            return np.zeros(units)
-        p = self._pool.probabilities[list(asked), target]
-        kept -= kept.mean(axis=0)
-        return np.asarray(np.linalg.solve(kept.T @ kept + RIDGE * np.eye(units), kept.T @ (p - p.mean())))
-
-    def chain(self, encoding: Encoding, target: int, tried: TriedMaps) -> list[frozenset[int]]:
-        """The nested tops that the first metric values most, one a size of `cuts`, the smallest first.
-
-        They are sought among the tops of all maps of the text so far, by dynamic programming; the classifier is asked
-        nothing. Empty before the first call of `values`, and where the metric cuts nowhere.
-        """
-        cuts = self.cuts(encoding)
-        units = self._units(encoding)
-        known = tried.tops
-        if not cuts or not known:
-            return []
-        sizes = sorted(set(cuts))
-        levels = [list(known[size]) for size in sizes]
-        best: NDArray[np.float64] = np.zeros(1)
-        inside = np.zeros((1, units))
-        choices: list[NDArray[np.intp]] = []
-        for size, tops in zip(sizes, levels, strict=True):
-            held = np.zeros((len(tops), units))
-            for row, top in enumerate(tops):
-                held[row, list(top)] = 1.0
-            gains = cuts.count(size) * np.array([self._gain(pair, target) for pair in known[size].values()])
-            # Row: a top of this size; column: one of the size before, if it lies within.
-            reachable = np.where((1.0 - held) @ inside.T == 0.0, best, -np.inf)
-            choices.append(reachable.argmax(axis=1))
-            best, inside = gains + reachable.max(axis=1), held
-        found = []
-        row = int(best.argmax())
-        for tops, choice in zip(reversed(levels), reversed(choices), strict=True):
-            found.append(tops[row])
-            row = int(choice[row])
-        return found[::-1]
-
-    def _gain(self, pair: _Pair, target: int) -> float:
-        """What a top adds to the first metric at its cut, up to a constant and a factor, larger being better."""
-        without, only = pair
-        p = self._pool.probabilities[:, target]
-        if self.metrics[0] == "log_odds":
-            assert without is not None
-            return -float(log_probability(p[without]))
-        return float((0.0 if only is None else p[only]) - (0.0 if without is None else p[without]))
+        values = []
+        for (text, _), (full, parts) in zip(maps, rows, strict=True):
+            p = self._pool.probabilities[:, text.target]
+            at = {part: float(p[row]) for part, row in parts.items()}
+            values.append([self._value(metric, float(p[full]), at) for metric in self.metrics])
+        return np.array(values, dtype=np.float64).reshape(len(maps), len(self.metrics))
 
     def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same with the sign turned where smaller is better: larger is better for all."""
+        """Turn the sign of metrics of which smaller values are better: larger is better for all."""
         signs = [1.0 if CATALOGUE[name].larger_is_better else -1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
-    def _request(self, encoding: Encoding, scores: NDArray[np.float32], tried: TriedMaps) -> _Rows:
-        pool, options = self._pool, self.options
-        text = as_sub_tokens(encoding) if self.by_sub_token else encoding
-        order = self._ranked(encoding, scores)
-        mask = self.classifier.mask_token_id if options.removal == "mask" or "log_odds" in self.metrics else -1
-        asked = tried.asked
-        without, only = {}, {}
-        for share in self._shares:
-            count = self.options.count(len(order), share)
+    def worth(self, text: JudgedText) -> NDArray[np.float64]:
+        """Return what each unit adds to the target's probability, (units,).
+
+        A ridge regression of the probabilities on which units an input leaves in the text, over the inputs that the
+        text's maps led to so far. It asks the classifier nothing. Before the first measurement all are worth 0.
+        """
+        if not text.kept:
+            return np.zeros(text.units)
+        kept = np.zeros((len(text.kept), text.units))
+        for row, units in enumerate(text.kept.values()):
+            kept[row, units] = 1.0
+        p = self._pool.probabilities[list(text.kept), text.target]
+        kept -= kept.mean(axis=0)
+        return np.asarray(np.linalg.solve(kept.T @ kept + RIDGE * np.eye(text.units), kept.T @ (p - p.mean())))
+
+    def chain(self, text: JudgedText) -> list[frozenset[int]]:
+        """Return the nested tops that the first metric values most, one a size of `cuts`, the smallest first.
+
+        They are sought among the tops of all maps of the text so far, by dynamic programming; the classifier is asked
+        nothing. Empty before the first measurement, and where the metric cuts nowhere.
+        """
+        if not text.tops:
+            return []
+        cuts = self.cuts(text)
+        p = self._pool.probabilities[:, text.target]
+        best: NDArray[np.float64] = np.zeros(1)
+        inside = np.zeros((1, text.units))
+        levels: list[tuple[list[frozenset[int]], NDArray[np.intp]]] = []
+        for size in sorted(set(cuts)):
+            tops = list(text.tops[size])
+            held = np.zeros((len(tops), text.units))
+            for row, top in enumerate(tops):
+                held[row, list(top)] = 1.0
+            gains = cuts.count(size) * np.array([_gain(p, rows) for rows in text.tops[size].values()])
+            # Row: a top of this size; column: one of the size before, if it lies within.
+            reachable = np.where((1.0 - held) @ inside.T == 0.0, best, -np.inf)
+            levels.append((tops, reachable.argmax(axis=1)))
+            best, inside = gains + reachable.max(axis=1), held
+        chain: list[frozenset[int]] = []
+        row = int(best.argmax())
+        for tops, before in reversed(levels):
+            chain.insert(0, tops[row])
+            row = int(before[row])
+        return chain
+
+    def _request(self, text: JudgedText, scores: Map) -> tuple[int, dict[Part, int]]:
+        """Ask for the text and for the parts that the metrics read; rows of the predictions."""
+        pool, protocol = self._pool, self.protocol
+        order = text.order(scores)
+        parts = dict.fromkeys(part for of_metric in self._parts.values() for part in of_metric)
+        masks = protocol.removal == "mask" or any(change == "masked" for change, _ in parts)
+        mask = self.classifier.mask_token_id if masks else -1
+        rows: dict[Part, int] = {}
+        for change, share in parts:
+            count = protocol.count(len(order), share)
             top, rest = order[:count], order[count:]
-            if self._without:
-                without[share] = pool.request(options.without(text, top, mask))
-                asked[without[share]] = rest
-            if self._only:
-                only[share] = pool.request(options.only(text, top, rest, mask))
-                asked[only[share]] = top or rest
-        masked = None
-        if "log_odds" in self.metrics:
-            count = self.options.count(len(order), options.headline_percent)
-            masked = pool.request(text.mask(order[:count], mask))
-            asked[masked] = order[count:]
-        for size in self.cuts(encoding):
-            pair = self._pair(size, len(order), without, only, masked)
-            tried.tops.setdefault(size, {})[frozenset(order[:size])] = pair
-        return _Rows(pool.request(encoding), without, only, masked)
-
-    def _pair(self, size: int, units: int, without: dict[int, int], only: dict[int, int], masked: int | None) -> _Pair:
-        """The rows that the first metric reads for a top of this size."""
-        first = self.metrics[0]
-        if first == "log_odds":
-            return masked, None
-        share = next(share for share in self._shares if self.options.count(units, share) == size)
-        return (
-            None if first.endswith("sufficiency") else without[share],
-            None if first.endswith("comprehensiveness") else only[share],
-        )
-
-    def _measure(self, rows: _Rows, target: int) -> list[float]:
-        p = self._pool.probabilities[:, target]
-        options = self.options
-
-        def fall(where: dict[int, int], single: bool) -> float:
-            if single:
-                return float(p[rows.full] - p[where[options.headline_percent]])
-            return float(sum(p[rows.full] - p[where[share]] for share in options.percents) / options.aopc_steps)
-
-        found = []
-        for name in self.metrics:
-            single = not name.startswith("aopc")
-            if name == "log_odds":
-                assert rows.masked is not None
-                found.append(float(log_probability(p[rows.masked]) - log_probability(p[rows.full])))
-            elif name.endswith("difference"):
-                found.append(fall(rows.without, single) - fall(rows.only, single))
+            if change == "masked":
+                changed, kept = text.text.mask(top, mask), rest
+            elif change == "without":
+                changed, kept = protocol.without(text.text, top, mask), rest
             else:
-                found.append(fall(rows.only if name.endswith("sufficiency") else rows.without, single))
-        return found
+                changed, kept = protocol.only(text.text, top, rest, mask), top or rest
+            rows[change, share] = row = pool.request(changed)
+            text.kept[row] = kept
+        for change, share in self._parts[self.metrics[0]]:
+            size = protocol.count(len(order), share)
+            text.tops.setdefault(size, {}).setdefault(frozenset(order[:size]), {})[change] = rows[change, share]
+        return pool.request(text.encoding), rows
+
+    def _value(self, metric: Metric, full: float, at: dict[Part, float]) -> float:
+        """Return a metric from the target's probabilities on the whole text and on its parts."""
+        parts = self._parts[metric]
+        if metric == "log_odds":
+            return float(log_probability(at[parts[0]]) - log_probability(full))
+        turned = metric.endswith("difference")
+        falls = [-(full - at[part]) if turned and part[0] == "only" else full - at[part] for part in parts]
+        return sum(falls) / (self.protocol.aopc_steps if metric.startswith("aopc") else 1)
 
 
-def _order(encoding: Encoding, scores: NDArray[np.float32]) -> list[int]:
-    """Words from the best to the worst, each scored by its best piece; those that were not read come last."""
-    words, _ = aggregate(scores, encoding.word_ids, len(encoding.words), "max")
-    return [int(word) for word in ranking(filled(words))]
+def _gain(p: NDArray[np.float64], rows: dict[str, int]) -> float:
+    """Return what a top adds to the first metric at its cut, up to a constant and a factor, larger being better."""
+    signs = {"only": 1.0, "without": -1.0, "masked": -1.0}
+    return sum(
+        signs[change] * float(log_probability(p[row]) if change == "masked" else p[row]) for change, row in rows.items()
+    )

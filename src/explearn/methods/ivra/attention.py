@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import entmax
 import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import Mask, Reducer, layer_count
+from explearn.lens.capture import Mask, Reducer, capture_attention, layer_count
+from explearn.lens.gradients import content_mask
 from explearn.lens.patterns import Pattern
 from explearn.model.architectures import head_size
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
 
 Norm = Literal["softmax", "sparsemax"]
 Level = Literal["feature", "head", "layer"]
@@ -24,31 +27,10 @@ def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if norm == "softmax":
         return logits.softmax(-1)
-    if torch.is_grad_enabled() and logits.requires_grad:
-        # NaN stays NaN, for which entmax has but an index error: the losses' check says where it came from.
-        lost = ~logits.amax(-1, keepdim=True).isfinite()
-        found = cast(torch.Tensor, entmax.sparsemax(logits.masked_fill(lost, 0.0), dim=-1))
-        return found.masked_fill(lost, float("nan"))
-    return _sparsemax(logits)
-
-
-def _sparsemax(logits: torch.Tensor) -> torch.Tensor:
-    """Sparsemax without sorting, which is most of its cost where there is no gradient to take.
-
-    Newton's method on sum(max(0, x - t)) = 1, convex and falling in t, from a t that is too small: it stays below the
-    solution and is there once no more entries fall out. Rounding may carry t past the solution; it is never lowered, so
-    that entries only ever fall out, and the steps end.
-    """
-    logits = logits - logits.amax(-1, keepdim=True)
-    threshold = torch.full_like(logits[..., :1], -1.0)
-    left = -1
-    while True:
-        above = (logits - threshold).relu_()
-        count = torch.count_nonzero(above, -1).unsqueeze(-1)
-        threshold = torch.maximum(threshold, threshold + (above.sum(-1, keepdim=True) - 1) / count)
-        if (total := int(count.sum())) == left:
-            return (logits - threshold).relu_()
-        left = total
+    # entmax has an index error for NaN: it stays NaN, for the check of the losses.
+    lost = ~logits.amax(-1, keepdim=True).isfinite()
+    shares = cast(torch.Tensor, entmax.sparsemax(logits.masked_fill(lost, 0.0), dim=-1))
+    return shares.masked_fill(lost, float("nan"))
 
 
 def mean_product(
@@ -80,6 +62,12 @@ def over_text(logits: torch.Tensor, content: torch.Tensor, norm: Norm) -> torch.
     return normalise(logits.masked_fill(~(content | without), float("-inf")), norm) * content
 
 
+def size_of(model: nn.Module) -> tuple[int, int, int]:
+    """Return layers, heads and head size of a classifier's attention; UnsupportedError as `layer_count`."""
+    config: Any = model.config
+    return layer_count(model), int(config.num_attention_heads), head_size(config)
+
+
 class AttentionModule(nn.Module, ABC):
     """Base of the two modules: what a layer adds to the explanation, and the explanation r from what all layers add.
 
@@ -90,13 +78,6 @@ class AttentionModule(nn.Module, ABC):
     def __init__(self, layers: int, heads: int, head_size: int, norm: Norm) -> None:
         super().__init__()
         self.layers, self.heads, self.head_size, self.norm = layers, heads, head_size, norm
-
-    @classmethod
-    def of(cls, model: nn.Module, **options: Any) -> Any:
-        """A module with its initial weights for a classifier's attention; UnsupportedError as `layer_count`."""
-        config: Any = model.config
-        heads = int(config.num_attention_heads)
-        return cls(layer_count(model), heads, head_size(config), **options)
 
     @abstractmethod
     def layer(
@@ -110,7 +91,7 @@ class AttentionModule(nn.Module, ABC):
 
     @abstractmethod
     def coefficients(self) -> dict[str, list[Any]]:
-        """What was learned of whole parts: `heads`, (l, h), and `layers`, (l,), where the module has such."""
+        """Return what was learned of whole parts: `heads`, (l, h), and `layers`, (l,), where the module has such."""
 
     def reader(self, content: torch.Tensor) -> tuple[Reducer[torch.Tensor], list[torch.Tensor]]:
         """A reducer for `capture_attention`, for one forward pass, and the list that it fills with the layers' parts.
@@ -212,3 +193,30 @@ class HeadAttention(AttentionModule):
 
     def coefficients(self) -> dict[str, list[Any]]:
         return {"heads": self.mixture.tolist()}
+
+
+class ExplainedBatch(NamedTuple):
+    """One forward pass: logits (b, C), r (b, n), and H (b, d) where it was asked for."""
+
+    logits: torch.Tensor
+    r: torch.Tensor
+    states: torch.Tensor | None
+
+
+def explain_batch(
+    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False, keep_graph: bool = True
+) -> ExplainedBatch:
+    """Classify and explain a batch in one forward pass.
+
+    H is the mean over all layers' outputs and all real tokens, as `representations.aggregate_states` takes it.
+    """
+    content = content_mask(batch)
+    reduce, parts = module.reader(content)
+    with classifier.autocast(), capture_attention(classifier.model, reduce, keep_graph=keep_graph):
+        output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=states)
+    mean = None
+    if states:
+        layers = torch.stack(output.hidden_states[1:]).float().mean(0)
+        real = batch.attention_mask[..., None].to(layers.dtype)
+        mean = (layers * real).sum(1) / real.sum(1)
+    return ExplainedBatch(output.logits.float(), module.combine(parts, content), mean)

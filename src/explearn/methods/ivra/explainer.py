@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import copy
 import logging
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
 from explearn.judge.consistency import consistency
@@ -30,9 +29,16 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import DIVERGED, LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
-from explearn.methods.ivra.attention import AttentionModule, HeadAttention, InterpretableAttention
-from explearn.methods.ivra.forward import Labelled, explain_batch
-from explearn.methods.ivra.params import IvRAParams, SMaTParams
+from explearn.methods.ivra.attention import (
+    AttentionModule,
+    HeadAttention,
+    InterpretableAttention,
+    explain_batch,
+    size_of,
+)
+from explearn.methods.ivra.objectives import PERCENTS
+from explearn.methods.ivra.params import LEAST_TEXTS, IvRAParams, SMaTParams
+from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
@@ -47,17 +53,38 @@ logger = logging.getLogger(__name__)
 CHOOSING_REPEATS = 20
 """Partitions of the validation texts where simulatability chooses the epoch: over few, it differs more by them."""
 
+STUDENT_SHARE = 0.5
+"""Share of the validation texts that the student of criterion sim learns from; the others choose the best epoch."""
+
 CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 
-class TrainedAttention(LearnedExplainer, BatchExplainer):
-    """What IvRA and SMaT share: training a classifier and its attention module together, explaining, files."""
+class IvRA(LearnedExplainer, BatchExplainer):
+    """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
 
+    The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
+    of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
+    class explained plays no part. The criteria are losses beside the task's cross-entropy, on classifier and module
+    together: sim (a student learns from the explanations), comp and suff (the classifier without the top words, and
+    with them alone), cons (texts near in the model's states have near explanations). The explainer explains the
+    classifier trained with it and no other.
+
+    Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
+    """
+
+    about = About(
+        name="ivra",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+        own_model=True,
+    )
+    Options: ClassVar[type[SMaTParams]] = IvRAParams
+    options: Any
     aggregation = "sum"
     signed = False
     problems = ONE_CLASS
-    options: SMaTParams
     weights_file = "attention.safetensors"
 
     def __init__(self, **options: Any) -> None:
@@ -67,9 +94,9 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         self.trained_classifier = ""
         self.history: list[dict[str, Any]] = []
 
-    @abstractmethod
-    def _module(self, classifier: Classifier) -> AttentionModule:
-        """The module with its initial weights, for a classifier."""
+    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
+        """Make the module for a classifier of this size, with its initial weights."""
+        return InterpretableAttention(layers, heads, head_size, self.options.norm, self.options.levels)
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -77,7 +104,7 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         """Train a copy of a task's classifier together with its attention module; `self.classifier` is that copy.
 
         The split `train` is for the task loss and comp, suff and cons; `validation` chooses the best epoch, and with
-        criterion sim the student learns from a share of it. The task's classifier stays as it is.
+        criterion sim the student learns from STUDENT_SHARE of it. The task's classifier stays as it is.
 
         Raises, before training starts: DataError where there are too few texts for the criteria, or a criterion's
         metric is undefined on the validation texts, UnknownNameError for a label that the classifier has not,
@@ -89,36 +116,39 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         check_task(task)
         classifier, options = task.classifier, self.options
         self.check_problem(classifier)
-        parts = {split: task.examples(split) for split in ("train", "validation")}
-        self._check_task(classifier, parts)
         classifier.check_one_device("training ivra, which trains the classifier with it,")
-        copied = classifier.with_model(copy.deepcopy(classifier.model))
-        module = self._module(copied).to(classifier.device)
-        data = {split: Labelled(*classifier.encode_labelled(rows), rows) for split, rows in parts.items()}
-        data["train"] = data["train"].take(reached(data["train"].encodings, classifier.max_length))
-        shown, judged = self._validation_parts(len(data["train"]), len(parts["validation"]))
-        untrained = None
-        if shown and options.student.kind == "encoder":
-            if task.untrained_encoder is None:
-                raise ParamsError(
-                    "student.kind: got 'encoder'; expected a task that has the encoder before fine-tuning"
-                )
-            untrained = task.untrained_encoder()
+        train, validation = task.examples("train"), task.examples("validation")
+        encodings, labels = classifier.encode_labelled(train)
+        kept = reached(encodings, classifier.max_length) if train else []
+        train, labels = [train[i] for i in kept], [labels[i] for i in kept]
+        self._check_task(classifier, train, validation)
         weights = None
         if task.balanced:
-            found = class_weights(data["train"].labels, len(classifier.labels))
-            weights = torch.tensor(found, device=classifier.device)
-        trainer = JointTrainer(
-            copied,
-            module,
-            data["train"],
-            data["validation"].take(shown),
-            untrained,
-            options,
-            weights,
-            lambda: self._measure(data["validation"].take(judged)),
-            self.options.seed,
-        )
+            weights = torch.tensor(class_weights(labels, len(classifier.labels)), device=classifier.device)
+        copied = classifier.with_model(copy.deepcopy(classifier.model))
+        module = self._sized(*size_of(copied.model)).to(classifier.device)
+        generator = torch.Generator().manual_seed(options.seed)
+        order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()
+        sim = None
+        if "sim" in options.criteria:
+            shown, order = np.split(order, [round(STUDENT_SHARE * len(order))])
+            # A student has nothing to read in a text without pieces.
+            texts = [text for text in classifier.encode([validation[i] for i in shown]) if text.positions]
+            if min(len(texts), len(order)) < 2:
+                raise DataError(
+                    f"criterion 'sim': of {len(validation)} validation texts the student would learn from {len(texts)} "
+                    f"and be judged on {len(order)}; expected at least 2 for each"
+                )
+            untrained = None
+            if options.student_kind == "encoder":
+                if task.untrained_encoder is None:
+                    raise ParamsError(
+                        "student_kind: got 'encoder'; expected a task that has the encoder before fine-tuning"
+                    )
+                untrained = task.untrained_encoder()
+            sim = SimulatabilityLoss(copied, module, texts, untrained, generator)
+        judged = [validation[i] for i in order]
+        trainer = JointTrainer(copied, module, train, sim, options, generator, weights, lambda: self._measure(judged))
         self.attention, self.classifier, self.history = module, copied, []
         try:
             self.history = trainer.run(description)
@@ -136,97 +166,66 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
             )
         return self
 
-    def _check_task(self, classifier: Classifier, parts: Mapping[str, Sequence[Example]]) -> None:
-        """Raise where this classifier, or a split, cannot be trained with."""
+    def _check_task(self, classifier: Classifier, train: Sequence[Example], validation: Sequence[Example]) -> None:
+        """Raise where this classifier, or these texts, cannot be trained with."""
+        criteria, config = self.options.criteria, classifier.model.config
         if classifier.dtype is torch.float16:
             raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
-        kind = classifier.model.config.model_type
-        gated = architecture(classifier.model.config).attention != "calls"
-        if {"comp", "suff"} & set(self.options.criteria) and not gated:
+        if {"comp", "suff"} & set(criteria) and architecture(config).attention == "calls":
             raise UnsupportedError(
                 "criteria comp and suff: they take a token away by closing its gate in attention, which says nothing "
-                f"of a {kind!r} model's last token, local attention or distances; train with criteria sim or cons"
+                f"of a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
+                "or cons"
             )
-        for split, rows in parts.items():
-            if not rows:
-                raise DataError(f"split {split!r} has no text; expected some to train on and to choose the best epoch")
-        if "sim" in self.options.criteria and isinstance(classifier, QuestionAnswerer):
+        if "sim" in criteria and isinstance(classifier, QuestionAnswerer):
             raise DataError(
                 "criterion 'sim': a student predicts classes, and the answers to questions are none; "
                 "expected comp, suff or cons"
             )
-
-    def _validation_parts(self, training: int, validation: int) -> tuple[list[int], list[int]]:
-        """Which validation texts the student learns from, and which choose the best epoch.
-
-        Args:
-            training, validation: numbers of texts.
-
-        Raises DataError where there are too few for the criteria.
-        """
-        options = self.options
-        least = options.consistency.least_texts
-        if "cons" in options.criteria and training < least:
-            raise DataError(
-                f"criterion 'cons' compares texts with each other, and there are {training} to train on; "
-                f"its loss {options.consistency.loss!r} takes {least} or more"
-            )
-        order = np.random.default_rng(self.options.seed).permutation(validation).tolist()
-        shown = 0
-        if "sim" in options.criteria:
-            shown = round(options.student.share * len(order))
-            if shown < 2 or len(order) - shown < 2:
-                raise DataError(
-                    f"criterion 'sim': of {len(order)} validation texts the student would learn from {shown} and be "
-                    f"judged on {len(order) - shown}; expected spare texts for both, at least 2 each (student.share)"
-                )
-        measured = min(len(order) - shown, options.schedule.validation_texts)
-        if "cons" in options.criteria and measured < 3:
-            raise DataError(
-                f"criterion 'cons': {measured} validation texts would choose the best epoch; expected at least 3, for "
-                "consistency is a rank correlation over pairs"
-            )
-        return order[:shown], order[shown:]
+        least = LEAST_TEXTS if "cons" in criteria else 1
+        for split, rows in (("train", train), ("validation", validation)):
+            if len(rows) < least:
+                raise DataError(f"split {split!r} has {len(rows)} texts; expected {least} or more")
 
     @property
     def best_epoch(self) -> int:
         """Which epoch of the training was kept, 0 being its start. Raises ModelError before training."""
         if not self.history:
-            raise ModelError(f"this {type(self).__name__} is not trained; fit it, or load a trained one")
+            raise self._untrained()
         return [entry["best"] for entry in self.history].index(True)
 
-    def _measure(self, data: Labelled) -> tuple[float, dict[str, float | None]]:
+    def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
         assert self.classifier is not None
         classifier, criteria = self.classifier, self.options.criteria
-        predicted = classifier.predict_proba(data.encodings).argmax(-1)
-        accuracy = float(np.mean(predicted == np.array(data.labels)))
+        encodings, labels = classifier.encode_labelled(examples)
+        accuracy = float(np.mean(classifier.predict_proba(encodings).argmax(-1) == np.array(labels)))
         # Of questions, those with the model's own answer, as they are explained.
-        few = classifier.encode(data.examples[: self.options.schedule.validation_texts])
-        scored = self.score_texts(classifier, few, None)
-        found = [
-            attribution_of(classifier, Windowed.at_once(text), [one], self.name, self.aggregation, self.signed)
-            for text, one in zip(few, scored, strict=True)
+        few = classifier.encode(examples[: self.options.schedule.validation_texts])
+        attributions = [
+            replace(
+                attribution_of(classifier, Windowed.at_once(text), [one], self.name, self.aggregation, self.signed),
+                example_id=str(number),
+            )
+            for number, (text, one) in enumerate(zip(few, self.score_texts(classifier, few, None), strict=True))
         ]
-        keyed = [f"{number}" for number in range(len(few))]
         measured: dict[str, float | None] = {}
         if "comp" in criteria or "suff" in criteria:
-            named = [replace(a, example_id=key) for a, key in zip(found, keyed, strict=True)]
-            percents = EvaluateParams(percents=self.options.faithfulness.percents)
-            result = faithfulness(classifier, dict(zip(keyed, few, strict=True)), {"": named}, percents)[""].means()
-            suff = result["aopc_sufficiency"]
-            measured["comp"], measured["suff"] = result["aopc_comprehensiveness"], None if suff is None else -suff
-        scores = [a.filled(0.0) for a in found]
+            by_id = {str(number): encoding for number, encoding in enumerate(few)}
+            params = EvaluateParams(percents=list(PERCENTS))
+            means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
+            suff = means["aopc_sufficiency"]
+            measured = {"comp": means["aopc_comprehensiveness"], "suff": None if suff is None else -suff}
+        scores = [attribution.filled(0.0) for attribution in attributions]
         if "cons" in criteria:
             measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores}, bootstrap_samples=100)[
                 ""
             ].value
         if "sim" in criteria:
-            classes = [classifier.labels.index(a.predicted) for a in found]
+            classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-            taught = simulatability(
-                word_embeddings(classifier, few), classes, {"": scores}, students, self.options.seed
-            )
+            embeddings = word_embeddings(classifier, few)
+            taught = simulatability(embeddings, classes, {"": scores}, students, self.options.seed)
             # One class is predicted by a student that has seen nothing else, whatever it was shown.
             measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
         return accuracy, {name: measured[name] for name in criteria}
@@ -234,17 +233,11 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        name = type(self).__name__
         if self.attention is None:
             raise self._untrained()
-        expected = type(self.attention).of(classifier.model)
-        for what in ("layers", "heads", "head_size"):
-            mine, found = getattr(self.attention, what), getattr(expected, what)
-            if mine != found:
-                raise UnsupportedError(f"this {name} was trained with {mine} {what}, the classifier has {found}")
         if not self.any_classifier and classifier.fingerprint != self.trained_classifier:
             raise UnsupportedError(
-                f"this {name} explains the classifier that was trained with it, and got another; "
+                f"this {self.name} explains the classifier that was trained with it, and got another; "
                 f"load the one in its folder {CLASSIFIER!r}"
             )
 
@@ -254,14 +247,14 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         if next(self.attention.parameters()).device != classifier.device:
             self.attention.to(classifier.device)
         with torch.inference_mode():
-            found = explain_batch(classifier, self.attention, batch, keep_graph=False)
-        return BatchScores(found.r, found.logits, resolve_targets(found.logits, targets))
+            explained = explain_batch(classifier, self.attention, batch, keep_graph=False)
+        return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
         if self.attention is None or self.classifier is None:
-            raise ModelError(f"this {self.name} was not trained here; there is nothing to save")
+            raise self._untrained()
         record = {
             "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
@@ -286,45 +279,8 @@ class TrainedAttention(LearnedExplainer, BatchExplainer):
         self.history = list(state.record["history"])
         self.attention = module.requires_grad_(False).eval()
 
-    @abstractmethod
-    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
-        """The module for a classifier of this size, to load weights into."""
 
-
-class IvRA(TrainedAttention):
-    """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
-
-    The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
-    of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
-    class explained plays no part. The criteria are losses beside the task's cross-entropy, on classifier and module
-    together: sim (a student learns from the explanations), comp and suff (the classifier without the top words, and
-    with them alone), cons (texts near in the model's states have near explanations). The explainer explains the
-    classifier trained with it and no other.
-
-    Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
-    """
-
-    about = About(
-        name="ivra",
-        family="learned",
-        cost="one forward pass",
-        needs=frozenset({"attentions"}),
-        own_model=True,
-    )
-    Options = IvRAParams
-    options: IvRAParams
-
-    def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
-        return InterpretableAttention(layers, heads, head_size, self.options.norm, self.options.levels)
-
-    def _module(self, classifier: Classifier) -> AttentionModule:
-        found: AttentionModule = InterpretableAttention.of(
-            classifier.model, norm=self.options.norm, levels=self.options.levels
-        )
-        return found
-
-
-class SMaT(TrainedAttention):
+class SMaT(IvRA):
     """Attention of all layers, weighted by head alone, trained with a classifier for chosen criteria.
 
     Attention-SMaT: logits of attention, weighted by head. The module: `explearn.methods.ivra.attention.HeadAttention`.
@@ -344,7 +300,3 @@ class SMaT(TrainedAttention):
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
         return HeadAttention(layers, heads, head_size, self.options.norm)
-
-    def _module(self, classifier: Classifier) -> AttentionModule:
-        found: AttentionModule = HeadAttention.of(classifier.model, norm=self.options.norm)
-        return found

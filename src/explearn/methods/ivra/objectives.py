@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.nn import functional
 
-from explearn.core.errors import ModelError
 from explearn.judge.protocols import top_count
 from explearn.lens.gradients import content_mask
 from explearn.model.architectures import position_offset
 from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
+
+PERCENTS = (1, 5, 10, 20, 50)
+"""Shares of the words that are taken out or kept, in percent: k of equations 8 to 11."""
+
+MARGINS = {"comp": 1.0, "suff": 0.1}
+"""mu of equations 10 and 11, in nats (B.3)."""
+
+DISTANCE_EPSILON = 0.1
+"""e of `divergence_loss`, added to the distance of two texts' states, so that the loss of near texts stays finite."""
 
 RANK_PARTS = 16
 """Parts, with as many pairs each, in which distances are counted to rank them."""
@@ -25,7 +32,7 @@ GATE_FLOOR = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordIndex:
     """Which word each token of a batch belongs to.
 
     owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: words
@@ -38,7 +45,7 @@ class Words:
     most: int
 
     @classmethod
-    def of(cls, batch: Batch) -> Words:
+    def of(cls, batch: Batch) -> WordIndex:
         most = max(1, *(len(e.words) for e in batch.encodings))
         length = batch.input_ids.shape[1]
         rows = [[*e.word_ids, *[NO_WORD] * (length - len(e))] for e in batch.encodings]
@@ -56,7 +63,7 @@ class Words:
         return functional.pad(values, (0, 1), value=other).gather(1, self.owner)
 
 
-def top_words(r: torch.Tensor, words: Words, percents: Sequence[int]) -> torch.Tensor:
+def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> torch.Tensor:
     """t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k for each text.
 
     The words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's tokens, then by
@@ -73,7 +80,7 @@ def top_words(r: torch.Tensor, words: Words, percents: Sequence[int]) -> torch.T
     return words.spread(hard.to(scores.dtype), 0.0)
 
 
-def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: Words) -> torch.Tensor:
+def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch.Tensor:
     """What stands in for the gradient of choosing the top words: cross-entropy of r to what words are worth, (b,).
 
     A word is worth the slope of the class's log-odds at its gate, as far as it speaks for the class; these, divided by
@@ -117,41 +124,16 @@ def log_odds(logits: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     return (chosen - logits.scatter(1, classes[:, None], float("-inf")).logsumexp(1, keepdim=True)).squeeze(1)
 
 
-def comprehensiveness_loss(shortened: torch.Tensor, whole: torch.Tensor, margin: float) -> torch.Tensor:
-    """mu + max(-mu, -(CE(x without t^k) - CE(x))) (eq. 10), (b,), from cross-entropies of the predicted class.
+def margin_loss(rise: torch.Tensor, margin: float) -> torch.Tensor:
+    """mu + max(-mu, rise) (eq. 10, 11), (b,): falls with `rise`, and is 0 once that is -mu or less.
 
-    It falls as the shortened text gets harder to classify, and is 0 once CE has grown by mu.
+    For comp, rise = CE(x) - CE(x without t^k), for suff CE(t^k) - CE(x): cross-entropies of the predicted class.
     """
-    return margin + (whole - shortened).clamp_min(-margin)
+    return margin + rise.clamp_min(-margin)
 
 
-def sufficiency_loss(
-    logits: torch.Tensor,
-    whole: torch.Tensor,
-    predicted: torch.Tensor,
-    margin: float,
-    variant: Literal["margin", "mae", "kl"] = "margin",
-) -> torch.Tensor:
-    """Penalty for what is lost when the top words alone remain, (b,).
-
-        margin  mu + max(-mu, CE(t^k) - CE(x))   (eq. 11: its -y log p are cross-entropies)
-        mae     |CE(t^k) - CE(x)|                (eq. 16)
-        kl      KL(p(t^k) || p(x))               (eq. 17)
-
-    Args:
-        logits: of the top words, (b, C). whole: logits of the text, (b, C). predicted: int64, (b,).
-    """
-    if variant == "kl":
-        inside, outside = logits.log_softmax(-1), whole.log_softmax(-1)
-        return (inside.exp() * (inside - outside)).sum(-1)
-    lost = functional.cross_entropy(logits, predicted, reduction="none") - functional.cross_entropy(
-        whole, predicted, reduction="none"
-    )
-    return lost.abs() if variant == "mae" else margin + lost.clamp_min(-margin)
-
-
-def consistency_loss(r: torch.Tensor, states: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """Mean over the ordered pairs of a batch of KL(r_i || r_j) / (||H_i - H_j||_2 + epsilon) (eq. 13, 19).
+def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    """Mean over the ordered pairs of a batch of KL(r_i || r_j) / (||H_i - H_j||_2 + DISTANCE_EPSILON) (eq. 13, 19).
 
     Explanations are compared word by word; a word that a text has not has 0 there, raised to a small constant that
     keeps KL finite.
@@ -162,78 +144,32 @@ def consistency_loss(r: torch.Tensor, states: torch.Tensor, epsilon: float) -> t
     logs = r.clamp_min(1e-4).log()
     divergence = (r * logs).sum(1)[:, None] - r @ logs.T
     pairs = ~torch.eye(len(r), dtype=torch.bool, device=r.device)
-    return (divergence / (_distances(states) + epsilon))[pairs].mean()
-
-
-def correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """1 - Pearson's correlation, over the pairs of a batch, of the distances of explanations with those of states.
-
-    The metric itself (eq. 12), with values in place of ranks, which have no gradient. Of our own making: the paper's
-    losses draw explanations together, and what is measured is their order. 1 where all distances are alike.
-    """
-    return 1 - _correlation(*_pairs(r, states))
+    return (divergence / (_distances(states) + DISTANCE_EPSILON))[pairs].mean()
 
 
 def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """1 - correlation of soft ranks, over the pairs of a batch, of both kinds of distances.
+    """1 - correlation of soft ranks, over the pairs of a batch, of the distances of explanations and of states.
 
-    Nearer to the metric (eq. 12) than `correlation_loss`, which far pairs decide. A distance's soft rank is the share
-    of pairs that are nearer, straight between the quantiles of RANK_PARTS parts, which are taken as they are: a pair
-    is drawn the more, the more others are about as far. Of our own making; 1 where all distances are alike.
+    The metric (eq. 12), whose ranks have no gradient. A distance's soft rank is the share of pairs that are nearer,
+    straight between the quantiles of RANK_PARTS parts, which are taken as they are: a pair is drawn the more, the more
+    others are about as far. Of our own making; 1 where all distances are alike.
     """
 
-    def soft_ranks(distances: torch.Tensor) -> torch.Tensor:
+    def soft_ranks(vectors: torch.Tensor) -> torch.Tensor:
+        first, second = torch.triu_indices(len(vectors), len(vectors), 1, device=vectors.device)
+        distances = _distances(vectors.float())[first, second]
         known = distances.detach()
         cuts = known.quantile(torch.linspace(0, 1, RANK_PARTS + 1, device=known.device))
         part = torch.searchsorted(cuts, known, right=True).clamp(1, RANK_PARTS) - 1
         # The slope of a part that is hardly wider than nothing is kept in bounds.
         width = (cuts[part + 1] - cuts[part]).clamp_min(0.01 * float(known.std(correction=0)) + 1e-9)
-        return (part + (distances - cuts[part]) / width) / RANK_PARTS
+        ranks = (part + (distances - cuts[part]) / width) / RANK_PARTS
+        return ranks - ranks.mean()
 
-    a, b = _pairs(r, states)
-    return 1 - _correlation(soft_ranks(a), soft_ranks(b))
-
-
-def _pairs(r: torch.Tensor, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distances of explanations and of states, of each pair of texts once, (pairs,)."""
-    first, second = torch.triu_indices(len(r), len(r), 1, device=r.device)
-    return _distances(r.float())[first, second], _distances(states.float())[first, second]
-
-
-def _correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    a, b = a - a.mean(), b - b.mean()
-    return (a * b).sum() / (a.square().sum() * b.square().sum() + 1e-12).sqrt()
+    a, b = soft_ranks(r), soft_ranks(states)
+    return 1 - (a * b).sum() / (a.square().sum() * b.square().sum() + 1e-12).sqrt()
 
 
 def _distances(vectors: torch.Tensor) -> torch.Tensor:
     """L2 distance of each pair, (b, b) from (b, d); unlike cdist's, its gradient is finite where it is 0."""
     return ((vectors[:, None] - vectors[None]).square().sum(-1) + 1e-12).sqrt()
-
-
-def clustering_loss(r: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
-    """Mean over the texts of the mean squared distance to explanations of its class, less that to the others' (eq. 20).
-
-    The paper adds both terms, one to be made small and one to be made large: a loss has their difference. A text
-    without a mate of its class, or of another, has no such term.
-    """
-    squared = (r[:, None] - r[None]).square().sum(-1)
-    same = predicted[:, None] == predicted[None]
-    off = ~torch.eye(len(r), dtype=torch.bool, device=r.device)
-
-    def mean(of: torch.Tensor) -> torch.Tensor:
-        return (squared * of).sum(1) / of.sum(1).clamp_min(1)
-
-    return (mean(same & off) - mean(~same)).mean()
-
-
-def check_finite(terms: Mapping[str, torch.Tensor], step: int, texts: Mapping[str, Sequence[str]]) -> None:
-    """Raise ModelError naming step, term and the ids of the term's texts where a loss is not finite."""
-    for name, value in terms.items():
-        number = float(value.detach())
-        if not math.isfinite(number):
-            raise ModelError(f"step {step}: the loss {name!r} is {number}; {divergence_advice(texts[name])}")
-
-
-def divergence_advice(texts: Sequence[str]) -> str:
-    """What to do about numbers that are not finite, and the ids of the texts that they come from."""
-    return f"lower the learning rates. Texts of the batch: {', '.join(texts)}"

@@ -1,131 +1,225 @@
-"""The loss of criterion sim: good explanations help a student to predict the classifier (IvRA 2.2.1)."""
+"""Criterion sim: students that predict the classifier, and the pilot update that trains its explanations by them.
+
+Source: IvRA 2.2.1 and B.1-2.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.func import functional_call
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from explearn.core.errors import DataError
-from explearn.methods.ivra.attention import AttentionModule
-from explearn.methods.ivra.forward import Labelled, explain_batch
-from explearn.methods.ivra.params import StudentParams
-from explearn.methods.ivra.simulation import BagStudent, EncoderStudent, Parameters, Student, pilot, simulation_loss
+from explearn.lens.capture import capture_attention
+from explearn.lens.gradients import content_mask
+from explearn.methods.ivra.attention import AttentionModule, explain_batch
 from explearn.model.batching import random_batches
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.text.alignment import NO_WORD
+from explearn.model.encoding import Batch, Encoding
+
+Parameters = dict[str, torch.Tensor]
+
+STUDENT_RATE = 0.5
+"""Of the student's steps (SGD)."""
+STUDENT_BATCH = 64
+"""Texts whose explanations the student is shown in a step; it is asked about as many others."""
+PILOT_STEPS = {"bag": 10, "encoder": 1}
+"""Steps of SGD on one batch, through which the explanations learn: one in the paper (eq. 14)."""
+DIVERGENCE_WEIGHT = 1.0
+"""Weight of the divergence of explanations, beside the student's cross-entropy, while the student learns (eq. 7)."""
+ASKED_WEIGHT = {"bag": 0.0, "encoder": 1.0}
+"""The same while it is asked (eq. 15). With 0 it is asked for classes alone, as in Fernandes et al. (2022) and in the
+metric: what a bag's own attention knows is too little to draw explanations to."""
+DIMENSIONS = 32
+"""Principal components of the embeddings that a bag reads."""
 
 
-class Simulatability:
-    """Keeps a student, teaches it and asks it.
+class BagStudent(nn.Module):
+    """Reads a text as a bag of word pieces: a = softmax(E u), logits = W (a E) + b, as the metric's student does.
 
-    In each epoch the student is shown the explanations of one half of its texts, and asked about the other.
+    E holds principal components of the classifier's word embeddings, scaled to unit variance in the mean, and is not
+    trained.
+
+    Args:
+        table: word embeddings, (vocabulary, width).
+        ids: pieces of the texts that the components are taken over, with repetition, int64, (pieces,).
+        classes, dimensions: number of classes, of components.
+
+    W and b start at 0.
+    """
+
+    table: torch.Tensor
+
+    def __init__(self, table: torch.Tensor, ids: torch.Tensor, classes: int, dimensions: int = DIMENSIONS) -> None:
+        super().__init__()
+        seen = table[ids].double()
+        centred = seen - seen.mean(0)
+        variances, axes = torch.linalg.eigh(centred.T @ centred / len(ids))
+        kept = axes.flip(1)[:, :dimensions]
+        scale = variances.flip(0)[:dimensions].mean().clamp_min(1e-12).sqrt()
+        reduced = ((table.double() - seen.mean(0)) @ kept / scale).float()
+        self.register_buffer("table", reduced, persistent=False)
+        width = reduced.shape[1]
+        self.query = nn.Parameter(torch.zeros(width))
+        self.weight = nn.Parameter(torch.zeros(classes, width))
+        self.bias = nn.Parameter(torch.zeros(classes))
+
+    def beginning(self, generator: torch.Generator) -> Parameters:
+        """Return parameters of a student that knows nothing, with a u drawn anew."""
+        drawn = torch.randn(len(self.query), generator=generator) / len(self.query) ** 0.5
+        return {**trainable(self), "query": drawn.to(self.query).requires_grad_()}
+
+    def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits (b, C) and log-attention (b, n), -inf outside the text."""
+        words = self.table[batch.input_ids]
+        attention = (words @ self.query).masked_fill(~content, float("-inf")).log_softmax(-1)
+        pooled = torch.einsum("bn,bnd->bd", attention.exp(), words)
+        return pooled @ self.weight.T + self.bias, attention
+
+
+class EncoderStudent(nn.Module):
+    """An encoder that was not fine-tuned, with a new head and an attention module of its own (the paper's student)."""
+
+    def __init__(self, model: nn.Module, attention: AttentionModule) -> None:
+        super().__init__()
+        # Dropout would make a pilot update and the update itself differ.
+        self.model = copy.deepcopy(model).eval()
+        self.attention = copy.deepcopy(attention)
+        embeddings: Any = self.model
+        embeddings.get_input_embeddings().weight.requires_grad_(False)
+
+    def beginning(self, generator: torch.Generator) -> Parameters:
+        """Return parameters of a student that knows nothing: the encoder's before fine-tuning, its head's first."""
+        return trainable(self)
+
+    def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits (b, C) and log r of the student (b, n), -inf outside the text, its zeros raised to 1e-4."""
+        reduce, parts = self.attention.reader(content)
+        # Fused attention kernels have no second derivative.
+        with sdpa_kernel(SDPBackend.MATH), capture_attention(self.model, reduce, keep_graph=True):
+            logits = self.model(**batch.model_inputs()).logits
+        r = self.attention.combine(parts, content)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        return logits, r.clamp_min(1e-4).log().masked_fill(~content, float("-inf"))
+
+
+def trainable(student: nn.Module) -> Parameters:
+    """Return its learned parameters, by name, as leaves of no graph."""
+    return {name: p.detach().clone().requires_grad_() for name, p in student.named_parameters() if p.requires_grad}
+
+
+def simulation_loss(
+    student: nn.Module,
+    parameters: Mapping[str, torch.Tensor],
+    batch: Batch,
+    predicted: torch.Tensor,
+    r: torch.Tensor,
+    weight: float,
+) -> torch.Tensor:
+    """CE(student, y^) + weight KL(r || r_student), mean over a batch (eq. 7).
+
+    Args:
+        predicted: classes that the explained model gives, int64, (b,). r: its explanations, (b, n).
+    """
+    content = content_mask(batch)
+    logits, attention = functional_call(student, dict(parameters), (batch, content))
+    known = r * (r.clamp_min(1e-12).log() - attention.masked_fill(~content, 0.0))
+    loss: torch.Tensor = functional.cross_entropy(logits, predicted) + weight * known.sum(1).mean()
+    return loss
+
+
+def pilot(
+    loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
+) -> Parameters:
+    """The student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
+
+    The steps stay in the graph: what is then computed from their result has exact gradients with respect to the
+    explanations that the student was shown (eq. 15).
+    """
+    for _ in range(steps):
+        gradients = torch.autograd.grad(loss(parameters), list(parameters.values()), create_graph=True)
+        parameters = {
+            name: value - learning_rate * gradient
+            for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+        }
+    return parameters
+
+
+class SimulatabilityLoss:
+    """The loss of criterion sim: good explanations help a student to predict the classifier (IvRA 2.2.1).
+
+    In each epoch a student that knows nothing is shown the explanations of one half of its texts, in a pilot update
+    that stays in the graph, and asked about the other half; the loss of its answers trains the explanations.
 
     Args:
         classifier, module: what explains, both trained meanwhile.
-        texts: those that the student learns from and is asked about.
-        untrained: for the student of kind encoder, the encoder before fine-tuning.
-        params: of the student.
-        generator: what halves, batches and students are drawn from. seed: of the bag student's first parameters.
-
-    Attributes:
-        learned: the student's parameters as they are now.
-        met: ids of the texts of the last loss.
-
-    Raises DataError where there are too few texts.
+        texts: those that the student learns from and is asked about, two or more.
+        untrained: for the student of kind encoder, the encoder before fine-tuning; None for a bag.
+        generator: what halves, batches and students are drawn from.
     """
 
     def __init__(
         self,
         classifier: Classifier,
         module: AttentionModule,
-        texts: Labelled,
+        texts: Sequence[Encoding],
         untrained: nn.Module | None,
-        params: StudentParams,
         generator: torch.Generator,
-        seed: int,
     ) -> None:
-        # A student has nothing to read in a text without pieces.
-        self.texts = texts.take([i for i, encoding in enumerate(texts.encodings) if encoding.positions])
-        if len(self.texts) < 2:
-            raise DataError(
-                f"criterion 'sim': the student would learn from {len(self.texts)} texts; expected 2 or more, half to "
-                "be shown and half to be asked about: raise student.share, or add validation texts"
-            )
-        self.classifier, self.module, self.untrained = classifier, module, untrained
-        self.params, self.generator, self.seed = params, generator, seed
-        self.student: Student | None = None
-        self.learned: Parameters = {}
-        self.met: list[str] = []
-        self._shown: Iterator[Labelled] = iter(())
-        self._asked: Iterator[Labelled] = iter(())
-
-    def new_student(self) -> None:
-        """Begin an epoch with a student that knows nothing: explanations show their worth while there is much to learn.
-
-        Which texts it is shown and which it is asked about is drawn anew.
-        """
-        order = torch.randperm(len(self.texts), generator=self.generator).tolist()
-        self._asked, self._shown = (self._rounds(self.texts.take(order[part::2])) for part in (1, 0))
-        if self.params.kind == "bag":
-            embeddings: Any = self.classifier.model
+        self.classifier, self.module, self.texts, self.generator = classifier, module, texts, generator
+        self.student: BagStudent | EncoderStudent
+        if untrained is None:
+            embeddings: Any = classifier.model
             table = embeddings.get_input_embeddings().weight.detach().float().cpu()
-            pieces = [
-                piece
-                for encoding in self.texts.encodings
-                for piece, word in zip(encoding.input_ids, encoding.word_ids, strict=True)
-                if word != NO_WORD
-            ]
-            classes = len(self.classifier.labels)
-            self.student = BagStudent(table, torch.tensor(pieces), classes, self.params.dimensions, self.seed)
+            pieces = [encoding.input_ids[position] for encoding in texts for position in encoding.positions]
+            self.kind, self.student = "bag", BagStudent(table, torch.tensor(pieces), len(classifier.labels))
         else:
-            assert self.untrained is not None
-            self.student = EncoderStudent(self.untrained, self.module)
-            for parameter in self.student.attention.parameters():
-                parameter.requires_grad_(True)
-        self.student.to(self.classifier.device)
-        self.learned = self.student.beginning(self.generator)
+            self.kind, self.student = "encoder", EncoderStudent(untrained, module)
+        self.student.to(classifier.device)
+        self._learned: Parameters = {}
+        self._batches: Iterator[tuple[list[Encoding], list[Encoding]]] = iter(())
 
-    def loss(self) -> torch.Tensor:
-        """Loss of the student on one batch, after a pilot update on the explanations of another.
+    def begin_epoch(self) -> None:
+        """Go on with a student that knows nothing, and draw anew which texts it is shown and asked about."""
+        order = torch.randperm(len(self.texts), generator=self.generator).tolist()
+        self._batches = zip(self._rounds(order[::2]), self._rounds(order[1::2]), strict=True)
+        self._learned = self.student.beginning(self.generator)
 
-        The student keeps the update for the epoch, or forgets it after the step, as `params.restart` says.
+    def __call__(self) -> torch.Tensor:
+        """Return the student's loss on one batch, after a pilot update on the explanations of another.
+
+        An encoder keeps the update for the epoch; a bag is replaced by one that knows nothing, as the metric's students
+        begin.
         """
-        assert self.student is not None
-        student, params = self.student, self.params
-        texts = next(self._shown), next(self._asked)
-        self.met = [e.example_id for data in texts for e in data.encodings]
-        shown, asked = (self.explained(data) for data in texts)
+        shown, asked = (self.explained(texts) for texts in next(self._batches))
         ahead = pilot(
-            lambda parameters: simulation_loss(student, parameters, *shown, params.weight),
-            self.learned,
-            params.learning_rate,
-            params.pilot_steps,
+            lambda parameters: simulation_loss(self.student, parameters, *shown, DIVERGENCE_WEIGHT),
+            self._learned,
+            STUDENT_RATE,
+            PILOT_STEPS[self.kind],
         )
-        term = simulation_loss(student, ahead, *asked, params.asked_weight)
-        if params.restart == "step":
-            self.learned = student.beginning(self.generator)
+        if self.kind == "bag":
+            self._learned = self.student.beginning(self.generator)
         else:
-            self.learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
-        return term
+            self._learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
+        return simulation_loss(self.student, ahead, *asked, ASKED_WEIGHT[self.kind])
 
-    def explained(self, data: Labelled) -> tuple[Batch, torch.Tensor, torch.Tensor]:
-        """A batch of the student's texts, the classes predicted and the explanations, with their graph."""
-        batch = self.classifier.batch(data.encodings)
-        found = explain_batch(self.classifier, self.module, batch)
-        return batch, found.logits.detach().argmax(-1), found.r
+    def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
+        """Return a batch of texts, the classes predicted and the explanations, with their graph."""
+        batch = self.classifier.batch(texts)
+        explained = explain_batch(self.classifier, self.module, batch)
+        return batch, explained.logits.detach().argmax(-1), explained.r
 
-    def _rounds(self, data: Labelled) -> Iterator[Labelled]:
-        """Batches of like numbers of texts, round after round.
-
-        They are of all lengths: what the student learned from short texts, it is asked about long ones, too.
-        """
-        lengths = [len(encoding) for encoding in data.encodings]
-        size = math.ceil(len(data) / math.ceil(len(data) / self.params.batch_size))
+    def _rounds(self, rows: Sequence[int]) -> Iterator[list[Encoding]]:
+        """Batches of like numbers of texts, of all lengths, round after round."""
+        texts = [self.texts[row] for row in rows]
+        size = math.ceil(len(texts) / math.ceil(len(texts) / STUDENT_BATCH))
         while True:
-            for rows in random_batches(lengths, size, self.generator, mix_stretches=False):
-                yield data.take(rows)
+            for chosen in random_batches([len(text) for text in texts], size, self.generator):
+                yield [texts[i] for i in chosen]

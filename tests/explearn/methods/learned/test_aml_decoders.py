@@ -1,11 +1,8 @@
-"""AML on decoders: G reads with the classifier's own blocks, and masked words are as good as left out."""
+"""AML on decoders: G reads with the classifier's own blocks, and masked words are left out."""
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +10,16 @@ import numpy as np
 import pytest
 import tiny
 import torch
-import transformers
-from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, untrained
+from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, task_of, untrained
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ModelError, UnsupportedError
-from explearn.methods.aml import fitted_stand_in
-from explearn.methods.aml.fitted_stand_in import fit_stand_in
-from explearn.methods.aml.masks import HardMasking, LearnedMasking, Masking, UnknownMasking, first_stand_in
+from explearn.core.errors import UnsupportedError
+from explearn.methods.aml.loss import Weights, loss_terms, removed_logits, weighted
 from explearn.methods.aml.paml import PAML
-from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 SHORT: dict[str, Any] = {"epochs": 1, "batch_size": 4}
-
-
-@pytest.fixture
-def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it does not matter how good a stand-in is."""
-    monkeypatch.setattr(fitted_stand_in, "STEPS", 10)
-
-
-@contextmanager
-def replaced_row(of: Classifier, row: int, value: torch.Tensor) -> Iterator[None]:
-    """Another embedding of a token, inside the block."""
-    table: Any = of.model.get_input_embeddings().weight
-    before = table[row].clone()
-    table[row] = value
-    try:
-        yield
-    finally:
-        table[row] = before
-
-
-def task_of(of: Classifier) -> ListedTask:
-    return ListedTask(of, examples(12, seed=1), examples(6, seed=2, split="validation"))
+ALL = Weights(1, 1, 1)
 
 
 @functools.cache
@@ -88,13 +60,12 @@ def one_word_decoder() -> Classifier:
 def trained_decoder() -> tuple[Classifier, PAML]:
     """`one_word_decoder` and its pAML; tests leave both as they are."""
     of = one_word_decoder()
-    paml = PAML(**LEARNING, epochs=10)
-    return of, paml.fit(ListedTask(of, examples(64, seed=1), examples(16, seed=2, split="validation")))
+    return of, PAML(**LEARNING, head="by_class", epochs=10).fit(task_of(of, 64, 16))
 
 
+@pytest.mark.parametrize("kind", tiny.DECODERS)
 class TestReading:
-    @pytest.mark.parametrize("kind", tiny.DECODERS)
-    def test_every_token_s_score_depends_on_what_stands_behind_it_and_on_the_target(self, kind: str) -> None:
+    def test_a_token_s_score_depends_on_what_stands_behind_it_and_on_the_target(self, kind: str) -> None:
         of = tiny.classifier(kind)
         paml = untrained(of)
         (one,) = paml.explain(of, ["the quick brown fox"], [0])
@@ -103,57 +74,65 @@ class TestReading:
         assert not np.isclose(one.scores[:3], other_end.scores[:3], atol=1e-7).any()
         assert not np.isclose(one.scores, other_target.scores, atol=1e-7).any()
 
-    @pytest.mark.parametrize("kind", tiny.DECODERS)
     def test_scores_do_not_depend_on_the_batch(self, kind: str) -> None:
         of = tiny.classifier(kind)
         paml = untrained(of)
-        for found, text in zip(paml.explain(of, TEXTS), TEXTS, strict=True):
+        for together, text in zip(paml.explain(of, TEXTS), TEXTS, strict=True):
             (alone,) = paml.explain(of, [text])
-            np.testing.assert_allclose(found.scores, alone.scores, atol=2e-4)
+            np.testing.assert_allclose(together.scores, alone.scores, atol=2e-4)
 
-    def test_a_decoder_that_cannot_be_opened_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A model that makes its own causal mask of whatever it is given, as one with another attention may."""
-        of = tiny.make_classifier("llama")
-        forward = transformers.LlamaModel.forward
 
-        def closed(self: Any, attention_mask: torch.Tensor, **inputs: Any) -> Any:
-            if attention_mask.dim() == 4:
-                attention_mask = attention_mask.masked_fill(
-                    ~torch.ones_like(attention_mask).tril().bool(), torch.finfo(torch.float32).min
-                )
-            return forward(self, attention_mask=attention_mask, **inputs)
+@pytest.mark.parametrize("kind", tiny.DECODERS)
+class TestRemovedWords:
+    def test_words_with_closed_gates_are_as_good_as_deleted(self, kind: str) -> None:
+        """Wherever they stand, the last word and all of them included; two masks of the same texts go in one batch."""
+        of = tiny.classifier(kind, 3)
+        gone = [{0}, {3, 4}, {8}, {0, 2, 7, 8}, set(range(9)), set(range(8))]
+        encodings = of.encode(["the quick brown fox jumps over the lazy dog"] * len(gone))
+        batch = of.batch(encodings)
+        kept = torch.tensor(
+            [[float(word not in out) for word in e.word_ids] for e, out in zip(encodings, gone, strict=True)]
+        )
+        expected = of.logits(of.batch([e.delete(out) for e, out in zip(encodings, gone, strict=True)]))
+        both = removed_logits(of, batch, torch.cat([kept, torch.ones_like(kept)]))
+        torch.testing.assert_close(both[: len(gone)], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(both[len(gone) :], of.logits(batch), atol=1e-5, rtol=1e-5)
+        assert float((expected - expected[:1]).abs().max()) > 1e-4
 
-        monkeypatch.setattr(transformers.LlamaModel, "forward", closed)
-        with pytest.raises(ModelError, match=r"first token of a 'llama' model does not see what stands behind it"):
-            PAML(**SHORT).fit(task_of(of))
+    def test_gradients_reach_every_sub_token_of_the_text(self, kind: str) -> None:
+        of = tiny.make_classifier(kind)
+        batch = of.batch(of.encode(tiny.TEXTS))
+        scores = torch.linspace(-1, 1, batch.input_ids.numel()).view(batch.input_ids.shape).requires_grad_()
+        terms = loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL, removed=True)
+        weighted(terms, ALL).sum().backward()
+        assert scores.grad is not None and scores.grad.isfinite().all()
+        for row, encoding in enumerate(batch.encodings):
+            assert scores.grad[row].nonzero().flatten().tolist() == encoding.positions
+        assert all(p.grad is None for p in of.model.parameters()) and tiny.hooks(of.model) == 0
 
-    def test_small_changes_to_a_decoder_s_blocks_are_refused_and_full_ones_made(self) -> None:
-        of, paml = trained_decoder()
-        with pytest.raises(UnsupportedError, match=r"takes G's backbone apart.*use scope 'full'"):
-            list(refiner(paml).explain(of, tiny.TEXTS))
-        assert len(list(refiner(paml, scope="full", steps=1).explain(of, tiny.TEXTS))) == len(tiny.TEXTS)
+
+def test_the_gradient_of_half_open_gates_is_that_of_small_steps() -> None:
+    of = tiny.make_classifier("gpt2")
+    of.model.double()
+    batch = of.batch(of.encode(["the quick brown fox"]))
+    kept = torch.linspace(0.1, 0.9, batch.input_ids.shape[1], dtype=torch.float64)[None].requires_grad_()
+    assert torch.autograd.gradcheck(lambda m: removed_logits(of, batch, m), kept)
 
 
 class TestLearning:
-    def test_it_finds_the_word_that_decides(self) -> None:
+    def test_it_finds_the_word_that_decides_and_a_saved_one_explains_alike(self, tmp_path: Path) -> None:
         """Though masked words, in the paper's form, would speak for a class."""
         of, paml = trained_decoder()
-        unseen = examples(40, seed=9, split="test")
-        right = [a.words[int(a.scores.argmax())] in DECISIVE for a in paml.explain(of, unseen)]
-        assert np.mean(right) > 0.8  # by chance one of five to nine
-
-    def test_a_saved_one_explains_alike_and_keeps_its_stand_in(self, tmp_path: Path) -> None:
-        of, paml = trained_decoder()
+        assert paml.removed
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
-        assert loaded.model is not None and paml.model is not None
-        assert torch.equal(loaded.model.stand_in, paml.model.stand_in)
-        assert torch.equal(loaded.strategy.embedding, paml.model.stand_in)
-        assert loaded.notes() == paml.notes()
-        for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
+        assert loaded.removed and loaded.notes() == paml.notes()
+        right = []
+        for a, b in zip(*(one.explain(of, examples(40, seed=9, split="test")) for one in (paml, loaded)), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
+            right.append(a.words[int(a.scores.argmax())] in DECISIVE)
+        assert np.mean(right) > 0.8  # by chance one of five to nine
 
-    @pytest.mark.usefixtures("few_steps")
     @pytest.mark.parametrize("kind", ["bert", "llama"])
     def test_a_classifier_kept_in_half_precision(self, kind: str, tmp_path: Path) -> None:
         tiny.make_classifier(kind).model.to(torch.bfloat16).save_pretrained(tmp_path / "half")
@@ -167,68 +146,23 @@ class TestLearning:
             assert np.isfinite(a.scores).all()
             np.testing.assert_array_equal(a.scores, b.scores)
 
+    def test_masking_as_it_suits_the_classifier(self) -> None:
+        decoder, encoder = tiny.classifier("gpt2"), tiny.classifier("bert")
+        for of, masking, removed in (
+            (decoder, "auto", True),
+            (decoder, "soft", False),
+            (decoder, "removed", True),
+            (encoder, "auto", False),
+        ):
+            paml = PAML(**SHORT, masking=masking).fit(task_of(of))
+            assert paml.removed is removed
+            assert all(np.isfinite(a.scores).all() for a in paml.explain(of, tiny.TEXTS))
+        with pytest.raises(UnsupportedError, match=r"'removed' leaves words out in decoders.*not in a 'bert' model"):
+            PAML(masking="removed").fit(task_of(encoder))
 
-class TestStandIn:
-    def test_masked_words_are_as_good_as_left_out(self) -> None:
-        of = one_word_decoder()
-        texts, watched = of.encode(examples(48, seed=1)), of.encode(examples(16, seed=2))
-        found, history = fit_stand_in(of, texts, watched, seed=0)
-        again, _ = fit_stand_in(of, texts, watched, seed=0)
-        assert torch.equal(found, again)
-        assert history[1] < 0.2 * history[0]
-
-        # Of other texts the decisive word alone, left out and masked.
-        other = of.encode(examples(16, seed=3))
-        gone = [{i for i, word in enumerate(t.words) if word in DECISIVE} for t in other]
-        expected = of.predict_proba([t.delete(g) for t, g in zip(other, gone, strict=True)])
-        masked = [t.mask(g, of.mask_token_id) for t, g in zip(other, gone, strict=True)]
-        before = np.abs(of.predict_proba(masked) - expected).mean()
-        with replaced_row(of, of.mask_token_id, found):
-            assert np.abs(of.predict_proba(masked) - expected).mean() < 0.5 * before
-
-    @pytest.mark.usefixtures("few_steps")
-    def test_the_classifier_and_the_global_generator_are_left_as_they_were(self) -> None:
-        of = tiny.classifier("gpt2")
-        before, state = of.fingerprint, torch.get_rng_state()
-        texts = of.encode(tiny.TEXTS)
-        fit_stand_in(of, texts, texts, seed=0)
-        assert of.fingerprint == before and torch.equal(torch.get_rng_state(), state)
-        assert all(p.grad is None for p in of.model.parameters())
-
-    def test_texts_of_one_word_alone_leave_it_at_its_start(self) -> None:
-        of = tiny.classifier("gpt2")
-        texts = of.encode(["fox", "dog"])
-        found, history = fit_stand_in(of, texts, texts, seed=0)
-        assert history == [] and torch.equal(found, first_stand_in(of))
-
-    @pytest.mark.usefixtures("few_steps")
-    def test_without_an_unknown_token_it_starts_at_the_mean_of_all(self) -> None:
-        of = tiny.make_classifier("qwen2")
-        of.tokenizer = copy.deepcopy(of.tokenizer)
-        of.tokenizer.unk_token = None
-        table: Any = of.model.get_input_embeddings().weight
-        torch.testing.assert_close(first_stand_in(of), table.mean(0))
-        paml = PAML(**SHORT).fit(task_of(of))
-        assert paml.model is not None and paml.model.stand_in is not None
-
-    def test_which_maskings_fit_one(self) -> None:
-        encoder, decoder = tiny.classifier("bert"), tiny.classifier("gpt2")
-        for masking in (Masking(), HardMasking(), LearnedMasking()):
-            assert masking.fits(decoder) and not masking.fits(encoder)
-        assert not UnknownMasking().fits(decoder)
-
-    @pytest.mark.usefixtures("few_steps")
-    @pytest.mark.parametrize("masking", ["unknown", "fitted", "hard", "learned", "random"])
-    def test_every_masking_trains(self, masking: str) -> None:
-        of = tiny.classifier("gpt2")
-        paml = PAML(**SHORT, masking=masking).fit(task_of(of))
-        assert paml.model is not None
-        assert (paml.model.stand_in is not None) == (masking in ("fitted", "hard"))
-        assert bool(paml.stand_in_history) == (masking in ("fitted", "hard", "learned"))
-        assert all(np.isfinite(a.scores).all() for a in paml.explain(of, tiny.TEXTS))
-
-    def test_an_encoder_s_mask_token_stays_what_masks(self) -> None:
-        of = tiny.classifier("bert")
-        paml = PAML(**SHORT).fit(task_of(of))
-        assert paml.model is not None and paml.model.stand_in is None
-        assert "stand_in" not in paml.notes() and "stand_in" not in paml._state().record
+    def test_faml_fine_tunes_a_decoder_in_full_alone(self) -> None:
+        of, paml = trained_decoder()
+        with pytest.raises(UnsupportedError, match=r"takes G's backbone apart.*use scope 'full'"):
+            list(refiner(paml).explain(of, tiny.TEXTS))
+        for attribution in refiner(paml, scope="full", steps=1).explain(of, tiny.TEXTS):
+            assert np.isfinite(attribution.scores).all()

@@ -16,7 +16,6 @@ import tiny
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.methods.aml import fitted_stand_in
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.consensus.explainer import Consensus
@@ -30,18 +29,14 @@ SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 LONG = " ".join(tiny.TEXTS) * 3
 CASES: dict[str, Any] = {
     "one word": "fox",
-    "one token": "a",
     "no letters": "Ω≈ç√",
     "cut": LONG,
-    "the end-of-text token": "</s>",
     "the padding token": "<pad>",
     "the unknown token": "<unk>",
     "ends with the end-of-text token": "the fox </s>",
-    "ends with the padding token": "the fox <pad>",
     "the padding token inside": "the <pad> fox",
     "nothing that shows": "\u200b",
     "pair": ("the fox", "sleeps"),
-    "pair of one token each": ("a", "a"),
     "pair that is cut": ("the fox", LONG),
 }
 METHODS = ("expnet", "consensus", "l2e", "ivra", "smat", "paml", "faml")
@@ -68,10 +63,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     data: Any = list(zip(SOME, of.predict(SOME), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
-    with pytest.MonkeyPatch.context() as patch:
-        # It does not matter how good a stand-in is.
-        patch.setattr(fitted_stand_in, "STEPS", 3)
-        paml = PAML(epochs=1, batch_size=4).fit(task)
+    paml = PAML(epochs=1, batch_size=4).fit(task)
     folder: Path = tmp_path_factory.mktemp(request.param) / "paml"
     paml.save_pretrained(folder)
     ivra, smat = (made(criteria=["cons"], schedule={"epochs": 1}).fit(task) for made in (IvRA, SMaT))
@@ -104,8 +96,7 @@ def test_each_text_is_explained_and_the_others_of_the_batch_change_nothing(name:
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("text", ["", "   "])
-def test_a_text_without_a_word_is_refused_by_its_number(name: str, text: str, trained: Trained) -> None:
+def test_a_text_without_a_word_is_refused_by_its_number(name: str, trained: Trained) -> None:
     method, of = trained[name]
     with pytest.raises(DataError, match=r"^text 2: field 'text' is empty; expected at least one word$"):
-        list(method.explain(of, ["the fox", text]))
+        list(method.explain(of, ["the fox", "   "]))

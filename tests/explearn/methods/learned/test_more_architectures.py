@@ -15,9 +15,8 @@ from explearn.lens.capture import capture_attention
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention
+from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, explain_batch, size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.ivra.forward import explain_batch
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 
@@ -83,7 +82,7 @@ class TestModules:
 
     def test_head_attention_is_the_mean_logit_of_the_queries_that_see_a_token(self, kind: str) -> None:
         of = tiny.make_classifier(kind)
-        module = HeadAttention.of(of.model, norm="softmax")
+        module = HeadAttention(*size_of(of.model), norm="softmax")
         torch.nn.init.normal_(module.head_weights, generator=torch.Generator().manual_seed(0))
         texts = [tiny.TEXTS[1], tiny.TEXTS[0]]
         with torch.inference_mode():
@@ -101,7 +100,7 @@ class TestModules:
         (encoding,) = of.encode([tiny.TEXTS[0]])
         batch = of.batch([encoding])
         seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
-        for made in (HeadAttention.of(of.model, norm="softmax"), InterpretableAttention.of(of.model)):
+        for made in (HeadAttention(*size_of(of.model), norm="softmax"), InterpretableAttention(*size_of(of.model))):
             content = torch.tensor([[not special for special in encoding.special]])
             reduce, parts = made.reader(content)
             kept: list[tuple[torch.Tensor, torch.Tensor]] = []
