@@ -88,11 +88,9 @@ def compare_with_students(
     training_seconds: list[float] = []
     times: list[tuple[float, float, float]] = []
     for formulation in params.distil.formulations:
-        of_teacher = SideScores(weights)
+        of_teacher = SideScores([np.abs(of_text) for of_text in weights])
         if formulation == "labelling":
             of_teacher = SideScores(weights, [levels(of_text, lessons.signed) for of_text in weights])
-        elif params.section("l2e").ranking_order == "magnitude":
-            of_teacher = SideScores([np.abs(of_text) for of_text in weights])
         by_seed = []
         for draw in range(seed, seed + params.distil.seeds):
             student = L2E(**{**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": draw})

@@ -21,7 +21,7 @@ TEXTS = [f"{one} the {other} sleeps" for one in ("fox", "unbelievably") for othe
 OPTIONS: dict[str, dict[str, Any]] = {
     "expnet_in_domain": {"epochs": 2},
     "expnet_paper": {"epochs": 2, "protocol": "in_domain"},
-    "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "heads": 2, "feedforward": 16, "epochs": 2},
+    "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 2},
 }
 
 

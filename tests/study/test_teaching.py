@@ -10,15 +10,19 @@ import pytest
 import tiny
 
 import explearn
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import read_metadata
+from explearn.core.storage import read_metadata, write_examples
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
+from explearn.methods.l2e.explainer import L2E
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 from explearn.model.problems import Problem
+from explearn_study.params import Params
 from explearn_study.teacher_files import TooManyFailures, read_lessons, teach
+from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
 TASK = "toy"
@@ -214,3 +218,32 @@ class TestEnsemble:
     def test_needs_two_different_members(self, name: str) -> None:
         with pytest.raises(ParamsError, match="expected ensemble:NAME,NAME"):
             members(name)
+
+
+def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    tiny.save(workspace.classifier(TASK))
+    classifier = Classifier.from_pretrained(workspace.classifier(TASK), ComputeOptions(device="cpu"))
+    splits = {"train": examples(12), "validation": examples(4, "validation")}
+    for split in ("train", "validation", "test"):
+        write_examples(workspace.examples(TASK) / f"{split}.parquet", splits.get(split, []))
+    teacher = "ensemble:occlusion,random"
+    params = Params.of(
+        {
+            "profile": "mine",
+            "tasks": [TASK],
+            "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
+            "explainer": "l2e",
+            "explainers": ["l2e"],
+            "teachers": {"occlusion": {}, "random": {}},
+            "l2e": {"teacher": teacher},
+        }
+    )
+    task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
+    l2e = L2E(teacher=teacher, epochs=1, layers=1, width=16)
+    with pytest.raises(DataError, match="run the stage teach"):
+        l2e.fit(task)
+    for name in params.teachers:
+        teach(workspace.teacher(TASK, name), explearn.get_explainer(name), {}, classifier, splits)
+    l2e.fit(task)
+    assert l2e.trained_on == {"train": 12, "validation": 4} and not l2e.signed

@@ -21,7 +21,8 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.l2e.student import Block, Student, position_code
+from explearn.methods.l2e.network import EncoderBlock, Student, position_code
+from explearn.methods.l2e.params import HEADS
 from explearn.methods.l2e.training import inside, token_scores
 from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
@@ -226,17 +227,17 @@ def run_student(student: Student, window: int | None, ids: torch.Tensor, lengths
         near = (places[:, None] - places).abs() <= window
         seen = seen & (near | ends[:, None, :] | ends[:, :, None])
     for block in student.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, EncoderBlock)
         x = _run_block(block, x, seen)
     found: torch.Tensor = student.head(student.norm(x))
     return found
 
 
-def _run_block(block: Block, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """`Block.forward` with the attention that `seen`, bool, (b, 1 or n, n), lets through."""
+def _run_block(block: EncoderBlock, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """`EncoderBlock.forward` with the attention that `seen`, bool, (b, 1 or n, n), lets through."""
     b, n, d = x.shape
-    q, k, v = block.qkv(block.attention_norm(x)).view(b, n, 3, block.heads, d // block.heads).permute(2, 0, 3, 1, 4)
-    logits = (q @ k.transpose(-1, -2)) * (d // block.heads) ** -0.5
+    q, k, v = block.qkv(block.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS).permute(2, 0, 3, 1, 4)
+    logits = (q @ k.transpose(-1, -2)) * (d // HEADS) ** -0.5
     weights = logits.masked_fill(~seen[:, None], torch.finfo(logits.dtype).min).softmax(-1)
     x = x + block.out((weights @ v).transpose(1, 2).reshape(b, n, d))
     found: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))

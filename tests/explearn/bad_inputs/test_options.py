@@ -63,7 +63,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("expnet", {"nonsense": 3}),
     ("expnet", {"seed": -1}),
     ("expnet", {"seed": 2**32}),
-    ("l2e", {"heads": 3, "width": 128}),
+    ("l2e", {"width": 30}),
     ("l2e", {"teacher": 3}),
     ("ivra", {"criteria": ["comp", "comp"]}),
     ("ivra", {"schedule": {"epochs": 10**12}}),

@@ -41,7 +41,7 @@ def run_all(folder: Path) -> None:
         "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
         "faml": {"steps": 2, "samples": 0},
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
-        "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "feedforward": 16, "epochs": 3},
+        "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3},
         "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
         "ivra": {
             # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.

@@ -1,4 +1,7 @@
-"""L2E as an explainer: options, training from the files of a task, scores, and files of its own."""
+"""L2E: a small network that learns to explain from the explanations of any other method.
+
+Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,20 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
-from explearn.core.seeds import hash_order
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
 from explearn.methods.base.teachers import members
 from explearn.methods.info import About
-from explearn.methods.l2e.losses import LEVELS
+from explearn.methods.l2e.network import LEVELS, Student, initialise, principal_embeddings
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import Student, initialise, principal_embeddings
 from explearn.methods.l2e.training import (
     StudentEpoch,
     StudentLesson,
     collate,
     inside,
+    student_ids,
     student_lesson,
-    student_text,
     token_scores,
     train,
 )
@@ -76,7 +77,6 @@ class L2E(LearnedExplainer, BatchExplainer):
         self.signed = False
         self.student: Student | None = None
         self.classifier = ""
-        self.vocabulary = 0
         self.classes = 0
         self.trained_on = {"train": 0, "validation": 0}
         self.history: list[StudentEpoch] = []
@@ -103,43 +103,39 @@ class L2E(LearnedExplainer, BatchExplainer):
         """Train a student of one classifier.
 
         Args:
-            classifier: what the teacher explained; it is read for its tokenizer and its word embeddings alone.
+            classifier: the one that the teacher explained; it is read for its tokenizer and its word embeddings alone.
             examples: the texts of the lessons; others among them are not used.
             lessons: the teacher's scores; the split `train` is learned from, `validation` ends the training.
             device: where to train (default: the classifier's).
 
         Raises DataError where there is nothing to learn from, or a lesson does not fit its text.
         """
-        self.signed = lessons.signed and self.options.formulation == "labelling"
-        self.classifier = classifier.fingerprint
         table: Any = classifier.model.get_input_embeddings().weight
-        self.vocabulary = len(table)
-        self.classes = len(classifier.labels)
         by_id = {example.id: example for example in examples}
-        taught = lessons.by_split.get("train", [])
-        if self.options.max_texts is not None and len(taught) > self.options.max_texts:
-            chosen = set(
-                hash_order((lesson.example_id for lesson in taught), self.options.seed)[: self.options.max_texts]
-            )
-            taught = [lesson for lesson in taught if lesson.example_id in chosen]
-        training = self._student_lessons(classifier, by_id, taught, lessons.signed)
+        training, validation = (
+            self._student_lessons(classifier, by_id, lessons.by_split.get(split, []), lessons.signed, len(table))
+            for split in ("train", "validation")
+        )
         if not training:
             raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
-        validation = self._student_lessons(classifier, by_id, lessons.by_split.get("validation", []), lessons.signed)
-        self.trained_on = {"train": len(training), "validation": len(validation)}
-        student = self._build()
+        student = Student(len(table), len(classifier.labels), self.options)
         initialise(student, self.options.seed)
         if self.options.embeddings == "classifier":
             student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
-        student.embeddings.requires_grad_(self.options.train_embeddings)
-        self.history = train(
-            student, training, validation, self.options, self.options.seed, device or classifier.device, description
-        )
+        self.history = train(student, training, validation, self.options, device or classifier.device, description)
         self.student = student
+        self.signed = lessons.signed and self.options.formulation == "labelling"
+        self.classifier, self.classes = classifier.fingerprint, len(classifier.labels)
+        self.trained_on = {"train": len(training), "validation": len(validation)}
         return self
 
     def _student_lessons(
-        self, classifier: Classifier, by_id: dict[str, Example], lessons: Sequence[Lesson], signed: bool
+        self,
+        classifier: Classifier,
+        by_id: dict[str, Example],
+        lessons: Sequence[Lesson],
+        signed: bool,
+        vocabulary: int,
     ) -> list[StudentLesson]:
         for lesson in lessons:
             example = by_id.get(lesson.example_id)
@@ -150,27 +146,18 @@ class L2E(LearnedExplainer, BatchExplainer):
                     f"scores for {words}; expected one a word, run the stage teach again"
                 )
         encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        magnitude = self.options.formulation == "ranking" and self.options.ranking_order == "magnitude"
         found = [
             student_lesson(
-                encoding, classifier.label_index(lesson.target), lesson.weights, signed, magnitude, self.vocabulary
+                encoding,
+                classifier.label_index(lesson.target),
+                lesson.weights,
+                signed,
+                vocabulary,
+                self.options.formulation,
             )
             for encoding, lesson in zip(encodings, lessons, strict=True)
         ]
         return [lesson for lesson in found if (lesson.owner != NO_WORD).any()]
-
-    def _build(self) -> Student:
-        return Student(
-            self.vocabulary,
-            self.classes,
-            1 if self.options.formulation == "ranking" else len(LEVELS),
-            self.options.layers,
-            self.options.heads,
-            self.options.width,
-            self.options.feedforward,
-            self.options.window,
-            self.options.dropout,
-        )
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
@@ -188,38 +175,45 @@ class L2E(LearnedExplainer, BatchExplainer):
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         with classifier.autocast():
-            found = self._scores(batch.encodings, chosen.tolist(), classifier.device)
+            rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
         scores = torch.zeros(batch.input_ids.shape)
-        for row, (of_text, encoding) in enumerate(zip(found, batch.encodings, strict=True)):
-            scores[row, : len(encoding)] = torch.from_numpy(of_text)
+        for row, (of_text, _) in enumerate(rows):
+            scores[row, : len(of_text)] = torch.from_numpy(of_text)
         return BatchScores(scores, logits, chosen)
 
-    def _scores(
+    def _run(
         self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
-    ) -> list[NDArray[np.float32]]:
-        """Scores of all positions of each encoding, 0 outside the text."""
-        found = []
-        outputs, real, texts = self._outputs(encodings, targets, device)
-        scores = token_scores(outputs, real, self.options.formulation).cpu().numpy()
-        for row, (encoding, (first, length)) in enumerate(zip(encodings, texts, strict=True)):
-            of_text = np.zeros(len(encoding), dtype=np.float32)
-            of_text[first : first + length] = scores[row, 1 : 1 + length]
-            found.append(of_text)
-        return found
-
-    def _outputs(
-        self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
-    ) -> tuple[torch.Tensor, torch.Tensor, list[tuple[int, int]]]:
-        """The student's outputs, which of them are of sub-tokens, and where each text's begin and how many they are."""
-        assert self.student is not None
-        if self.student.head.weight.device != device:
-            self.student = self.student.to(device)
-        texts = [student_text(e, target, self.vocabulary) for e, target in zip(encodings, targets, strict=True)]
-        ids, lengths = collate([text.ids for text in texts], device)
-        where = [(text.first, len(text.ids) - 2) for text in texts]
-        return self.student(ids, lengths), inside(lengths, ids.shape[1]), where
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+        """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
+        if self.student is None:
+            raise self._untrained()
+        self.student.to(device)
+        texts = [
+            student_ids(encoding, target, self.student.vocabulary)
+            for encoding, target in zip(encodings, targets, strict=True)
+        ]
+        ids, lengths = collate([ids for ids, _ in texts], device)
+        outputs = self.student(ids, lengths)
+        scores = token_scores(outputs, inside(lengths, ids.shape[1]), self.options.formulation).cpu().numpy()
+        levels = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
+        rows = []
+        for row, (encoding, (own, first)) in enumerate(zip(encodings, texts, strict=True)):
+            of_text, of_levels = np.zeros(len(encoding), np.float32), np.zeros(len(encoding), np.int8)
+            place = slice(first, first + len(own) - 2)
+            of_text[place], of_levels[place] = scores[row, 1 : len(own) - 1], levels[row, 1 : len(own) - 1]
+            rows.append((of_text, of_levels))
+        return rows
 
     @torch.inference_mode()
+    def _run_batches(
+        self, encodings: Sequence[Encoding], targets: Sequence[int], max_tokens: int, device: torch.device | None
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+        rows: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
+        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
+            of_batch = [encodings[i] for i in indices], [targets[i] for i in indices]
+            rows.update(zip(indices, self._run(*of_batch, device or torch.device("cpu")), strict=True))
+        return [rows[i] for i in range(len(encodings))]
+
     def word_scores(
         self,
         encodings: Sequence[Encoding],
@@ -227,7 +221,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         max_tokens: int = 4096,
         device: torch.device | None = None,
     ) -> list[NDArray[np.float32]]:
-        """Word scores from the student alone, for classes already known: no pass of the classifier.
+        """Score words by the student alone, for classes already known: no pass of the classifier.
 
         Args:
             encodings: as `Classifier.encode` gives them. targets: index of the class to explain, for each.
@@ -236,17 +230,12 @@ class L2E(LearnedExplainer, BatchExplainer):
         Returns one array (words,) a text, NaN for words without a piece. Raises ModelError for a student that is not
         trained.
         """
-        if self.student is None:
-            raise self._untrained()
-        results: dict[int, NDArray[np.float32]] = {}
-        for indices in budget_batches([len(e) for e in encodings], max_tokens):
-            rows = [encodings[i] for i in indices]
-            found = self._scores(rows, [targets[i] for i in indices], device or torch.device("cpu"))
-            for index, encoding, scores in zip(indices, rows, found, strict=True):
-                results[index], _ = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
-        return [results[i] for i in range(len(encodings))]
+        rows = self._run_batches(encodings, targets, max_tokens, device)
+        return [
+            aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)[0]
+            for encoding, (scores, _) in zip(encodings, rows, strict=True)
+        ]
 
-    @torch.inference_mode()
     def word_levels(
         self,
         encodings: Sequence[Encoding],
@@ -254,30 +243,24 @@ class L2E(LearnedExplainer, BatchExplainer):
         max_tokens: int = 4096,
         device: torch.device | None = None,
     ) -> list[NDArray[np.int8]]:
-        """The level that the student finds most probable for each word: that of the piece which gives it its score.
+        """Return the level that the student finds most probable for each word, int8, (words,) a text.
 
-        Words without a piece are neutral. Arguments and result as of `word_scores`. Raises ModelError for a student
-        that is not trained, UnsupportedError for one that ranks.
+        A word's level is that of the piece which gives it its score; words without a piece are neutral. Arguments as of
+        `word_scores`. Raises ModelError for a student that is not trained, UnsupportedError for one that ranks.
         """
-        if self.student is None:
-            raise self._untrained()
         if self.options.formulation != "labelling":
             raise UnsupportedError("this L2E ranks words and knows no levels; train one with formulation 'labelling'")
-        results: dict[int, NDArray[np.int8]] = {}
-        for indices in budget_batches([len(e) for e in encodings], max_tokens):
-            rows = [encodings[i] for i in indices]
-            outputs, real, texts = self._outputs(rows, [targets[i] for i in indices], device or torch.device("cpu"))
-            expected = token_scores(outputs, real, self.options.formulation).cpu().numpy()
-            likeliest = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
-            for row, (index, encoding, (first, length)) in enumerate(zip(indices, rows, texts, strict=True)):
-                owner = np.asarray(encoding.word_ids[first : first + length], dtype=np.int64)
-                found = np.zeros(len(encoding.words), dtype=np.int8)
-                pieces = np.flatnonzero(owner != NO_WORD)
-                # From the lowest score up, so that a word's best piece has the last word.
-                pieces = pieces[np.argsort(expected[row, 1 : 1 + length][pieces], kind="stable")]
-                found[owner[pieces]] = likeliest[row, 1 : 1 + length][pieces]
-                results[index] = found
-        return [results[i] for i in range(len(encodings))]
+        rows = self._run_batches(encodings, targets, max_tokens, device)
+        words = []
+        for encoding, (scores, levels) in zip(encodings, rows, strict=True):
+            owner = np.asarray(encoding.word_ids, dtype=np.int64)
+            # In ascending order of scores, so that a word's best piece is written last.
+            pieces = np.argsort(scores, kind="stable")
+            pieces = pieces[owner[pieces] != NO_WORD]
+            of_words = np.zeros(len(encoding.words), dtype=np.int8)
+            of_words[owner[pieces]] = levels[pieces]
+            words.append(of_words)
+        return words
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -287,7 +270,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         record = {
             "signed": self.signed,
             "classifier": self.classifier,
-            "vocabulary": self.vocabulary,
+            "vocabulary": self.student.vocabulary,
             "classes": self.classes,
             "trained_on": self.trained_on,
             "history": [asdict(epoch) for epoch in self.history],
@@ -297,11 +280,9 @@ class L2E(LearnedExplainer, BatchExplainer):
     def _restore(self, state: TrainedState, folder: Path) -> None:
         record = state.record
         self.signed = bool(record["signed"])
-        self.classifier = str(record["classifier"])
-        self.vocabulary = int(record["vocabulary"])
-        self.classes = int(record["classes"])
+        self.classifier, self.classes = str(record["classifier"]), int(record["classes"])
         self.trained_on = dict(record["trained_on"])
         self.history = [StudentEpoch(**epoch) for epoch in record["history"]]
-        self.student = self._build()
+        self.student = Student(int(record["vocabulary"]), self.classes, self.options)
         self.student.load_state_dict(dict(state.tensors))
         self.student.requires_grad_(False).eval()

@@ -9,42 +9,74 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from explearn.judge.stability import levels
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
-from explearn.methods.l2e.losses import labelling_loss, ranking_loss
+from explearn.methods.l2e.network import LEVELS, Student
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import Student
 from explearn.model.batching import random_batches
 from explearn.model.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 
+BATCH_TEXTS = 32
+"""Texts a step."""
+
 SORTED_BATCHES = 16
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
 
+WEIGHT_DECAY = 0.01
+"""Of the optimizer."""
 
-@dataclass(frozen=True, slots=True)
-class StudentText:
-    """A text as the student reads it.
+PATIENCE = 3
+"""Epochs without better agreement with the teacher on the validation texts before training stops."""
 
-    ids: label token, the encoding's sub-tokens without the special tokens around them, label token. first: position in
-    the encoding of the sub-token behind the first label token.
+
+def labelling_loss(logits: torch.Tensor, levels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+    """Return the sequence-labelling loss: -log Pr(h(w_i)) of each token, mean over the batch's (the paper sums).
+
+    L2E section 3.
+
+    Args:
+        logits: (batch, tokens, 5), of LEVELS.
+        levels: int64, (batch, tokens), values of LEVELS.
+        known: bool, (batch, tokens), True where the teacher gives a score.
     """
-
-    ids: tuple[int, ...]
-    first: int
+    return functional.cross_entropy(logits[known], levels[known] - LEVELS[0])
 
 
-def student_text(encoding: Encoding, target: int, vocabulary: int) -> StudentText:
-    """Put a class's label token before and after a text's sub-tokens; separators inside a pair stay."""
+def ranking_loss(values: torch.Tensor, weights: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+    """Return the ranking loss: -log(e^v_k / (e^v_i + e^v_j)) of each pair of a text's tokens, k the heavier one.
+
+    The paper (L2E section 3) sums over i < j; here the sum is divided by the number of pairs of the text, and the mean
+    over texts is taken, so that long texts weigh as much as short ones. Pairs of equal weight (the pieces of one word)
+    have no order and are left out. Memory is batch x tokens^2.
+
+    Args:
+        values: v, (batch, tokens).
+        weights: |w|, (batch, tokens).
+        known: bool, (batch, tokens), True where the teacher gives a score.
+    """
+    # Entry (i, j): i outweighs j. Each ordered pair occurs once.
+    ordered = (weights[:, :, None] > weights[:, None, :]) & known[:, :, None] & known[:, None, :]
+    losses = functional.softplus(values[:, None, :] - values[:, :, None]) * ordered
+    pairs = ordered.sum((1, 2))
+    return (losses.sum((1, 2)) / pairs.clamp_min(1)).sum() / (pairs > 0).sum().clamp_min(1)
+
+
+def student_ids(encoding: Encoding, target: int, vocabulary: int) -> tuple[list[int], int]:
+    """Put a class's label token before and after a text's sub-tokens; separators inside a pair stay.
+
+    Returns the ids, and the position in the encoding of the sub-token behind the first label token.
+    """
     content = encoding.positions
     first, last = (content[0], content[-1]) if content else (0, -1)
     label = vocabulary + target
-    return StudentText((label, *encoding.input_ids[first : last + 1], label), first)
+    return [label, *encoding.input_ids[first : last + 1], label], first
 
 
 def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """ids, (batch, tokens), padded with 0, and lengths, (batch,); both int64."""
+    """Return ids, (batch, tokens), padded with 0, and lengths, (batch,); both int64."""
     lengths = [len(ids) for ids in texts]
     padded = np.zeros((len(texts), max(lengths)), dtype=np.int64)
     for row, ids in enumerate(texts):
@@ -54,31 +86,28 @@ def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudentLesson:
-    """A text with what the teacher says of it, sub-token by sub-token.
+    """A text with the teacher's scores.
 
-    ids: as of StudentText. owner: word of each id, NO_WORD for label tokens, separators and pieces of no word.
-    weights: float64, (words,), what the teacher gives each word, in the order that the student is to learn.
-    levels: int8, (words,).
+    ids: as of `student_ids`. owner: word of each id, NO_WORD for label tokens, separators and pieces of no word.
+    values: (words,), what is learned of each word: int8 levels, or float64 |w| for a ranking. weights: float64,
+    (words,), the order that the student's scores should have.
     """
 
-    ids: tuple[int, ...]
+    ids: Sequence[int]
     owner: NDArray[np.int64]
+    values: NDArray[np.int8] | NDArray[np.float64]
     weights: NDArray[np.float64]
-    levels: NDArray[np.int8]
 
 
 def student_lesson(
-    encoding: Encoding, target: int, weights: NDArray[np.float64], signed: bool, magnitude: bool, vocabulary: int
+    encoding: Encoding, target: int, weights: NDArray[np.float64], signed: bool, vocabulary: int, formulation: str
 ) -> StudentLesson:
-    """Pair a text with its teacher's word scores; magnitude: the student is to learn the order of |w|."""
-    text = student_text(encoding, target, vocabulary)
-    inside = encoding.word_ids[text.first : text.first + len(text.ids) - 2]
-    return StudentLesson(
-        ids=text.ids,
-        owner=np.array([NO_WORD, *inside, NO_WORD], dtype=np.int64),
-        weights=np.abs(weights) if magnitude else weights,
-        levels=levels(weights, signed),
-    )
+    """Pair a text with its teacher's word scores, whose magnitude a ranking student learns."""
+    ids, first = student_ids(encoding, target, vocabulary)
+    owner = np.array([NO_WORD, *encoding.word_ids[first : first + len(ids) - 2], NO_WORD], dtype=np.int64)
+    if formulation == "ranking":
+        return StudentLesson(ids, owner, np.abs(weights), np.abs(weights))
+    return StudentLesson(ids, owner, levels(weights, signed), weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +126,40 @@ def train(
     lessons: Sequence[StudentLesson],
     validation: Sequence[StudentLesson],
     options: L2EParams,
-    seed: int,
     device: torch.device,
     description: str | None = None,
 ) -> list[StudentEpoch]:
-    """Train in place until the agreement on the validation texts has not risen for `options.patience` epochs.
+    """Train in place until the agreement on the validation texts has not risen for PATIENCE epochs.
 
     The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
     """
-    generator = torch.Generator().manual_seed(seed)
-    student.to(device).train()
-    parameters = [p for p in student.parameters() if p.requires_grad]
+    generator = torch.Generator().manual_seed(options.seed)
+    student.to(device)
+    parameters = list(student.parameters())
     kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
-    optimizer = kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay)
+    optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[StudentEpoch] = []
     best, highest, weights = 0, -math.inf, BestWeights(student)
     epochs = epoch_bar(options.epochs, description)
     for epoch, _ in enumerate(epochs):
         student.train()
-        total, batches = 0.0, 0
+        losses = []
         # Dropout draws from the global generator.
-        with seeded(seed * 100_003 + epoch, device):
-            for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
+        with seeded(options.seed * 100_003 + epoch, device):
+            for indices in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
                 loss = _loss(student, [lessons[i] for i in indices], options.formulation, device)
                 descend(loss, optimizer, parameters)
-                total, batches = total + float(loss.detach()), batches + 1
+                losses.append(float(loss.detach()))
         student.eval()
-        agreement = agreement_with(student, validation, options.formulation, options.batch_size, device)
-        history.append(StudentEpoch(total / max(1, batches), agreement))
+        agreement = agreement_with(student, validation, options.formulation, device)
+        history.append(StudentEpoch(float(np.mean(losses)), agreement))
         epochs.set_postfix(loss=f"{history[-1].loss:.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
-        if agreement is None:
-            better = highest == -math.inf  # no epoch so far has an agreement
-        else:
-            better = agreement > highest
-            highest = max(highest, agreement)
-        if better:
-            best = epoch
+        # Without an agreement so far, the last epoch counts as the best.
+        if (highest == -math.inf) if agreement is None else (agreement > highest):
+            best, highest = epoch, highest if agreement is None else agreement
             weights.keep()
-        elif epoch - best >= options.patience:
+        elif epoch - best >= PATIENCE:
             break
     epochs.close()
     weights.restore()
@@ -146,20 +170,21 @@ def train(
 def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:
     ids, lengths = collate([lesson.ids for lesson in lessons], device)
     owner = np.full(ids.shape, NO_WORD, dtype=np.int64)
-    given = np.zeros(ids.shape, dtype=np.float32 if formulation == "ranking" else np.int64)
+    values = np.zeros(ids.shape, dtype=np.float32 if formulation == "ranking" else np.int64)
     for row, lesson in enumerate(lessons):
         owner[row, : len(lesson.owner)] = lesson.owner
-        values = lesson.weights if formulation == "ranking" else lesson.levels
-        given[row, : len(lesson.owner)] = values[lesson.owner]  # NO_WORD reads the last word's, and is not known
+        values[row, : len(lesson.owner)] = lesson.values[lesson.owner]  # NO_WORD reads the last word's; it is not known
     known = torch.from_numpy(owner != NO_WORD).to(device)
-    found = student(ids, lengths)
-    if formulation == "ranking":
-        return ranking_loss(found[..., 0], torch.from_numpy(given).to(device), known)
-    return labelling_loss(found, torch.from_numpy(given).to(device), known)
+    outputs, wanted = student(ids, lengths), torch.from_numpy(values).to(device)
+    return (
+        ranking_loss(outputs[..., 0], wanted, known)
+        if formulation == "ranking"
+        else labelling_loss(outputs, wanted, known)
+    )
 
 
 def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) -> torch.Tensor:
-    """Scores of all positions, (batch, tokens), float32.
+    """Return scores of all positions, (batch, tokens), float32.
 
     Labelling: the expected level, sum over levels l of l Pr(l), in [-2, 2]. Ranking: e^v over its sum over the text's
     sub-tokens, in (0, 1), which keeps the order.
@@ -169,37 +194,37 @@ def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) ->
     """
     if formulation == "ranking":
         return outputs[..., 0].float().masked_fill(~real, -torch.inf).softmax(-1).nan_to_num()
-    of_level = torch.arange(-2, 3, device=outputs.device, dtype=torch.float32)
+    of_level = torch.arange(LEVELS[0], LEVELS[-1] + 1, device=outputs.device, dtype=torch.float32)
     return (outputs.float().softmax(-1) * of_level).sum(-1)  # no matrix product: autocast would round it
 
 
 @torch.inference_mode()
 def agreement_with(
-    student: Student, lessons: Sequence[StudentLesson], formulation: str, batch_size: int, device: torch.device
+    student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device
 ) -> float | None:
-    """Mean over texts of Spearman's rho between the student's and the teacher's word scores; None without any text.
+    """Average Spearman's rho between the student's and the teacher's word scores over texts; None without any text.
 
     Texts of which one of the two scores all words alike are left out.
     """
-    order = sorted(range(len(lessons)), key=lambda i: len(lessons[i].ids))
-    found = []
-    for start in range(0, len(order), 4 * batch_size):
-        rows = [lessons[i] for i in order[start : start + 4 * batch_size]]
-        ids, lengths = collate([row.ids for row in rows], device)
+    order = sorted(lessons, key=lambda lesson: len(lesson.ids))
+    correlations = []
+    for start in range(0, len(order), 4 * BATCH_TEXTS):
+        batch = order[start : start + 4 * BATCH_TEXTS]
+        ids, lengths = collate([lesson.ids for lesson in batch], device)
         scores = token_scores(student(ids, lengths), inside(lengths, ids.shape[1]), formulation).cpu().numpy()
-        for row, of_tokens in zip(rows, scores, strict=True):
-            known = row.owner != NO_WORD
-            words = np.full(len(row.weights), -np.inf)
-            np.maximum.at(words, row.owner[known], of_tokens[: len(row.owner)][known])
+        for lesson, of_tokens in zip(batch, scores, strict=True):
+            known = lesson.owner != NO_WORD
+            words = np.full(len(lesson.weights), -np.inf)
+            np.maximum.at(words, lesson.owner[known], of_tokens[: len(lesson.owner)][known])
             scored = np.isfinite(words)
-            rho = _spearman(words[scored], row.weights[scored])
+            rho = _spearman(words[scored], lesson.weights[scored])
             if rho is not None:
-                found.append(rho)
-    return float(np.mean(found)) if found else None
+                correlations.append(rho)
+    return float(np.mean(correlations)) if correlations else None
 
 
 def inside(lengths: torch.Tensor, tokens: int) -> torch.Tensor:
-    """bool, (batch, tokens): True between the two label tokens."""
+    """Return bool, (batch, tokens): True between the two label tokens."""
     positions = torch.arange(tokens, device=lengths.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
 

@@ -1,4 +1,4 @@
-"""The student: a Transformer encoder over the classifier's sub-tokens, with whole or local attention.
+"""L2E's student: a Transformer encoder over the classifier's sub-tokens, with whole or local attention.
 
 b = batch, n = tokens, h = heads, d = width.
 """
@@ -11,12 +11,20 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from explearn.methods.l2e.params import HEADS, L2EParams
+
+LEVELS = (-2, -1, 0, 1, 2)
+"""High negative, low negative, neutral, low positive, high positive, as the outputs of a labelling student."""
+
+DROPOUT = 0.1
+"""Rate, in training, of embeddings and of each sublayer's result."""
+
 WAVELENGTH = 10_000.0
 """Longest wavelength of the position code, in units of 2 pi tokens (Vaswani et al., 2017, section 3.5)."""
 
 
 def position_code(tokens: int, width: int) -> torch.Tensor:
-    """Sines and cosines of the position, (tokens, width): no limit on a text's length."""
+    """Return sines and cosines of the position, (tokens, width); a text may have any length."""
     rates = torch.exp(torch.arange(0, width, 2) * (-math.log(WAVELENGTH) / width))
     angles = torch.arange(tokens)[:, None] * rates
     code = torch.zeros(tokens, width)
@@ -28,11 +36,11 @@ def position_code(tokens: int, width: int) -> torch.Tensor:
 def local_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor, window: int
 ) -> torch.Tensor:
-    """Attention within `window` positions to either side; the label tokens see, and are seen by, every position.
+    """Attend within `window` positions to either side; the label tokens see, and are seen by, every position.
 
     The pattern is Longformer's (Beltagy et al., 2020, section 3.1) with the two label tokens as global ones. Time and
-    memory grow linearly with n: queries go in blocks of `window`, each with the keys of its own block, of the two
-    beside it, and of the label tokens.
+    memory grow linearly with n: queries go in blocks of `window`, each with the keys of its own block, of its two
+    neighbours, and of the label tokens.
 
     Args:
         q, k, v: (b, h, n, d/h).
@@ -48,18 +56,18 @@ def local_attention(
     positions = torch.arange(n, device=q.device)
     at_end = (positions == ends[:, :1]) | (positions == ends[:, 1:])
 
-    def beside(x: torch.Tensor) -> torch.Tensor:
-        """(b, ..., blocks, 3 window, d/h): each block with its neighbours."""
+    def with_neighbours(x: torch.Tensor) -> torch.Tensor:
+        """Join each block with its neighbours, (b, ..., blocks, 3 window, d/h)."""
         padded = functional.pad(x, (0, 0, window, window + fill))
         return padded.unfold(-2, 3 * window, window).transpose(-1, -2)
 
     rows = torch.arange(b, device=q.device)[:, None]
     global_k, global_v = k[rows, :, ends].transpose(1, 2), v[rows, :, ends].transpose(1, 2)  # (b, h, 2, d/h)
     spread = (b, h, blocks, 2, width)
-    keys = torch.cat([beside(k), global_k[:, :, None].expand(spread)], dim=-2)
-    values = torch.cat([beside(v), global_v[:, :, None].expand(spread)], dim=-2)
+    keys = torch.cat([with_neighbours(k), global_k[:, :, None].expand(spread)], dim=-2)
+    values = torch.cat([with_neighbours(v), global_v[:, :, None].expand(spread)], dim=-2)
     # Label tokens are reached as global keys alone, so that none counts twice.
-    local = beside((real & ~at_end)[:, None, :, None].to(q.dtype))[:, 0, :, :, 0] > 0  # (b, blocks, 3 window)
+    local = with_neighbours((real & ~at_end)[:, None, :, None].to(q.dtype))[:, 0, :, :, 0] > 0  # (b, blocks, 3 window)
     offset = torch.arange(3 * window, device=q.device) - window
     near = (offset - torch.arange(window, device=q.device)[:, None]).abs() <= window  # (window, 3 window)
     seen = torch.cat(
@@ -75,33 +83,31 @@ def local_attention(
     return torch.where(chosen, torch.where(first, whole[:, :, :1], whole[:, :, 1:]), result)
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """One Transformer block with the layer norms before the sublayers (Xiong et al., 2020)."""
 
-    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, window: int | None) -> None:
+    def __init__(self, width: int, window: int | None) -> None:
         super().__init__()
-        self.heads = heads
         self.window = window
-        self.dropout = dropout
         self.attention_norm = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.feedforward_norm = nn.LayerNorm(width)
-        self.up = nn.Linear(width, feedforward)
-        self.down = nn.Linear(feedforward, width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
 
     def forward(self, x: torch.Tensor, real: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         b, n, d = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, self.heads, d // self.heads)
+        qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         if self.window is None:
             mixed = functional.scaled_dot_product_attention(q, k, v, real[:, None, None])
         else:
             mixed = local_attention(q, k, v, real, ends, self.window)
         mixed = self.out(mixed.transpose(1, 2).reshape(b, n, d))
-        x = x + functional.dropout(mixed, self.dropout, self.training)
+        x = x + functional.dropout(mixed, DROPOUT, self.training)
         hidden = self.down(functional.gelu(self.up(self.feedforward_norm(x))))
-        return x + functional.dropout(hidden, self.dropout, self.training)
+        return x + functional.dropout(hidden, DROPOUT, self.training)
 
 
 class Student(nn.Module):
@@ -110,35 +116,20 @@ class Student(nn.Module):
     Args:
         vocabulary: sub-tokens of the classifier; ids from here on are the label tokens of the classes.
         classes: C.
-        outputs: numbers for each token: 5 levels, or 1 rank score.
-        layers, heads, width, feedforward: of the encoder.
-        window: positions to either side that a token attends to; None: all.
-        dropout: rate, in training.
+        options: of the network; it has 5 outputs a token, the levels, or 1, the strength for a ranking.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        classes: int,
-        outputs: int,
-        layers: int,
-        heads: int,
-        width: int,
-        feedforward: int,
-        window: int | None,
-        dropout: float,
-    ) -> None:
+    def __init__(self, vocabulary: int, classes: int, options: L2EParams) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.dropout = dropout
-        self.embeddings = nn.Embedding(vocabulary, width)
-        self.labels = nn.Embedding(classes, width)
-        self.blocks = nn.ModuleList(Block(width, heads, feedforward, dropout, window) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, outputs)
+        self.embeddings = nn.Embedding(vocabulary, options.width)
+        self.labels = nn.Embedding(classes, options.width)
+        self.blocks = nn.ModuleList(EncoderBlock(options.width, options.window) for _ in range(options.layers))
+        self.norm = nn.LayerNorm(options.width)
+        self.head = nn.Linear(options.width, 1 if options.formulation == "ranking" else len(LEVELS))
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Outputs of every position, (b, n, outputs).
+        """Return the outputs of every position, (b, n, outputs).
 
         Args:
             ids: int64, (b, n): label token, sub-tokens, label token, padding (any id).
@@ -151,16 +142,16 @@ class Student(nn.Module):
         tokens = self.embeddings(torch.where(ids < self.vocabulary, ids, 0))
         labels = self.labels(torch.where(is_label, ids - self.vocabulary, 0))
         x = torch.where(is_label[..., None], labels, tokens) + position_code(n, self.head.in_features).to(tokens)
-        x = functional.dropout(x, self.dropout, self.training)
+        x = functional.dropout(x, DROPOUT, self.training)
         ends = torch.stack([torch.zeros_like(lengths), lengths - 1], dim=1)
         for block in self.blocks:
             x = block(x, real, ends)
-        found: torch.Tensor = self.head(self.norm(x))
-        return found
+        outputs: torch.Tensor = self.head(self.norm(x))
+        return outputs
 
 
 def initialise(student: Student, seed: int) -> None:
-    """Draw all weights anew, from a generator of their own: normal(0, 0.02) matrices, as BERT's, and zero biases.
+    """Draw all weights from a generator of their own: normal(0, 0.02) matrices, as BERT's, and zero biases.
 
     Embeddings have a standard deviation of 1 / sqrt(2), the size of the position code's entries.
     """
@@ -174,7 +165,7 @@ def initialise(student: Student, seed: int) -> None:
 
 
 def principal_embeddings(table: torch.Tensor, width: int) -> torch.Tensor:
-    """The first `width` principal components of an embedding table (vocabulary, d), entries of the size of a code's.
+    """Return the first `width` principal components of an embedding table (vocabulary, d), scaled as a position code.
 
     A table narrower than `width` is filled up with zeros.
     """
