@@ -1,4 +1,4 @@
-"""How good an explainer is after training with more and more marked texts, and what the next ones would bring.
+"""Figures of an explainer after training with more and more marked texts, and what the next ones would bring.
 
 A curve is a JSON document of the stage marks-curve: `points`, in the order of their `marks`, each with FIGURES, their
 intervals NAME_low and NAME_high, and `by_draw`, NAME -> the figure of each draw.
@@ -87,7 +87,7 @@ def expected(curve: Curve, figure: str, marks: float) -> float | None:
 
 
 def gain(curve: Curve, figure: str, marks: int, more: int) -> float | None:
-    """How much a figure rises from some marked texts to `more` texts more; None as of `expected`."""
+    """The rise of a figure from some marked texts to `more` texts more; None as of `expected`."""
     now, then = expected(curve, figure, marks), expected(curve, figure, marks + more)
     return None if now is None or then is None else then - now
 

@@ -1,4 +1,4 @@
-"""How good ExpNet is with none of a task's marked texts, with some, and with all of them."""
+"""ExpNet trained with none of a task's marked texts, with some, and with all of them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
                 explainer = trained(task, params, protocol, count, seed + draw, sources)
                 draws.append([explainer.score_features(row, len(task.gold[row.example_id])) for row in tested])
                 bar.update()
-            found = judge_draws(
+            figures = judge_draws(
                 draws,
                 marked,
                 k,
@@ -94,7 +94,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
                 params.evaluate.confidence,
                 seed,
             )
-            points.append({"marks": count, "protocol": protocol, **found})
+            points.append({"marks": count, "protocol": protocol, **figures})
     return {"task": name, "texts": len(tested), "k": k, "draws": params.curve.draws, "points": points}
 
 
@@ -104,9 +104,9 @@ def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed
     explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
     curriculum = curriculum_for(task, explainer.options, sources)
     splits = dict.fromkeys((*PSEUDO_SPLITS, task.rationale_split))
-    found = [task.features(split) for split in splits]
-    features = chain.from_iterable(rows for _, rows in found)
-    return explainer.fit_curriculum(curriculum, features, found[0][0], task.device)
+    by_split = [task.features(split) for split in splits]
+    features = chain.from_iterable(rows for _, rows in by_split)
+    return explainer.fit_curriculum(curriculum, features, by_split[0][0], task.device)
 
 
 def write_curve_plot(path: Path, curve: Curve) -> None:

@@ -1,4 +1,4 @@
-"""What the methods of a run cost, as measured on this machine."""
+"""Costs of the methods of a run, as measured on this machine."""
 
 from __future__ import annotations
 

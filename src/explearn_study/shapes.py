@@ -10,7 +10,7 @@ from explearn.core.shapes import Count, Figure, Figures, Shape
 
 
 class AgreementFile(Shape):
-    """What stage rationalise measures (`explearn.text.agreement.agreement_metrics`)."""
+    """Figures of stage rationalise (`explearn.text.agreement.agreement_metrics`)."""
 
     mean_length: Figure
     positive_rate: Figure
@@ -61,7 +61,7 @@ class SanityOfMethod(Shape):
 
 
 class Sanity(Shape):
-    """What stage sanity measures."""
+    """Checks of stage sanity."""
 
     texts: Count
     methods: dict[str, SanityOfMethod]
@@ -82,7 +82,7 @@ class CurvePoint(Shape):
 
 
 class MarksCurve(Shape):
-    """What stage marks-curve measures (`explearn_study.curve_figures`)."""
+    """A curve of stage marks-curve (`explearn_study.curve_figures`)."""
 
     task: str
     texts: Count
@@ -92,7 +92,7 @@ class MarksCurve(Shape):
 
 
 class Coefficients(Shape):
-    """How much attention counts: heads (layers, heads), layers (layers,)."""
+    """The weight of attention: heads (layers, heads), layers (layers,)."""
 
     heads: list[list[Figure]]
     layers: list[Figure] | None = None
@@ -103,7 +103,7 @@ class _Criteria(Shape):
 
 
 class TrainedModel(Shape):
-    """What of the config.json of an explainer with a classifier of its own is judged."""
+    """The part of the config.json of an explainer with a classifier of its own that is judged."""
 
     options: _Criteria
     history: list[Any]
@@ -112,7 +112,7 @@ class TrainedModel(Shape):
 
 
 class OwnModelFigures(Shape):
-    """What stage evaluate measures on the classifier that an explainer trained for itself."""
+    """Figures of stage evaluate on the classifier that an explainer trained for itself."""
 
     criteria: list[str]
     epochs: Count
@@ -132,7 +132,7 @@ class EpochFigures(Shape):
 
 
 class StudentTraining(Shape):
-    """How the training of one student went."""
+    """The training of one student."""
 
     formulation: str
     seed: Count
@@ -154,7 +154,7 @@ class ComparedSides(Shape):
 
 
 class Distillation(Shape):
-    """What stage distil measures: formulation -> metric -> figures, and the students."""
+    """Figures of stage distil: formulation -> metric -> figures, and the students."""
 
     task: str
     teacher: str
@@ -171,7 +171,7 @@ class DistillationCosts(Shape):
 
 
 class Transfer(Shape):
-    """What stage transfer measures: source task -> target task -> figures."""
+    """Figures of stage transfer: source task -> target task -> figures."""
 
     explainer: str
     criteria: list[str]

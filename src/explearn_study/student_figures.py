@@ -70,7 +70,7 @@ class ChosenWords:
 def choose(
     teacher: SideScores, student: SideScores, percent: int, seed: int
 ) -> tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]]:
-    """What teacher, student and chance choose in each text, equally many words each.
+    """Choose the words of teacher, student and chance in each text, equally many each.
 
     Args:
         percent: share of the words taken under `ranking`.
@@ -93,11 +93,11 @@ def choose(
             for mark, order in zip(marks, orders, strict=True):
                 mark[order[:count]] = 1
         else:
-            found = [teacher.levels[text], student.levels[text]]
-            count = min(int((of_side > 0).sum()) for of_side in found)
-            against = min(int((of_side < 0).sum()) for of_side in found)
+            levels = [teacher.levels[text], student.levels[text]]
+            count = min(int((of_side > 0).sum()) for of_side in levels)
+            against = min(int((of_side < 0).sum()) for of_side in levels)
             # By chance: as many words of each level as the teacher has.
-            marks = [*found, rng.permutation(found[0])]
+            marks = [*levels, rng.permutation(levels[0])]
             orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
         for side, order, mark in zip(sides, orders, marks, strict=True):
             side.append(ChosenWords(order[:count].tolist(), order[::-1][:against].tolist(), mark))
@@ -122,7 +122,7 @@ def judge(
 
     Args:
         choices: of teacher, student and chance.
-        orders: side -> scores by which its k best words are found.
+        orders: side -> scores by which its k best words are chosen.
         encodings: of the texts.
         predictions: of the classifier that is explained.
         neighbours: `semantic` and `lexical` -> (n, k), as of `explearn.judge.stability.nearest`.
@@ -204,6 +204,6 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
 
 
 def _standard_error(values: Sequence[float] | Array) -> float | None:
-    """Of a mean; None of fewer than two values."""
+    """The standard error of a mean; None of fewer than two values."""
     count = len(values)
     return float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else None

@@ -29,10 +29,10 @@ from explearn_study.workspace import Workspace
 
 def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Tasks with the same classes in the same order, two or more of each, in the order given."""
-    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    by_classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for task, names in labels.items():
-        found[tuple(names)].append(task)
-    return [tasks for tasks in found.values() if len(tasks) > 1]
+        by_classes[tuple(names)].append(task)
+    return [tasks for tasks in by_classes.values() if len(tasks) > 1]
 
 
 def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
     groups = groups_of_tasks({task: workspace.read_labels(task) for task in params.tasks})
     if not groups:
         raise ParamsError(f"transfer: got {name}; expected two tasks with the same classes among {params.tasks}")
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    figures_of: dict[str, dict[str, dict[str, float | None]]] = {}
     texts: dict[str, int] = {}
     criteria: list[str] = []
     for group in groups:
@@ -67,8 +67,8 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
                 attributions = list(explainer.explain(classifier, chosen[task], description=description))
                 judged = criteria_figures(classifier, explainer, chosen[task], attributions, params.evaluate, seed)
                 accuracy = evaluate_classifier(classifier, tests[task], f"{trained}'s classifier on {task}")["accuracy"]
-                found.setdefault(task, {})[trained] = {"accuracy": accuracy, **judged}
-    return {"explainer": name, "criteria": criteria, "texts": texts, "tasks": found}
+                figures_of.setdefault(task, {})[trained] = {"accuracy": accuracy, **judged}
+    return {"explainer": name, "criteria": criteria, "texts": texts, "tasks": figures_of}
 
 
 def criteria_figures(

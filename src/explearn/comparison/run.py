@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,14 +14,14 @@ from typing import Any
 import yaml
 
 from explearn.comparison.choice import PLAN, Plan, choose_methods, parse_budget, read_plan, within_budget, write_plan
-from explearn.comparison.given import Records, match_scores, read_scores
+from explearn.comparison.score_files import Records, match_scores, read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, listed_texts, read_texts
 from explearn.core.arguments import FUNCTION, PATH, SEVERAL, WHOLE, Kind, arguments, one_of, or_none
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.locks import locked
-from explearn.core.records import Attribution, Example, Rationale
+from explearn.core.records import Attribution
 from explearn.core.seeds import seed_everything
 from explearn.core.settings import MOST
 from explearn.core.writing import check_place, check_replaceable
@@ -55,9 +54,6 @@ TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 
 CLOCKED_TEXTS = 25
 """Classify at least this many texts, if there are, around each method to time it against."""
-
-MOST_NAMED = 3
-"""Methods that were not timed are named up to this many; the first line names all."""
 
 SANITY_TEXTS, INFIDELITY_SAMPLES, SHOWN_TEXTS = 5, 6, 20
 """Texts explained again on perturbed models, sets of words masked in each text, and example texts on the page."""
@@ -160,7 +156,7 @@ def compare(
     check_place(out)
     _check_folder(folder)
     user_texts = _read_texts(texts, labels, columns)
-    records, given = read_scores(map(Path, scores))
+    records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
@@ -170,7 +166,7 @@ def compare(
     with lock, unread_words_known():
         request = {
             "classifier": model.fingerprint,
-            "texts": _texts_hash(user_texts),
+            "texts": hashlib.sha256(repr((user_texts.examples, user_texts.rationales)).encode()).hexdigest(),
             "methods": chosen,
             "budget": limit,
             "max_texts": max_texts,
@@ -193,7 +189,7 @@ def compare(
             run.add(MethodRun(name, attributions, model.fingerprint), "from a file")
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
-        facts, task = run.judge(given, limit is not None)
+        facts, task = run.judge(from_files, limit is not None)
         with clock.part("report"):
             write_page(Path(out), facts, [task])
     clock.add("total", time.perf_counter() - start)
@@ -304,7 +300,7 @@ class MethodsRun:
         self._begun, self._expected = time.perf_counter(), 0.0
         tell(
             f"{counted(len(plan.methods), 'method')} on {plan.texts} of {counted(len(texts.examples), 'text')}, "
-            f"classes {', '.join(classifier.labels)}: {time_left(self._left, most=len(self._left))}\n"
+            f"classes {', '.join(classifier.labels)}: {time_left(self._left)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
         # The words of an answer are read, and have no score.
@@ -330,8 +326,8 @@ class MethodsRun:
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
         forward: ForwardClock | None = None
-        for name, given in methods.items():
-            self._explainers[name], options = untrained_method(name, given, self.seed)
+        for name, chosen_options in methods.items():
+            self._explainers[name], options = untrained_method(name, chosen_options, self.seed)
             path = None if self.folder is None else self.folder / f"{name}.parquet"
             run = None if path is None else self._kept(path, options)
             if run is not None:
@@ -386,13 +382,13 @@ class MethodsRun:
             f"sufficiency {figures['aopc_sufficiency']:+.3f}  {left}"
         )
 
-    def judge(self, given: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
+    def judge(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
         """Judge the methods side by side.
 
-        given: of the methods whose scores are from a file. by_budget: whether a budget of time chose the texts.
+        from_files: of the methods whose scores are from a file. by_budget: whether a budget of time chose the texts.
         """
         model, texts, runs, examples = self.classifier, self.texts, self.runs, self.examples
-        infos = in_table_order([*(info for info in known_infos() if info.name in runs), *given.values()])
+        infos = in_table_order([*(info for info in known_infos() if info.name in runs), *from_files.values()])
         # There is no training: K and the share of marked words are those of the texts themselves.
         agreement: dict[str, Any] = agreement_metrics(texts.rationales, texts.examples, "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
@@ -410,7 +406,7 @@ class MethodsRun:
                 seed=self.seed,
                 predictions=self.predictions,
             )
-        remarks = self._remarks(given, by_budget)
+        remarks = self._remarks(from_files, by_budget)
         with self.clock.part("sanity"):
             try:
                 sanity = self._sanity([name for name in runs if not infos[name].costly])
@@ -476,22 +472,22 @@ class MethodsRun:
         checks: dict[str, Any] = {name: asdict(results[name]) for name in names}
         return {"texts": len(examples), "methods": checks}
 
-    def _remarks(self, given: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
+    def _remarks(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
         plan, remarks = self.plan, []
         if plan.texts < len(self.texts.examples):
-            why = "as the budget of time allows" if by_budget else "as many as were asked for"
+            why = "as the budget of time allows" if by_budget else "as many as requested"
             remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were compared on, {why}.")
         left_out = {**plan.left_out, **self.refused}
         remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
         remarks += [
             f"{name} explains with the weights that come with the package (docs/{name}.md); nothing was trained here."
             for name in self.runs
-            if name not in given and get_info(name).ready
+            if name not in from_files and get_info(name).ready
         ]
-        if given:
+        if from_files:
             remarks.append(
-                f"{', '.join(given)}: the scores are from a file. What they cost is not known, and the sanity checks "
-                "need the method itself."
+                f"{', '.join(from_files)}: the scores are from a file. What they cost is not known, and the "
+                "sanity checks need the method itself."
             )
         return [*remarks, self.texts.hint] if self.texts.hint else remarks
 
@@ -501,20 +497,15 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def time_left(left: Mapping[str, float | None], pace: float = 1.0, most: int = MOST_NAMED) -> str:
-    """What is left to do: method -> seconds, or None for one that was not timed; those are named, `most` at most.
+def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
+    """Say what is left to do: method -> seconds, or None for one that was not timed.
 
     pace: by how much the methods so far took longer than was expected.
     """
-    names = [name for name, seconds in left.items() if seconds is None]
-    if len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    untimed = ", ".join(names)
     seconds = pace * sum(of_method for of_method in left.values() if of_method is not None)
-    if untimed and not seconds:
-        return f"left: {untimed}"
+    untimed = [name for name, of_method in left.items() if of_method is None]
     known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
-    return f"{known}, then {untimed}" if untimed else known
+    return f"{known}, then {', '.join(untimed)}" if untimed else known
 
 
 def _tell_of_a_short_budget(plan: Plan, budget: float | None, left: float | None, tell: Tell) -> None:
@@ -570,12 +561,3 @@ def _read_texts(
     if labels is not None:
         raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
     return read_texts(texts, columns or TextColumns())
-
-
-def _texts_hash(texts: UserTexts) -> str:
-    """SHA-256 of texts, labels and marks."""
-    digest = hashlib.sha256()
-    records: tuple[Example | Rationale, ...] = (*texts.examples, *texts.rationales)
-    for record in records:
-        digest.update(json.dumps(asdict(record), sort_keys=True).encode())
-    return digest.hexdigest()

@@ -22,7 +22,7 @@ RATIONALES = ("mask", "marked", "spans")
 
 @dataclass(frozen=True, slots=True)
 class TextColumns:
-    """Where a table holds what; None: nowhere.
+    """The columns of a table, by what they hold; None: nowhere.
 
     Attributes:
         text: column of the text; None: the column `text`.

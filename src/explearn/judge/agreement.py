@@ -1,4 +1,4 @@
-"""How far methods agree with each other on the same texts."""
+"""Agreement of methods with each other on the same texts."""
 
 from __future__ import annotations
 

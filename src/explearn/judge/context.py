@@ -1,4 +1,4 @@
-"""What the families of metrics read, the texts of a task with all methods' explanations, and what they write."""
+"""The texts of a task with all methods' explanations, which families of metrics read, and the columns they write."""
 
 from __future__ import annotations
 

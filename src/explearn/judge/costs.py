@@ -1,4 +1,4 @@
-"""What explanations cost, and the figures that depend on the machine kept apart from all others."""
+"""The cost of explanations, and the figures that depend on the machine kept apart from all others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def measure(context: Context, columns: MetricColumns) -> None:
 
 
 def of_machine(metric: str) -> bool:
-    """Whether a figure depends on the machine and its load, by the catalogue; False for names it does not have."""
+    """Return whether a figure depends on the machine, by the catalogue; False for names it does not have."""
     return metric in CATALOGUE and CATALOGUE[metric].of_machine
 
 

@@ -49,7 +49,7 @@ FAMILIES: tuple[Callable[[Context, MetricColumns], None], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskEvaluation:
-    """How the methods of a task did.
+    """The evaluation of a task's methods.
 
     Attributes:
         metrics: by method, its figures; see `evaluate_task`.
@@ -184,7 +184,7 @@ def _in_one_order(
 
 
 def _chosen(text: Attribution, rule: str, k: int, threshold: float | None, positive_rate: float) -> NDArray[np.bool_]:
-    """The words that a method chooses by its own rule; one without a score is never chosen."""
+    """Choose words by a method's own rule; one without a score is never chosen."""
     chosen = plausibility.binarise(text.filled(), rule, k=k, threshold=threshold, positive_rate=positive_rate)
     return np.asarray(text.read & chosen)
 
@@ -207,7 +207,7 @@ def _explained(
 
 
 def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
-    """What is computed inside a model; None for a function of texts, and, with a warning, where it is unsupported."""
+    """Compute something inside a model; None for a function of texts, and, with a warning, where it is unsupported."""
     if not model.has_model:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How many words an explanation calls important (IvRA, appendix D)."""
+"""The share of words that an explanation calls important (IvRA, appendix D)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How metrics of faithfulness count and take away words, once for evaluation and for methods that optimise a metric.
+"""Counting and taking away words for metrics of faithfulness, for evaluation and for methods that optimise a metric.
 
 Three protocols differ in their counts:
 
@@ -65,7 +65,7 @@ class ProtocolSection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FaithfulnessProtocol:
-    """How many words (units) a share is, and how they leave the text; see the module's docstring.
+    """Counts the words (units) of a share, and takes them out of a text; see the module's docstring.
 
     Attributes:
         protocol: whose counts.
@@ -84,16 +84,16 @@ class FaithfulnessProtocol:
 
     @property
     def by_sub_token(self) -> bool:
-        """Whether the units are sub-tokens; else whole words."""
+        """True where the units are sub-tokens; else they are whole words."""
         return self.protocol == "aml"
 
     @property
     def aopc_steps(self) -> int:
-        """What the sum over `percents` is divided by."""
+        """The number that the sum over `percents` is divided by."""
         return len(self.percents) + self.by_sub_token
 
     def count(self, units: int, percent: int) -> int:
-        """How many of a text's units a share of `percent` is."""
+        """Return how many of a text's units a share of `percent` is."""
         return units * percent // 100 if self.by_sub_token else top_count(units, percent)
 
     def without(self, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:

@@ -1,4 +1,4 @@
-"""How a method explained some texts: its attributions, what is known of the run, and what it cost; and their file."""
+"""A method's run on some texts: its attributions, how they were made and at what cost; and the file of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run of a method cost. It differs from machine to machine and from run to run.
+    """The cost of a method's run. It differs from machine to machine and from run to run.
 
     Attributes:
         texts: how many texts were explained.

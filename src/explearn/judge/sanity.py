@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ScoreSimilarity:
-    """How similar a method's scores are before and after a change of the model, means over texts.
+    """The similarity of a method's scores before and after a change of the model, means over texts.
 
     spearman: rank correlation of the word scores, in [-1, 1], with its bootstrap interval; None where no text has two
         different scores before and after. overlap: share of the top words in common, in [0, 1].
@@ -113,7 +113,7 @@ def similarity(
 
 
 class Explains(Protocol):
-    """What a method has to have to be checked; `explearn.Explainer` is one."""
+    """A method as the checks use it; `explearn.Explainer` is one."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""How certain a figure is, and whether two methods differ: bootstrap intervals and paired tests over the texts.
+"""Bootstrap intervals of figures, and paired tests of the differences between methods, over the texts.
 
 Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank test over the
 texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
@@ -26,7 +26,7 @@ ENTRIES_PER_CHUNK = 2_000_000
 
 
 def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
-    """How often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
+    """Count how often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
 
     seed: or a generator to draw from.
     """
@@ -98,7 +98,7 @@ MOST_FLIPPED = 13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairedTests:
-    """How the methods compare in one metric.
+    """The comparison of all methods in one metric.
 
     Attributes:
         metric: name. larger_is_better: its direction.

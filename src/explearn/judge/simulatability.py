@@ -156,7 +156,7 @@ def _train_and_test(
     classes: int,
     params: SimulatabilityParams,
 ) -> NDArray[np.bool_]:
-    """Which texts each student predicts correctly, (arms, students, texts).
+    """Train the students; return which texts each predicts correctly, (arms, students, texts).
 
     a arms (what is shown), s students (texts learned from), n texts, w words, d dimensions.
 

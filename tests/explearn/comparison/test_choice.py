@@ -74,8 +74,6 @@ def test_one_method_on_the_fewest_texts_is_always_left() -> None:
     [
         ({"rollout": 65.0, "gae": 60.0}, 1.0, "about 2:05 left"),
         ({"rollout": 65.0, "lime": None, "shap": None}, 2.0, "about 2:10 left, then lime, shap"),
-        ({"lime": None}, 1.0, "left: lime"),
-        (dict.fromkeys(("lime", "shap", "occlusion", "solvex")), 1.0, "left: lime, shap, 2 more"),
     ],
 )
 def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from comparison_cases import LABELS, TEXTS
 from numpy.typing import NDArray
+from rounding import tolerance
 
 import explearn
 from explearn.core.errors import ParamsError
@@ -47,7 +48,7 @@ def test_faithfulness_is_that_of_the_function(found: explearn.Comparison) -> Non
         sign = 1 if 0.1 * n > 0.5 else -1
         falls.append(sign * 0.1 * top_count(n, EvaluateParams().headline_percent))
     shown = found.methods["random"]["comprehensiveness"]
-    assert shown == pytest.approx(np.mean(falls), abs=1e-6)
+    assert shown == pytest.approx(np.mean(falls), abs=tolerance())
 
 
 def test_what_needs_an_inside_is_left_out_or_undefined(found: explearn.Comparison) -> None:

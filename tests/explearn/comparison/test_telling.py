@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -123,14 +122,3 @@ def test_a_budget_that_does_not_suffice_is_said(model: Path, tmp_path: Path, bud
     explearn.compare(model, list(TEXTS), methods="random", budget=budget, out=tmp_path / "r.html", tell=lines.append)
     assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said
     assert any(line.startswith("1 method on 6 of 6 texts, classes no, yes: ") for line in lines)
-
-
-def test_the_first_line_names_all_methods_that_were_not_timed_and_later_ones_a_few(
-    model: Path, table: Callable[..., Path], tmp_path: Path
-) -> None:
-    costly = "occlusion,lime,integrated_gradients,gradient_shap"
-    lines: list[str] = []
-    explearn.compare(model, list(TEXTS), methods=f"random,{costly}", out=tmp_path / "r.html", tell=lines.append)
-    first, random = lines[0].splitlines()[0], lines[1]
-    assert all(name in first for name in costly.split(","))
-    assert random.endswith("left: occlusion, lime, 2 more")

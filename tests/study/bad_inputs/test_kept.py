@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from explearn.bundle.export import export
 from explearn.cli.app import app
-from explearn.comparison.given import read_scores
+from explearn.comparison.score_files import read_scores
 from explearn.core.errors import ModelError
 from explearn_apps.jobs.manifest import read_manifest
 from explearn_study.report.evidence import check_manifest

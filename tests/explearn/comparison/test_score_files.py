@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from comparison_cases import TEXTS
+from rounding import tolerance
 
 import explearn
 from explearn.core.errors import DataError, ParamsError
@@ -35,7 +36,7 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
 ) -> None:
     found = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
-        assert found["given_occlusion"][metric] == pytest.approx(found["occlusion"][metric], abs=1e-6)
+        assert found["given_occlusion"][metric] == pytest.approx(found["occlusion"][metric], abs=tolerance())
 
 
 @pytest.mark.parametrize(
