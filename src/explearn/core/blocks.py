@@ -90,6 +90,11 @@ class Column:
     key: bool = False
 
 
+def columns(texts: Sequence[str], numbers: Sequence[str] = ()) -> list[Column]:
+    """Return columns of text, and then columns of numbers, by their titles."""
+    return [*(Column(title, numeric=False) for title in texts), *(Column(title) for title in numbers)]
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a table.

@@ -1,4 +1,4 @@
-"""What a run found, as its report gets it: facts of the run, and for each task what its methods reached.
+"""The results of a run as its report gets them: facts of the run, and for each task what its methods reached.
 
 Whoever judges methods fills these objects and gives them to `explearn.show`. The folder of a learned method may hold a
 module `report` with a function `report(run, tasks) -> list[Block]`: what the report says of it, empty where a run lacks
@@ -30,7 +30,7 @@ def in_table_order(infos: Iterable[MethodInfo]) -> dict[str, MethodInfo]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What a report says of a run as a whole.
+    """The facts that a report tells of a run as a whole.
 
     Attributes:
         title, subtitle: the page's title, and a sentence on what was judged.
@@ -63,7 +63,7 @@ class RunFacts:
         return [name for name in self.methods if name in names]
 
     def comparable(self, method: str, metric: str) -> bool:
-        """Whether a method's figure compares with the others'.
+        """Return whether a method's figure compares with the others'.
 
         It does not where the method explains, and the metric asks, a classifier of its own.
         """
@@ -94,7 +94,7 @@ class ExampleReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskReport:
-    """What a run found on one task.
+    """The results of a run on one task.
 
     Attributes:
         task: name.

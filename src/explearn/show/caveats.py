@@ -1,4 +1,4 @@
-"""What not to trust in a report: caveats that the numbers of the run support, the gravest first."""
+"""Reasons not to trust a report: caveats that the numbers of the run support, the gravest first."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
     """Return the caveats of a run, by rank."""
     counted = counted_tasks(run, tasks)
     caveats = [
-        *_missing(run, tasks),
+        *(Caveat(CaveatKind.REMARK, remark) for remark in run.remarks),
+        *_marks(tasks),
         *_training(run, tasks),
         *_near_the_metric(run, tasks),
-        *_annotators(tasks),
         *_noise(run, counted),
         *_like_chance(run, counted),
         *_sanity(run, tasks),
@@ -104,13 +104,14 @@ def part_caveats(caveats: Sequence[Caveat], methods: Collection[str]) -> tuple[l
 
 
 def has_no_marks(task: TaskReport) -> bool:
-    """Whether nobody marked a word in any text of a task."""
+    """Return whether nobody marked a word in any text of a task."""
     texts = task.agreement.get("texts")
     return texts is not None and not any(texts.values())
 
 
-def _missing(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """What the texts brought too little for, and the remarks of whoever made the run."""
+def _marks(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Tell what is not known of the texts, and how well the people who marked words agree."""
+    alphas = {task.task: alpha for task in tasks if (alpha := task.agreement.get("alpha")) is not None}
     if unmarked := ", ".join(task.task for task in tasks if has_no_marks(task)):
         yield Caveat(
             CaveatKind.NO_MARKS,
@@ -123,7 +124,17 @@ def _missing(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             f"{unlabelled}. The classifier's accuracy is not known. An explanation can be faithful to a wrong "
             "classifier.",
         )
-    yield from (Caveat(CaveatKind.REMARK, remark) for remark in run.remarks)
+    if low := ", ".join(f"{task} ({alpha:.2f})" for task, alpha in alphas.items() if alpha < TENTATIVE_ALPHA):
+        yield Caveat(
+            CaveatKind.DISAGREEMENT,
+            f"{low}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marked words is only as "
+            "reliable as the marks.",
+        )
+    if single := ", ".join(task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas):
+        yield Caveat(
+            CaveatKind.ONE_OPINION,
+            f"in {single} no text was marked by two annotators: nothing shows how reliable the marks are.",
+        )
 
 
 def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
@@ -198,24 +209,8 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
         )
 
 
-def _annotators(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """How well the people who marked words agree."""
-    alphas = {task.task: alpha for task in tasks if (alpha := task.agreement.get("alpha")) is not None}
-    if low := ", ".join(f"{task} ({alpha:.2f})" for task, alpha in alphas.items() if alpha < TENTATIVE_ALPHA):
-        yield Caveat(
-            CaveatKind.DISAGREEMENT,
-            f"{low}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marked words is only as "
-            "reliable as the marks.",
-        )
-    if single := ", ".join(task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas):
-        yield Caveat(
-            CaveatKind.ONE_OPINION,
-            f"in {single} no text was marked by two annotators: nothing shows how reliable the marks are.",
-        )
-
-
 def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """How wide the intervals are, and how many differences are significant."""
+    """Tell how wide the intervals are, and how many differences are significant."""
     said = []
     rows = [row for task in tasks for row in task.methods.values() if row.get("f1_topk_low") is not None]
     if rows:
@@ -270,16 +265,14 @@ def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]
 def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     """Methods whose scores stay much the same when the model's weights are drawn anew, and what was not checked."""
     results = [task.sanity for task in tasks if task.sanity.get("methods")]
-    redrawn: dict[str, list[float | None]] = {}
-    for result in results:
-        for method, checks in result["methods"].items():
-            # After the last part, the embeddings, all weights have been drawn anew.
-            for similarity in list(checks["random_model"].values())[-1:]:
-                redrawn.setdefault(method, []).append(similarity["spearman"])
+    redrawn: dict[str, list[dict[str, float | None]]] = {}
+    for method, checks in (item for result in results for item in result["methods"].items()):
+        # After the last part, the embeddings, all weights have been drawn anew.
+        redrawn.setdefault(method, []).extend(list(checks["random_model"].values())[-1:])
     students = [name for name, info in run.methods.items() if "teacher" in info.needs]
     known = {*students, *(name for name, info in run.methods.items() if info.family == "chance")}
-    means_of = {m: fmean(rhos) for m, all_rhos in redrawn.items() if (rhos := [r for r in all_rhos if r is not None])}
-    kept = {m: rho for m, rho in means_of.items() if rho >= NOTICED and m not in known}
+    rhos = {m: [rho for s in similar if (rho := s["spearman"]) is not None] for m, similar in redrawn.items()}
+    kept = {m: fmean(values) for m, values in rhos.items() if values and fmean(values) >= NOTICED and m not in known}
     said = []
     if kept:
         listed = ", ".join(f"{method} ({rho:.2f})" for method, rho in sorted(kept.items(), key=lambda item: -item[1]))
@@ -340,7 +333,7 @@ def _confidence(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
 
 
 def _two_questions(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Whether the methods that agree with people are also those that agree with the model."""
+    """Tell whether the methods that agree with people are also those that agree with the model."""
     first, second = means(run, PEOPLE, tasks), means(run, MODEL, tasks)
     common = [method for method in first if method in second and run.comparable(method, MODEL)]
     pairs = np.array([(first[method], second[method]) for method in common])

@@ -28,7 +28,7 @@ MARKS = {
     WATCHING_MARK: "searches, on every text, for what is best by a metric of faithfulness: its figures under that "
     "metric are optimised.",
 }
-"""What stands behind the names of some methods in tables, and what it says of them."""
+"""Marks behind the names of some methods in tables, and their meaning."""
 
 
 def metrics_of(group: Group) -> list[Metric]:
@@ -73,7 +73,7 @@ def used_marks(run: RunFacts) -> str:
 
 
 Standing = tuple[Collection[str], Collection[str]]
-"""Who has the best figure of a metric, and who is worse, but not significantly so."""
+"""The methods with the best figure of a metric, and those that are worse, but not significantly so."""
 
 
 def leaderboard(
@@ -102,6 +102,7 @@ def leaderboard(
         counted = {m for m in methods if m not in partial and run.comparable(m, metric.name)}
         values = {m: _limited(metric, v) for m in counted if (v := figures[m].get(metric.name)) is not None}
         standing = (standings or {}).get(metric.name)
+        noise = COST_NOISE if metric.of_machine else 0.0
         top = (max if metric.direction == "higher" else min)(values.values(), default=None)
         for method, row in zip(methods, rows, strict=True):
             value = figures[method].get(metric.name)
@@ -110,7 +111,9 @@ def leaderboard(
             if standing is not None:
                 mark = "best" if method in standing[0] else "tied" if method in standing[1] else ""
             else:
-                mark = "best" if metric.direction and _is_best(metric, values.get(method), top) else ""
+                near = top is not None and method in values and abs(values[method] - top) <= noise * abs(top)
+                same = method in values and shown(metric, values[method]) == shown(metric, top)
+                mark = "best" if metric.direction and (near or same) else ""
             row.append(
                 Cell(
                     shown(metric, value) + UNCOUNTED * (method in partial and value is not None),
@@ -120,10 +123,3 @@ def leaderboard(
                 )
             )
     return Table([Column("Method", numeric=False, key=True), *map(column, metrics)], rows, caption, methods)
-
-
-def _is_best(metric: Metric, value: float | None, top: float | None) -> bool:
-    if value is None or top is None:
-        return False
-    noise = COST_NOISE * abs(top) if metric.of_machine else 0.0
-    return shown(metric, value) == shown(metric, top) or abs(value - top) <= noise

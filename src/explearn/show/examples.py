@@ -99,7 +99,7 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
 
 
 def is_right(text: ExampleReport) -> bool | None:
-    """Whether the classifier's answer is the true label; None where that is not known, as of questions."""
+    """Return whether the classifier's answer is the true label; None where that is not known, as of questions."""
     if text.answer is None or not text.example.label or text.example.answer:
         return None
     return text.answer.predicted == text.example.label

@@ -1,21 +1,10 @@
-"""What the report's figures mean, for a reader who has never met them."""
+"""The meaning of the report's figures, for a reader who has never met them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from explearn.core.blocks import Fold, Paragraph, Table, columns
 from explearn.judge import catalogue
 from explearn.judge.params import EvaluateParams
-
-
-@dataclass(frozen=True, slots=True)
-class GlossaryGroup:
-    """A question, how it is answered, and its figures: name, meaning, which way is better."""
-
-    question: str
-    answer: str
-    rows: list[list[str]]
-
 
 INTRODUCTION = (
     "A text classifier reads a text and answers with a label. An explanation says which words led to the answer: every "
@@ -27,14 +16,11 @@ INTRODUCTION = (
 )
 
 
-def glossary(params: EvaluateParams) -> list[GlossaryGroup]:
+def glossary(params: EvaluateParams) -> list[Fold]:
     """Return every figure of the leaderboards, by question."""
     removed = "deleting them" if params.removal == "delete" else "the mask token"
-    protocol = {
-        "default": "",
-        "aml": " Counts and means follow AML's protocol (docs/metrics.md).",
-        "eraser": " Counts and means follow ERASER's protocol (docs/metrics.md).",
-    }[params.protocol]
+    paper = params.protocol.upper()
+    protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/metrics.md)."
     groups: tuple[tuple[catalogue.Group, str, str], ...] = (
         (
             "plausibility",
@@ -60,19 +46,18 @@ def glossary(params: EvaluateParams) -> list[GlossaryGroup]:
         "top": f"top {params.headline_percent} %",
         "neighbours": str(params.neighbours),
     }
-    return [GlossaryGroup(question, answer, _rows(group, settings)) for group, question, answer in groups]
-
-
-def _rows(group: catalogue.Group, settings: dict[str, str]) -> list[list[str]]:
-    """Return name, meaning and direction of a group's metrics, by the catalogue."""
-    of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
-    leading = [metric for metric in of_group if not metric.explained_with]
-    for late in [metric for metric in leading if metric.explained_after]:
-        leading.remove(late)
-        leading.insert(leading.index(catalogue.CATALOGUE[late.explained_after]) + 1, late)
-    rows = []
-    for metric in leading:
-        explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
-        directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
-        rows.append([metric.term or metric.heading, metric.summary.format(**settings), directions])
-    return rows
+    heads = columns(["Measure", "Meaning", "Better"])
+    folds = []
+    for group, question, answer in groups:
+        of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
+        leading = [metric for metric in of_group if not metric.explained_with]
+        for late in [metric for metric in leading if metric.explained_after]:
+            leading.remove(late)
+            leading.insert(leading.index(catalogue.CATALOGUE[late.explained_after]) + 1, late)
+        rows = []
+        for metric in leading:
+            explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
+            directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
+            rows.append([metric.term or metric.heading, metric.summary.format(**settings), directions])
+        folds.append(Fold(question, [Paragraph(answer), Table(heads, rows)]))
+    return folds

@@ -129,23 +129,25 @@ def _block(block: Block, folder: str) -> str:
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
             return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}"
         case Table():
-            return _table(block)
+            numeric = [column.numeric for column in block.columns]
+            left = numeric.index(True) if True in numeric else len(numeric)
+            rows = [[_cell(cell, len(numeric) <= NARROW) for cell in row] for row in block.rows]
+            caption = f"{inline_markdown(block.caption)}:\n\n" if block.caption else ""
+            return caption + table([column.title for column in block.columns], rows, left)
         case Picture():
             return f"![{escape_markdown(block.alt)}]({posixpath.relpath(block.file, folder or '.')})"
         case ExampleText():
-            return _example(block)
+            whole = len(block.words) <= WHOLE_TEXT_WORDS
+            words = [
+                [f"{row.name} ({row.note})" if row.note else row.name, emphasise(block.words, row.chosen, whole)]
+                for row in block.rows
+            ]
+            cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."
+            return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Words'], words, 2)}"
         case Fold():
             inside = render_markdown(block.blocks, folder)
             return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"
     raise TypeError(f"{type(block).__name__} is no block that is known here")
-
-
-def _table(block: Table) -> str:
-    numeric = [column.numeric for column in block.columns]
-    left = numeric.index(True) if True in numeric else len(numeric)
-    rows = [[_cell(cell, len(numeric) <= NARROW) for cell in row] for row in block.rows]
-    caption = f"{inline_markdown(block.caption)}:\n\n" if block.caption else ""
-    return caption + table([column.title for column in block.columns], rows, left)
 
 
 def _cell(cell: Cell | str, notes: bool) -> Markdown:
@@ -154,14 +156,3 @@ def _cell(cell: Cell | str, notes: bool) -> Markdown:
     text = inline_markdown(bold(cell.text) if cell.mark == "best" else cell.text, starts_line=False)
     text = Markdown(f"<u>{text}</u>") if cell.mark == "tied" else text
     return Markdown(f"{text} ({inline_markdown(cell.note, starts_line=False)})") if cell.note and notes else text
-
-
-def _example(block: ExampleText) -> str:
-    whole = len(block.words) <= WHOLE_TEXT_WORDS
-    rows = [
-        [f"{row.name} ({row.note})" if row.note else row.name, emphasise(block.words, row.chosen, whole)]
-        for row in block.rows
-    ]
-    head = inline_markdown(f"{bold(block.title)} {block.note}")
-    cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."
-    return f"{head}{cut}\n\n{table(['By', 'Words'], rows, left=2)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.core.blocks import Block, Bullets, Code, Column, Fold, Heading, Paragraph, Picture, Table, walk
+from explearn.core.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
 from explearn.core.storage import write_text
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
@@ -20,7 +20,7 @@ from explearn.show.caveats import find_caveats, has_no_marks, part_caveats
 from explearn.show.columns import COST_NOTE, leaderboard, used_marks
 from explearn.show.examples import first_text
 from explearn.show.figures.intervals import interval_picture
-from explearn.show.figures.pareto import glance_picture, pareto_picture
+from explearn.show.figures.pareto import pareto_picture
 from explearn.show.figures.style import svg
 from explearn.show.glossary import INTRODUCTION, glossary
 from explearn.show.html_page import render_html
@@ -45,7 +45,7 @@ RULES = {
     "positive_rate": "each word at random, as often as training texts are marked",
     "expected_f1": "the words whose probabilities promise the largest F1",
 }
-"""How methods choose words by their own rule."""
+"""The rules by which methods choose words."""
 
 
 def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
@@ -54,15 +54,18 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
     more: sections of whoever made the run, to stand before those on the tasks.
     """
     counted = counted_tasks(run, tasks)
+    # What the folders of learned methods say of them: the function `report` of their module `report`, if any.
+    rooms = dict.fromkeys(info.room for info in run.methods.values() if info.room != "other")
+    modules = [name for room in rooms if importlib.util.find_spec(name := f"explearn.methods.{room}.report")]
+    sections = [importlib.import_module(name).report for name in modules]
     return [
         *_first_page(run, tasks),
         Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
         *_overview(run, counted, tasks),
-        *_method_sections(run, tasks),
+        *(block for section in sections for block in section(run, tasks)),
         *more,
         *(block for task in tasks for block in task_section(run, task)),
-        *_meaning(run, tasks),
-        *_ran_with(run),
+        *_appendix(run, tasks),
     ]
 
 
@@ -112,9 +115,9 @@ def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
             part = None
         elif isinstance(block, Table) and not block.machine:
             wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
-            columns = [block.columns[index] for index in wanted]
+            heads = [block.columns[index] for index in wanted]
             rows = [[row[index] for index in wanted] for row in block.rows]
-            part = None if all(column.key for column in columns) else replace(block, columns=columns, rows=rows)
+            part = None if all(column.key for column in heads) else replace(block, columns=heads, rows=rows)
         elif isinstance(block, Fold):
             inside = select(block.blocks, machine)
             part = replace(block, blocks=inside) if inside else None
@@ -131,7 +134,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
     if any(task.methods for task in tasks):
-        yield glance_picture(run, counted, verdict.methods)
+        yield pareto_picture(run, counted, {*verdict.methods, "random"})
     if text := first_text(run, counted, verdict.methods):
         yield text
         legend = "Orange speaks for the label, blue against it; underlined: the words that a method chooses."
@@ -172,16 +175,8 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         )
 
 
-def _method_sections(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
-    """What the folders of learned methods say of them: the function `report` of their module `report`, if any."""
-    rooms = dict.fromkeys(info.room for info in run.methods.values())
-    for room in rooms:
-        module = f"explearn.methods.{room}.report"
-        if room != "other" and importlib.util.find_spec(module) is not None:
-            yield from importlib.import_module(module).report(run, tasks)
-
-
-def _meaning(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    """Explain what the figures mean, what the methods do, and what the run was made with."""
     yield Heading("What the figures mean")
     yield from map(Paragraph, INTRODUCTION)
     yield Paragraph(
@@ -191,27 +186,20 @@ def _meaning(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         "Figures that count the words of all texts together (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the "
         f"figures of the single texts. {COST_NOTE} A dash stands where a figure is undefined."
     )
-    columns = [Column(title, numeric=False) for title in ("Measure", "Meaning", "Better")]
-    for group in glossary(run.evaluate):
-        yield Fold(group.question, [Paragraph(group.answer), Table(columns, group.rows)])
+    yield from glossary(run.evaluate)
     rows = []
     for name, info in run.methods.items():
-        thresholds = sorted({task.thresholds[name] for task in tasks if name in task.thresholds})
-        rule = RULES[info.binarisation].format(
-            threshold=" or ".join(f"{value:g}" for value in thresholds) or "its threshold"
-        )
+        thresholds = {f"{task.thresholds[name]:g}": 0 for task in tasks if name in task.thresholds}
+        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold")
         rows.append([name, info.family, info.summary, rule, info.cost])
-    columns = [Column(t, numeric=False) for t in ("Method", "Family", "What it does", "Words it chooses", "Cost")]
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
         "the passes that were counted are in each task's table of costs."
     )
-    yield Fold("Methods", [Paragraph(note), Table(columns, rows, methods=list(run.methods))])
-
-
-def _ran_with(run: RunFacts) -> Iterator[Block]:
+    heads = columns(["Method", "Family", "What it does", "Words it chooses", "Cost"])
+    yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])
     yield Heading("Parameters and versions of this run")
     if run.parameters:
         yield Fold("Parameters", [Code(run.parameters, "yaml")])
-    yield Fold("Versions", [Table([Column("Package", numeric=False), Column("Version", numeric=False)], versions())])
+    yield Fold("Versions", [Table(columns(["Package", "Version"]), versions())])
     yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explearn.core.blocks import Block, Cell, Column, Fold, Heading, Paragraph, Table
+from explearn.core.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns
 from explearn.judge.catalogue import CATALOGUE, Group
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.caveats import has_no_marks
@@ -30,7 +30,7 @@ OWN_MODEL_METRICS = tuple(
     CATALOGUE[name]
     for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
 )
-"""Of methods on the classifier that an explainer trained for itself."""
+"""Figures of methods on the classifier that an explainer trained for itself."""
 
 SHORTENED = (
     "Taking words out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
@@ -95,36 +95,25 @@ def _data(task: TaskReport) -> Iterator[Block]:
         "Number of words chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
         "Share of words marked in training": "" if task.positive_rate is None else _number(task.positive_rate),
         "Rationales": _counts(agreement.get("kinds") or {}),
-        f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)": ""
-        if alpha is None
-        else _number(alpha),
-        f"Agreement of annotators{over}, mean F1 over pairs": ""
-        if alpha is None
-        else _number(agreement.get("pairwise_f1")),
     }
-    yield Table([Column("", numeric=False)] * 2, [[name, fact] for name, fact in facts.items() if fact])
+    if alpha is not None:
+        facts[f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = _number(alpha)
+        facts[f"Agreement of annotators{over}, mean F1 over pairs"] = _number(agreement.get("pairwise_f1"))
+    yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
-        columns = [Column("Annotators", numeric=False), *map(Column, ("Texts", "Alpha", "Mean F1"))]
-        rows = [
-            [who, f"{of_pair['texts']:,}", _number(of_pair["alpha"]), _number(of_pair["pairwise_f1"])]
-            for who, of_pair in pairs.items()
+        figures = [
+            [who, f"{of['texts']:,}", _number(of["alpha"]), _number(of["pairwise_f1"])] for who, of in pairs.items()
         ]
-        yield Table(columns, rows, "Agreement by pair of annotators")
+        heads = columns(["Annotators"], ["Texts", "Alpha", "Mean F1"])
+        yield Table(heads, figures, "Agreement by pair of annotators")
     if task.classifier:
-        columns = [
-            Column("Split", numeric=False),
-            *map(Column, ("Accuracy", "Most frequent class", "Macro F1", "MCC", "Texts")),
+        names = {"Accuracy": "accuracy", "Most frequent class": "majority_rate", "Macro F1": "macro_f1", "MCC": "mcc"}
+        figures = [
+            [split, *(_number(of.get(name)) for name in names.values()), f"{of.get('texts') or 0:,}"]
+            for split, of in task.classifier.items()
         ]
-        rows = [
-            [
-                split,
-                *(_number(figures.get(name)) for name in ("accuracy", "majority_rate", "macro_f1", "mcc")),
-                f"{figures.get('texts') or 0:,}",
-            ]
-            for split, figures in task.classifier.items()
-        ]
-        yield Table(columns, rows, "The classifier that the methods explain")
+        yield Table(columns(["Split"], [*names, "Texts"]), figures, "The classifier that the methods explain")
 
 
 def _judged_on(task: TaskReport) -> str:
@@ -160,13 +149,7 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
         if not own["best_epoch"]:
             sentence = (
                 f"Not trained: it was to be trained for {criteria}, but none of {several(own['epochs'], 'epoch')} was "
-                "better than the start. These are the figures of the untrained module on the task's own classifier."
-            )
-        accuracy, before = (of.get("test", {}).get("accuracy") for of in (own["classifier"], task.classifier))
-        if accuracy is not None and before is not None:
-            sentence += (
-                f" The test accuracy of its classifier is {accuracy:.3f}, that of the task's own {before:.3f} "
-                f"({round(100 * (accuracy - before), 1) + 0.0:+.1f} points)."
+                "better than the start."
             )
         sentence += (
             " All methods here explain that classifier, on the same texts. Important words: the share of words with "
@@ -218,7 +201,7 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
         [marked(run, methods[row]), *("" if row == column else cells[row][column] for column in order)] for row in order
     ]
     names = [methods[index] for index in order]
-    return Table([Column("Method", numeric=False), *map(Column, names)], rows, caption, names)
+    return Table(columns(["Method"], names), rows, caption, names)
 
 
 def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
@@ -230,29 +213,20 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
     if not checked:
         return None
-    parts = list(dict.fromkeys(part for result in checked.values() for part in result["random_model"]))
+    parts = dict.fromkeys(part for result in checked.values() for part in result["random_model"])
     changes = {part: "new weights" if len(parts) == 1 else f"new weights down to {part}" for part in parts}
     if any(result["random_labels"] for result in checked.values()):
-        changes["random_labels"] = "permuted labels"
-    columns = [Column("Method", numeric=False)]
-    for change in changes.values():
-        columns += [Column(f"Rank correlation, {change}"), Column(f"Top words kept, {change}")]
-    columns.append(Column("Max-sensitivity ↓"))
+        changes["labels"] = "permuted labels"
+    titles = [f"{what}, {change}" for change in changes.values() for what in ("Rank correlation", "Top words kept")]
     rows: list[list[Cell | str]] = []
     methods = run.ordered({*checked, *task.methods})
     for method in methods:
-        result = checked.get(method, {"skipped": "not among sanity.methods"})
-        row: list[Cell | str] = [marked(run, method)]
-        for change in changes:
-            same = (
-                result["random_labels"]
-                if change == "random_labels" and "random_labels" in result
-                else result.get("random_model", {}).get(change)
-            )
-            row += _similarity(same)
-        row.append(f"not checked: {result['skipped']}" if result["skipped"] else _number(result["max_sensitivity"]))
-        rows.append(row)
-    return Table(columns, rows, f"Sanity checks: {task.task}", methods)
+        result = checked.get(method, {"random_model": {}, "random_labels": None, "skipped": "not among sanity.methods"})
+        similar = {**result["random_model"], "labels": result["random_labels"]}
+        last = f"not checked: {result['skipped']}" if result["skipped"] else _number(result["max_sensitivity"])
+        cells = [cell for change in changes for cell in _similarity(similar.get(change))]
+        rows.append([marked(run, method), *cells, last])
+    return Table(columns(["Method"], [*titles, "Max-sensitivity ↓"]), rows, f"Sanity checks: {task.task}", methods)
 
 
 def _similarity(same: Mapping[str, Any] | None) -> list[Cell | str]:

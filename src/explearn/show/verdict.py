@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from explearn.core.blocks import Cell, Column, Table, bold
+from explearn.core.blocks import Cell, Column, Table, bold, columns
 from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.judge.significance import paired_tests
 from explearn.methods.results import Number, RunFacts, TaskReport
@@ -24,9 +24,9 @@ QUESTIONS = {
     "aopc_sufficiency": "Finds words that are enough on their own",
     "infidelity": "Predicts what masking words does",
 }
-"""What the first page asks of the methods, by the figure that answers it. All methods choose their words by the same
-rule, so that none gains from its own. Stability, consistency and simulatability are not among them: in these, random
-scores are seldom significantly worse."""
+"""Questions that the first page asks of the methods, by the figure that answers each. All methods choose their words
+by the same rule, so that none gains from its own. Stability, consistency and simulatability are not among them: in
+these, random scores are seldom significantly worse."""
 
 TIME = CATALOGUE["time"]
 
@@ -169,12 +169,9 @@ LEADER_EXPLANATION = (
 def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     """Return a row for each of QUESTIONS for which the tasks have figures."""
     times = means(run, TIME.name, tasks)
-    columns = [
-        Column("Question", numeric=False, key=True),
-        Column("Best method", numeric=False, key=True),
-        Column("Its figure", numeric=False),
-        Column("Not beaten on", numeric=False),
-        Column("Others not significantly worse", numeric=False),
+    heads = [
+        *(Column(title, numeric=False, key=True) for title in ("Question", "Best method")),
+        *columns(["Its figure", "Not beaten on", "Others not significantly worse"]),
         Column("Time", machine=True),
         Column("Fastest of these and the best", numeric=False, machine=True),
     ]
@@ -200,9 +197,9 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
             ]
         )
     if len(tasks) == 1:
-        columns.pop(3)
+        heads.pop(3)
         rows = [[*row[:3], *row[4:]] for row in rows]
-    return Table(columns, rows, "The best methods") if rows else None
+    return Table(heads, rows, "The best methods") if rows else None
 
 
 def _aside(run: RunFacts, method: str) -> str:
@@ -213,7 +210,7 @@ def _aside(run: RunFacts, method: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Recommendation:
     """Which methods to use for what.
 
     Attributes:
@@ -226,7 +223,7 @@ class Verdict:
     methods: Mapping[str, str]
 
 
-def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Verdict:
+def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     """Return the best method by PEOPLE and the best by MODEL.
 
     Next to a method that learned from marked words of the task, which others may not have, stands the best without
@@ -234,7 +231,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Verdict:
     """
     counted, times = counted_tasks(run, tasks), means(run, TIME.name, counted_tasks(run, tasks))
     if tasks and all(near_chance(run, task) for task in tasks):
-        return Verdict(counting_sentence(run, tasks), "", {})
+        return Recommendation(counting_sentence(run, tasks), "", {})
     on_marks = [m for m, i in run.methods.items() if i.trained and run.options.get(m, {}).get("protocol") in _ON_MARKS]
     sentences, faster, roles = [], [], dict[str, list[str]]()
     for metric, words in _WORDS.items():
@@ -263,7 +260,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Verdict:
             faster.append(f"{fastest} ({shown(TIME, times[fastest])}) is not significantly worse than {leader.method}")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
     costs = "; ".join([", ".join(f"{method} {shown(TIME, times[method])}" for method in timed), *faster])
-    return Verdict(
+    return Recommendation(
         " ".join(sentences) or "No method has figures on all tasks, so none is ahead.",
         f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",
         {method: "; ".join(what) for method, what in roles.items()},
@@ -296,8 +293,7 @@ def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
             rows.append([what, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
     own = {"F1 top-K": topk, "F1 by its own rule": means(run, "f1", judged), "AUROC": means(run, "auroc", judged)}
     caption = ", ".join(f"{what} {values[study]:.3f}" for what, values in own.items() if study in values)
-    columns = [Column("Compared with", numeric=False), Column("Method", numeric=False)]
-    columns += [Column("F1 top-K"), Column(f"{study} less that"), Column("not behind on")]
+    heads = columns(["Compared with", "Method"], ["F1 top-K", f"{study} less that", "not behind on"])
     if len(judged) == 1:
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    return Table(columns, rows, f"The method under study, {study}: {caption}")
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    return Table(heads, rows, f"The method under study, {study}: {caption}")

@@ -6,6 +6,8 @@ import platform
 import re
 from importlib import metadata
 
+from explearn.core.version import explearn_version
+
 RUN = ("pipeline", "report", "annotate", "demo")
 """Extras whose packages a run of the pipeline may use."""
 
@@ -15,14 +17,9 @@ def versions() -> list[tuple[str, str]]:
 
     Of Python, the version that the lock file fixes: the last number is that of the machine (`python_version`).
     """
-    rows = [("python", ".".join(platform.python_version_tuple()[:2]))]
-    try:
-        rows.append(("explearn", metadata.version("explearn")))
-        required = metadata.requires("explearn") or []
-    except metadata.PackageNotFoundError:
-        return [*rows, ("explearn", "not installed")]
+    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", explearn_version())]
     names: dict[str, None] = {}
-    for requirement in required:
+    for requirement in metadata.requires("explearn") or []:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
         if extra is None or extra[1] in RUN:
             names[re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]] = None

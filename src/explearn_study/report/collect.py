@@ -1,8 +1,6 @@
-"""All that the report shows of one task, from the files that the stages left."""
+"""All that the report shows of one task, from the files that the stages wrote."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS
@@ -12,7 +10,7 @@ from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
 from explearn.methods.registry import get_info
-from explearn.methods.results import Number, TaskReport
+from explearn.methods.results import TaskReport
 from explearn.show.examples import draw_examples
 from explearn_study import shapes
 from explearn_study.metric_files import read_agreement, read_by_text
@@ -34,7 +32,17 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
-    methods, by_text = _figures(workspace, params, task), read_by_text(workspace.metrics_table("texts", task))
+    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
+    # Costs are missing where a method was not run on this machine.
+    methods = join_costs(figures, read_costs(workspace, params, task))
+    by_text = read_by_text(workspace.metrics_table("texts", task))
+    own_models = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
+    if missing := sorted(set(params.own_model) - set(own_models)):
+        raise DataError(
+            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
+        )
+    for name, own in own_models.items():
+        own["methods"] = join_costs(own["methods"], read_own_model_costs(workspace, params, task, name))
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
@@ -60,24 +68,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
             k=k,
             positive_rate=rate,
         ),
-        own_models=_own_models(workspace, params, task),
+        own_models=own_models,
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
-
-
-def _figures(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Number]]:
-    """Method -> its metrics and costs. Costs are missing where the method was not run on this machine."""
-    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
-    return join_costs(figures, read_costs(workspace, params, task))
-
-
-def _own_models(workspace: Workspace, params: Params, task: str) -> dict[str, dict[str, Any]]:
-    """What evaluate wrote of explainers with a classifier of their own, costs joined."""
-    found: dict[str, dict[str, Any]] = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
-    if missing := sorted(set(params.own_model) - set(found)):
-        raise DataError(
-            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
-        )
-    for name, of_name in found.items():
-        of_name["methods"] = join_costs(of_name["methods"], read_own_model_costs(workspace, params, task, name))
-    return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Bullets, Column, Fold, Heading, Paragraph, Picture, Table, bold
+from explearn.core.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, Table, bold, columns
 from explearn.methods.results import RunFacts, TaskReport
 from explearn_study.curve_figures import FIGURES, next_marks
 
@@ -48,7 +48,6 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
         for task in reports
         for point in curves[task.task]["points"]
     ]
-    columns = [Column("Task", numeric=False), *map(Column, ("Marked texts", *(SHOWN[name] for name in FIGURES)))]
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),
@@ -60,7 +59,10 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
             (_WIDTH, _PANEL_HEIGHT * len(reports) + 0.5),
             partial(_draw, run, reports, curves),
         ),
-        Fold("The figures of all points", [Table(columns, rows)]),
+        Fold(
+            "The figures of all points",
+            [Table(columns(["Task"], ["Marked texts", *(SHOWN[name] for name in FIGURES)]), rows)],
+        ),
     ]
 
 

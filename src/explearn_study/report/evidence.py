@@ -1,4 +1,4 @@
-"""What a run rests on, as hashes: models, data, code, results and versions. Anyone can check it later.
+"""The foundations of a run, as hashes: models, data, code, results and versions. Anyone can check it later.
 
 The manifest is a JSON document. `check_manifest` computes everything in it anew and names what differs.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from explearn.core.blocks import Block, Code, Column, Fold, Heading, Paragraph, Table
+from explearn.core.blocks import Block, Code, Fold, Heading, Paragraph, Table, columns
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError
 from explearn.core.shapes import Shape, check_shape, read_document
@@ -26,11 +26,11 @@ from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
 VERSION = 1
-"""Of the manifest's form."""
+"""Number of the manifest's form."""
 
 DATA = ("data/examples", "data/rationales")
 RESULTS = ("data/attributions", "data/variants", "data/explainers", "reports/metrics", "reports/metrics.json")
-"""Folders and files of a workspace that hold the texts, and what was found."""
+"""Folders and files of a workspace that hold the texts, and the results."""
 
 CODE = Path(__file__).resolve().parents[1]
 """The package's own files."""
@@ -56,7 +56,7 @@ class ManifestFiles(Shape):
 
 
 class EvidenceManifest(Shape):
-    """What of a manifest is checked; other fields are only shown."""
+    """The fields of a manifest that are checked; others are only shown."""
 
     manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
     root: str
@@ -71,7 +71,7 @@ Fingerprint = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What the page requires of a run: what, how much, how much there was, and whether that is enough."""
+    """A requirement of the page: what, how much, how much there was, and whether that is enough."""
 
     what: str
     wanted: str
@@ -157,14 +157,14 @@ def render_evidence(name: str, manifest: Mapping[str, Any]) -> str:
             "The run met every requirement." if met else "The run did not meet every requirement.",
             style="" if met else "warning",
         ),
-        _text_table(
-            ("What", "Required", "Done", "Enough"),
+        Table(
+            columns(["What", "Required", "Done", "Enough"]),
             [[r["what"], r["wanted"], r["found"], "yes" if r["met"] else "no"] for r in manifest["requirements"]],
         ),
         Heading("The classifiers"),
         Paragraph("The fingerprint is the SHA-256 of all weights and of the labels."),
-        _text_table(
-            ("Task", "Classifier", "Fingerprint"),
+        Table(
+            columns(["Task", "Classifier", "Fingerprint"]),
             [[task, model["name"], model["fingerprint"]] for task, model in manifest["classifiers"].items()],
         ),
         Heading("Files"),
@@ -173,17 +173,13 @@ def render_evidence(name: str, manifest: Mapping[str, Any]) -> str:
     for part, files in manifest["files"].items():
         joint = hashlib.sha256("\n".join(f"{file} {digest}" for file, digest in files.items()).encode()).hexdigest()
         counted = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-        blocks.append(Fold(f"{part}: {counted}, {joint}", [_text_table(("File", "SHA-256"), list(files.items()))]))
+        blocks.append(Fold(f"{part}: {counted}, {joint}", [Table(columns(["File", "SHA-256"]), list(files.items()))]))
     blocks += [
         Heading("Versions and parameters"),
-        Fold("Versions", [_text_table(("Package", "Version"), list(manifest["versions"].items()))]),
+        Fold("Versions", [Table(columns(["Package", "Version"]), list(manifest["versions"].items()))]),
         Fold("Parameters", [Code(json.dumps(manifest["parameters"], indent=2, ensure_ascii=False), "json")]),
     ]
     return render_html(blocks, {})
-
-
-def _text_table(titles: Iterable[str], rows: list[Any]) -> Table:
-    return Table([Column(title, numeric=False) for title in titles], rows)
 
 
 def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:

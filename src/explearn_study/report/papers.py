@@ -36,7 +36,7 @@ class PaperTable(Section):
 
 
 class Papers(Section):
-    """What papers.yaml holds."""
+    """The content of papers.yaml."""
 
     notes: dict[str, str]
     left_out: dict[str, str]

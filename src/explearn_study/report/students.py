@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Cell, Column, Heading, Paragraph, Table
+from explearn.core.blocks import Block, Cell, Heading, Paragraph, Table, columns
 from explearn.judge.significance import holm
 from explearn_study.params import Params
 from explearn_study.report.papers import published
 
 Document = Mapping[str, Any]
-"""What `explearn_study.distil.compare_with_students` gives for one task and teacher."""
+"""A result of `explearn_study.distil.compare_with_students`, for one task and teacher."""
 Key = tuple[str, str, str]
 """Formulation, task and teacher."""
 
@@ -131,12 +131,11 @@ def _table(
         paper = f"{of_paper[teacher][list(SIDES).index(side)]:g}" if teacher in of_paper else ""
         return Cell(" / ".join(parts), mark="best" if key in certain and side == ahead else "", note=paper)
 
-    rows: list[list[Cell | str]] = [["random", "", *(chance(*column) for column in shown)]]
+    rows: list[list[Cell | str]] = [["random", "", *(chance(*key) for key in shown)]]
     for teacher in dict.fromkeys(document["teacher"] for document in documents):
         for side in sides:
-            rows.append([teacher, SIDES[side], *(cell((*column, teacher), side) for column in shown)])
-    columns = [Column("Teacher", numeric=False), Column("", numeric=False), *(Column(", ".join(key)) for key in shown)]
-    return Table(columns, rows, spec.title)
+            rows.append([teacher, SIDES[side], *(cell((*key, teacher), side) for key in shown)])
+    return Table(columns(["Teacher", ""], [", ".join(key) for key in shown]), rows, spec.title)
 
 
 def _certain(cells: Mapping[Key, Mapping[str, Any]], significance: float) -> set[Key]:
@@ -147,7 +146,7 @@ def _certain(cells: Mapping[Key, Mapping[str, Any]], significance: float) -> set
 
 
 def _times(documents: Sequence[Document]) -> list[Block]:
-    """How long teacher and student take for a text, and the training of a student, where it ran on this machine."""
+    """Return the times of teacher and student for a text, and of training, where that ran on this machine."""
     rows = []
     for document in documents:
         if "seconds" in document:
@@ -165,5 +164,6 @@ def _times(documents: Sequence[Document]) -> list[Block]:
             )
     titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class given", "Faster, class given"]
     titles += ["Faster, with classifier", "Training, s"]
-    columns = [Column("Teacher", numeric=False), Column("Task", numeric=False), *map(Column, titles)]
-    return [Table(columns, rows, "Time (L2E figures 3 to 6)", machine=True)] if rows else []
+    return (
+        [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)] if rows else []
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Column, Heading, Paragraph, Picture, Table
+from explearn.core.blocks import Block, Heading, Paragraph, Picture, Table, columns
 from explearn.core.heat_map import draw_heat_map
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number
@@ -49,10 +49,9 @@ def transfer_blocks(documents: Sequence[Mapping[str, Any]]) -> list[Block]:
                     )
         texts = ", ".join(f"{task} {count}" for task, count in document["texts"].items())
         title = f"Gain of {name} trained elsewhere over trained here, in percent"
-        columns = [Column("Task", numeric=False), Column("Trained on", numeric=False), *map(column, metrics)]
         blocks += [
             Paragraph(f"{name}, trained for {', '.join(document['criteria'])}. Texts: {texts}."),
-            Table(columns, rows, f"{name} on other tasks"),
+            Table([*columns(["Task", "Trained on"]), *map(column, metrics)], rows, f"{name} on other tasks"),
             Picture(
                 f"figures/transfer-{name}.svg",
                 title,

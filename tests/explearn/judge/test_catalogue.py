@@ -44,7 +44,7 @@ def test_a_column_is_as_the_catalogue_has_it():
 @pytest.mark.parametrize("number", range(len(GROUPS)))
 def test_the_glossary_explains_every_column_once_and_fills_in_the_settings(number):
     group = GROUPS[number]
-    rows = glossary(EvaluateParams(headline_percent=37))[number].rows
+    rows = glossary(EvaluateParams(headline_percent=37))[number].blocks[1].rows
     leading = {m.term or m.heading for m in CATALOGUE.values() if m.group == group and not m.explained_with}
     assert {name for name, _, _ in rows} == leading and len(rows) == len(leading)
     assert not any("{" in meaning for _, meaning, _ in rows)
@@ -53,13 +53,13 @@ def test_the_glossary_explains_every_column_once_and_fills_in_the_settings(numbe
 
 
 def test_precision_and_recall_are_explained_before_the_f1_that_speaks_of_them():
-    rows = [name for name, _, _ in glossary(EvaluateParams())[0].rows]
+    rows = [name for name, _, _ in glossary(EvaluateParams())[0].blocks[1].rows]
     assert rows[:4] == ["Precision", "Recall", "F1", "F1 top-K"]
     assert [metric.name for metric in metrics_of("plausibility")][:3] == ["f1", "precision", "recall"]
 
 
 def test_a_row_for_two_metrics_says_both_directions():
-    directions = {name: direction for name, _, direction in glossary(EvaluateParams())[1].rows}
+    directions = {name: direction for name, _, direction in glossary(EvaluateParams())[1].blocks[1].rows}
     assert directions["AOPC compr., AOPC suff."] == "higher, lower"
     assert directions["Sufficiency"] == "lower"
 

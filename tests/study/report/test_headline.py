@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explearn_study.report.headline import Rival, best_rival, headline
+from explearn_study.report.headline import headline
 
 BASELINES = {"random", "rollout", "raw_attention"}
 
@@ -44,15 +44,6 @@ def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
     assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
     assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
     assert found["tasks_won_f1"] == 2
-
-
-def test_the_best_rival_is_one_that_has_the_metric_wherever_the_method_has_it():
-    tasks = {
-        "one": {"expnet_paper": row(0.5), "rollout": row(0.4), "cam": row(0.9)},
-        "two": {"expnet_paper": row(0.3), "rollout": row(0.5), "cam": row(None)},
-    }
-    assert best_rival(tasks, "expnet_paper", ["rollout", "cam"], "f1") == Rival("rollout", 0.45, 1)
-    assert best_rival(tasks, "expnet_paper", ["cam"], "f1") is None
 
 
 def test_headline_of_nothing_is_null():

@@ -1,4 +1,4 @@
-"""What the report says of AML's methods: how pAML was trained, and by which metric fAML chose its maps."""
+"""Section of the report on AML's methods: how pAML was trained, and by which metric fAML chose its maps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Column, Fold, Heading, Paragraph, Picture, Table, bold
+from explearn.core.blocks import Block, Fold, Heading, Paragraph, Picture, Table, bold, columns
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number, RunFacts, TaskReport
 
@@ -23,12 +23,16 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     refined = [(task, method, notes) for task, method, notes in of if "judged" in notes]
     blocks: list[Block] = []
     if trained:
-        titles = ("Method", "Task", "Loss weights", "Metric on validation texts")
-        columns = [*(Column(title, numeric=False) for title in titles), *map(Column, ("At first", "Kept", "Epoch"))]
+        texts = ["Method", "Task", "Loss weights", "Metric on validation texts"]
         rows = [_training(task.task, method, notes) for task, method, notes in trained]
         methods = [method for _, method, _ in trained]
         blocks.append(
-            Table(columns, rows, "Training; the epoch that was kept, 0: none was better than the start", methods)
+            Table(
+                columns(texts, ["At first", "Kept", "Epoch"]),
+                rows,
+                "Training; epoch 0: none was better than the start",
+                methods,
+            )
         )
         blocks += [_search(task.task, method, notes) for task, method, notes in trained if notes["trials"]]
     if refined:
@@ -42,7 +46,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
 
 
 def is_untrained(notes: Mapping[str, Any]) -> bool:
-    """Whether these notes tell of a training in which no epoch was better than the start."""
+    """Return whether these notes tell of a training in which no epoch was better than the start."""
     return "epochs" in notes and _best([epoch["metric"] for epoch in notes["epochs"]], notes["metric"]) == 0
 
 
@@ -70,7 +74,6 @@ def _search(task: str, method: str, notes: Mapping[str, Any]) -> Fold:
 
     order = sorted(notes["trials"], key=place)[:SHOWN_TRIALS]
     rows = [[str(t["number"]), *(f"{t[name]:.2f}" for name in LOSSES), _number(t["metric"]), t["state"]] for t in order]
-    columns = [Column(title) for title in ("Trial", "Prediction", "Size", "Inverse", notes["metric"])]
     picture = Picture(
         f"figures/study-{task}-{method}.svg",
         f"Search for the weights of {method}: {task}",
@@ -78,7 +81,8 @@ def _search(task: str, method: str, notes: Mapping[str, Any]) -> Fold:
         (5.0, 2.6),
         partial(_draw, notes),
     )
-    table = Table([*columns, Column("State", numeric=False)], rows, f"The {len(rows)} best trials")
+    heads = columns([], ["Trial", "Prediction", "Size", "Inverse", notes["metric"]]) + columns(["State"])
+    table = Table(heads, rows, f"The {len(rows)} best trials")
     return Fold(f"Search for the weights of {method}: {task}", [picture, table])
 
 
@@ -108,10 +112,10 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Bloc
     if len(judged) < 2:
         return Paragraph(f"{sentence}.")
     arrows = {name: "↑" if CATALOGUE[name].larger_is_better else "↓" for name in judged}
-    columns = [Column("Map chosen by", numeric=False), *(Column(f"{name} {arrows[name]}") for name in judged)]
+    heads = columns(["Map chosen by"], [f"{name} {arrow}" for name, arrow in arrows.items()])
     rows = [[by, *(_number(judged[by][name]) for name in judged)] for by in judged]
     caption = "Maps from the same steps, chosen by one metric (row) and judged by another (column)"
-    return Fold(sentence, [Table(columns, rows, caption)])
+    return Fold(sentence, [Table(heads, rows, caption)])
 
 
 def _number(value: Number) -> str:

@@ -1,4 +1,4 @@
-"""What the report says of the consensus: the weight of each signal and word feature, and what either gives alone."""
+"""Section of the report on the consensus: the weight of each signal and word feature, and what either gives alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Bullets, Cell, Column, Fold, Heading, Paragraph, Picture, Table, bold
+from explearn.core.blocks import Block, Bullets, Cell, Fold, Heading, Paragraph, Picture, Table, bold, columns
 from explearn.core.heat_map import draw_heat_map
 from explearn.methods.results import RunFacts, TaskReport
 
@@ -24,7 +24,7 @@ OTHER_MODELS = {
 """Sanity check -> what it changes."""
 
 KINDS = {"z": "z-score", "rank": "Rank", "share": "Share"}
-"""What the consensus takes of each signal, by the end of the feature's name."""
+"""The features that the consensus takes of each signal, by the end of the feature's name."""
 
 INTRODUCTION = (
     "How far a word's logit rises with one standard deviation of a feature. Each task has a consensus of its own, "
@@ -74,7 +74,6 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
         Bullets([*_clear(weights), *_alone(run, tasks), *_other_models(tasks)]),
     ]
     if signals:
-        columns = [Column("Signal", numeric=False), *map(Column, KINDS.values())]
         rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
         blocks += [
             Picture(
@@ -84,11 +83,15 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
                 (5.0, 0.29 * len(signals) + 0.9),
                 partial(_draw, signals),
             ),
-            Fold("Weights of the signals", [Table(columns, rows)]),
+            Fold("Weights of the signals", [Table(columns(["Signal"], list(KINDS.values())), rows)]),
         ]
-    columns = [Column("Feature", numeric=False), Column("Coefficient")]
     rows = [[name, weights[name].cell] for name in others]
-    return [*blocks, Fold("Weights of the words around and of the word itself", [Table(columns, rows)])]
+    return [
+        *blocks,
+        Fold(
+            "Weights of the words around and of the word itself", [Table(columns(["Feature"], ["Coefficient"]), rows)]
+        ),
+    ]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:

@@ -1,4 +1,4 @@
-"""What the report says of explainers with a classifier of their own: the coefficients of heads and layers."""
+"""Section of the report on explainers with a classifier of their own: the coefficients of heads and layers."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from math import ceil
 from statistics import fmean
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
@@ -50,26 +49,43 @@ def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) ->
 
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, columns: int, figure: Figure) -> None:
-    def mean(method: str) -> float:
-        values = [v for task in tasks if (v := task.methods.get(method, {}).get(metric)) is not None]
-        return fmean(values) if values else float("-inf")
-
-    methods = sorted({m for task in tasks for m in task.methods}, key=lambda method: (-mean(method), method))
+    names = (metric, f"{metric}_low", f"{metric}_high")
+    figures = {task.task: {m: [of.get(name) for name in names] for m, of in task.methods.items()} for task in tasks}
+    known: dict[str, list[float]] = {method: [] for task in tasks for method in task.methods}
+    for of_task in figures.values():
+        for method, (value, *_) in of_task.items():
+            known[method] += [] if value is None else [value]
+    methods = sorted(known, key=lambda method: (-fmean(known[method] or [-1.0]), method))
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for index, axes in enumerate(grid.flat):
-        if index < len(tasks):
-            _panel(axes, run, tasks[index], metric, methods)
-        else:
-            axes.set_visible(False)
-        if index + columns >= len(tasks):
-            axes.tick_params(labelbottom=True)
+    chance = _CHANCE.get(metric)
+    for axes in grid.flat[len(tasks) :]:
+        axes.set_visible(False)
+    for index, (axes, (task, of_task)) in enumerate(zip(grid.flat, figures.items(), strict=False)):
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(labelbottom=index + columns >= len(tasks))
+        axes.set_title(task, fontsize=9, fontweight="bold", loc="left")
+        axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
+        axes.set_axisbelow(True)
+        if chance is not None:
+            axes.axvline(chance, color="#555555", linewidth=0.9, linestyle="--", zorder=1)
+        for row, method in enumerate(methods):
+            info = run.methods[method]
+            colour, marker = STYLES[info.family]
+            value, low, high = of_task.get(method, (None, None, None))
+            if info.learned:
+                axes.axhspan(row - 0.5, row + 0.5, color=colour, alpha=0.09, linewidth=0, zorder=0)
+            if low is not None and high is not None:
+                axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
+            if value is not None:
+                size = 6.0 if info.learned else 5.0
+                axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
+        if all(value is None for value, *_ in of_task.values()):
+            axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(methods)), labels=methods)
         for label, method in zip(axes.get_yticklabels(), methods, strict=True):
             label.set_fontweight("bold" if run.methods[method].learned else "normal")
-    names = (metric, f"{metric}_low", f"{metric}_high")
-    values = [v for task in tasks for m in task.methods.values() for name in names if (v := m.get(name)) is not None]
-    chance = _CHANCE.get(metric)
+    values = [v for of_task in figures.values() for of_method in of_task.values() for v in of_method if v is not None]
     # Without a value by chance, lengths are compared from zero.
     lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
     grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
@@ -79,26 +95,3 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
     label = f"{CATALOGUE[metric].heading} (line: {100 * run.evaluate.confidence:g} % interval{dashed})"
     figure.supxlabel(label, fontsize=9)
     draw_legend(figure, run.methods, methods, most_columns=2 * columns + 2)
-
-
-def _panel(axes: Any, run: RunFacts, task: TaskReport, metric: str, methods: Sequence[str]) -> None:
-    axes.set_title(task.task, fontsize=9, fontweight="bold", loc="left")
-    axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
-    if metric in _CHANCE:
-        axes.axvline(_CHANCE[metric], color="#555555", linewidth=0.9, linestyle="--", zorder=1)
-    for row, method in enumerate(methods):
-        learned = run.methods[method].learned
-        if learned:
-            axes.axhspan(row - 0.5, row + 0.5, color=STYLES["learned"][0], alpha=0.09, linewidth=0, zorder=0)
-        figures = task.methods.get(method, {})
-        value, low, high = (figures.get(name) for name in (metric, f"{metric}_low", f"{metric}_high"))
-        colour, marker = STYLES[run.methods[method].family]
-        if low is not None and high is not None:
-            axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
-        if value is not None:
-            size = 6.0 if learned else 5.0
-            axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
-    if all(task.methods.get(method, {}).get(metric) is None for method in methods):
-        axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
