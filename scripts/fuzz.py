@@ -21,7 +21,16 @@ def main() -> None:
     end, rounds = time.monotonic() + 60 * options.minutes, 0
     while not rounds or time.monotonic() < end:
         seed = random.randrange(2**32)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "tests/fuzz", f"--hypothesis-seed={seed}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "tests/explearn/test_fuzz.py",
+            "tests/study/test_fuzz.py",
+            f"--hypothesis-seed={seed}",
+        ]
         environment = {**os.environ, "EXPLEARN_FUZZ_EXAMPLES": str(options.examples)}
         done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
         if done.returncode:

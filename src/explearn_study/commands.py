@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from explearn.cli.running import COMPUTE_OPTIONS, user_errors
-from explearn.core.errors import ExplearnError, ParamsError, sentence_of
+from explearn.cli.running import Seed, user_errors
+from explearn.core.errors import ParamsError
 from explearn.core.visible import visible
 from explearn_study.staging import run_alone
-
-_SEED = COMPUTE_OPTIONS["seed"][0]
 
 
 def report(
     params: Annotated[
         Path, typer.Option("--params", help="File of the run's parameters.", envvar="EXPLEARN_PARAMS")
     ] = Path("params.yaml"),
-    seed: _SEED = None,  # type: ignore[valid-type]
+    seed: Seed = None,
 ) -> None:
     """Write the report of the project in this folder anew."""
     with user_errors():
@@ -36,18 +31,6 @@ def report(
             report_project(workspace, run, run.seed if seed is None else seed)
         for name in ("report.md", "report.html"):
             print(workspace.reports / name)
-
-
-@contextmanager
-def _faults_are_no_regression() -> Iterator[None]:
-    """End with exit code 2 for what is no error of the user's or the machine's; Python itself would take 1."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ExplearnError) or sentence_of(error) is not None:
-            raise
-        traceback.print_exc()
-        raise SystemExit(2) from error
 
 
 def gate(
@@ -67,10 +50,10 @@ def gate(
 ) -> None:
     """Compare two runs figure by figure, and show what has become worse than the rules allow.
 
-    Exit code 0: nothing has. 1: something has, and for no other reason. 2: the comparison could not be made (rules or
-    metrics that cannot be used, a fault of the program).
+    Exit code 0: nothing has. 1: something has, and for no other reason. 2: the comparison could not be made, for rules
+    or metrics cannot be used.
     """
-    with user_errors(), _faults_are_no_regression():
+    with user_errors():
         from explearn_study.report.gate import Gate, check, from_path, from_revision, load_gate
         from explearn_study.report.gate_changes import print_changes, summary
 

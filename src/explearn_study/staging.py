@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, cast
 
 import typer
 
-from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.cli.running import Seed, command
 from explearn.core.compute import Precision
 from explearn.core.locks import locked
 
@@ -50,37 +50,33 @@ def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], C
     """
 
     def decorate(function: Callable[..., None]) -> Callable[[], None]:
-        arguments = inspect.signature(function).parameters
+        arguments = inspect.signature(function, eval_str=True).parameters
         name_of_stage = Path(inspect.getfile(function)).stem
         own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
         @functools.wraps(function)
-        def command(**options: Any) -> None:
+        def run(**options: Any) -> None:
             from explearn_study.params import load_params
 
-            with user_errors():
-                params = load_params(options.pop("params_file"))
-                seed = options.pop("seed")
-                compute = compute_options(**{name: options.pop(name) for name in COMPUTE_OPTIONS if name != "seed"})
-                if "task" in options:
-                    params.check_task(options["task"])
-                filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
-                with run_alone(name_of_stage, **options):
-                    function(**options, **{name: value for name, value in filled.items() if name in arguments})
+            params, seed, compute = load_params(options.pop("params_file")), options.pop("seed"), options.pop("compute")
+            if "task" in options:
+                params.check_task(options["task"])
+            filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+            with run_alone(name_of_stage, **options):
+                function(**options, **{name: value for name, value in filled.items() if name in arguments})
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
-        hints = get_type_hints(function, include_extras=True)
-        signature = [p.replace(kind=keyword, annotation=hints[p.name]) for p in own]
-        signature.append(inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file))
-        for name, (annotation, default) in COMPUTE_OPTIONS.items():
-            default = precision if name == "precision" else default
-            signature.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
-        command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in signature}
-        del command.__wrapped__
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                *(argument.replace(kind=keyword) for argument in own),
+                inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file),
+                inspect.Parameter("compute", keyword),
+                inspect.Parameter("seed", keyword, default=None, annotation=Seed),
+            ]
+        )
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command()(command)
+        app.command()(command(run, precision))
         return cast(Callable[[], None], app)
 
     return decorate

@@ -36,7 +36,7 @@ def explained(classifier: str) -> dict[str, Any]:
         "explain": run(*given, *methods, "--json", TEXT),
         "page": run(*given, "--method", "gae", "--method", "lime", "--html", "page.html", TEXT),
         "parquet": run(*given, "--output", "scores.parquet", TEXT),
-        "large": run(*given, "--input", "texts.txt", "--output", "parts", "--shard-texts", "2"),
+        "job": run("job", "--texts", "texts.txt", "--out", "parts", "--shard-texts", "2", *given[1:]),
         "export": run("export", "--method", "gae", "--classifier", classifier, "--with-classifier", "--out", "bundle"),
         "bundle": run("explain", "--explainer", "bundle", "--json", TEXT),
         "verify": run("verify", "bundle/config.json"),
@@ -74,7 +74,7 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
     from explearn.model.finetune import finetune
     from explearn.model.params import FinetuneParams
     from explearn.text.agreement import krippendorff_alpha
-    from explearn.text.tables import folder_configs, read_hub
+    from explearn.text.rows import folder_configs, read_hub
 
     Path("params.yaml").write_bytes((repository / "params.yaml").read_bytes())
     Path("rules.yaml").write_bytes((repository / "conf/gate.yaml").read_bytes())
@@ -84,7 +84,6 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
         "report adjustText compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
         "report adjustText command": run("report"),
         "pipeline dvc gate": run("gate", "rules.yaml"),
-        "report adjustText experiments": run("report", "--experiments"),
         "annotate openai prompts": run("annotate", "prompts"),
         "annotate openai run": run("annotate", "run", "--task", "reviews"),
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),

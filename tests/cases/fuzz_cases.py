@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -40,6 +42,20 @@ def json_values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     return st.recursive(
         scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=12
     )
+
+
+def rows(*columns: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects of the columns that a reader knows, some left out, with values of any kind."""
+    keys = st.sampled_from(columns)
+    return st.dictionaries(keys, json_values(keys), max_size=len(columns))
+
+
+@contextmanager
+def a_file(name: str, content: bytes | str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+        yield path
 
 
 @contextmanager

@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from explearn.cli.choosing import choose
 from explearn.core.errors import ParamsError
+from explearn.methods.registry import get_info
 
-A, B, C = Path("a"), Path("b"), Path("c")
+
+def folders(root: Path, *names: str) -> list[Path]:
+    """Folders that say of which method they hold the training."""
+    for name in names:
+        info = get_info(name)
+        (root / name).mkdir()
+        config = {"explainer": info.target.rpartition(":")[2], "options": dict(info.defaults)}
+        (root / name / "config.json").write_text(json.dumps(config))
+    return [root / name for name in names]
 
 
 @pytest.mark.parametrize(
-    ("methods", "folders", "expected"),
+    ("methods", "trained", "expected"),
     [
-        (["expnet", "lime", "l2e"], [A, B], [A, None, B]),
-        (["consensus", "expnet"], [A], [None, A]),  # consensus has weights of its own
-        (["consensus", "expnet"], [A, B], [A, B]),
-        (["expnet", "lime", "consensus"], [A, B], [A, None, B]),
-        (["consensus", "lime"], [A], [A, None]),
-        (["consensus", "lime"], [], [None, None]),
+        (["expnet", "lime", "l2e"], ["l2e", "expnet"], ["expnet", None, "l2e"]),
+        (["consensus", "expnet"], ["expnet"], [None, "expnet"]),  # consensus has weights of its own
+        (["expnet", "lime", "consensus"], ["consensus", "expnet"], ["expnet", None, "consensus"]),
+        (["expnet_in_domain", "expnet"], ["expnet", "expnet_in_domain"], ["expnet_in_domain", "expnet"]),
+        (["expnet"], ["expnet_in_domain"], ["expnet_in_domain"]),  # another variant of the same method
+        (["faml"], ["paml"], ["paml"]),  # which faml refines
+        ([], ["l2e", "expnet"], ["l2e", "expnet"]),
+        ([], [], [None]),
     ],
 )
-def test_folders_go_to_the_methods_in_their_order(
-    methods: list[str], folders: list[Path], expected: list[Path | None]
+def test_a_folder_goes_to_the_method_whose_training_it_holds(
+    tmp_path: Path, methods: list[str], trained: list[str], expected: list[str | None]
 ) -> None:
-    assert [choice.folder for choice in choose(methods, folders)] == expected
+    chosen = choose(methods, folders(tmp_path, *trained))
+    assert [found.folder and found.folder.name for found in chosen] == expected
 
 
 @pytest.mark.parametrize(
-    ("methods", "folders", "said"),
+    ("methods", "trained", "said"),
     [
-        (["consensus", "expnet"], [A, B, C], "got 3; expected 1 (of expnet) or 2 (of consensus, expnet)"),
-        (["consensus", "lime"], [A, B], "got 2; expected 1 (of consensus)"),
-        (["expnet", "lime"], [A, B], "got 2; expected 1 (of expnet)"),
-        (["gae", "lime"], [A], "got 1; expected none: no chosen method is trained"),
+        (["gae", "lime"], ["expnet"], "which holds 'expnet'; expected one of gae or lime"),
+        (["consensus", "expnet"], ["expnet", "l2e"], "which holds 'l2e'; expected one of consensus or expnet"),
+        (["expnet", "lime"], [], "--explainer: got none; 'expnet' is trained, expected the folder"),
+        (["lime", "lime"], [], "--method: 'lime' comes twice"),
     ],
 )
-def test_a_folder_too_many(methods: list[str], folders: list[Path], said: str) -> None:
-    with pytest.raises(ParamsError) as error:
-        choose(methods, folders)
-    assert str(error.value) == f"--explainer: {said}"
+def test_a_folder_too_many_or_too_few(tmp_path: Path, methods: list[str], trained: list[str], said: str) -> None:
+    with pytest.raises(ParamsError, match=said):
+        choose(methods, folders(tmp_path, *trained))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import os
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from safetensors import SafetensorError
 from typer.testing import CliRunner
 
 import explearn.cli.app as cli
 from explearn.cli.running import user_errors
-from explearn.core.errors import DataError, sentence_of
+from explearn.core.errors import DataError
 
 
 class OutOfMemoryError(RuntimeError):
@@ -25,41 +23,47 @@ class OutOfMemoryError(RuntimeError):
 
 MACHINE = [
     (OSError(errno.ENOSPC, "No space left on device", "data/x"), "data/x: cannot be used (No space left on device)"),
-    (OSError(errno.ENAMETOOLONG, "File name too long", "n" * 4000), "nnn...nnn"),
     (PermissionError(errno.EACCES, "Permission denied", "out"), "out: cannot be used (Permission denied)"),
     (OSError(errno.EIO, "Input/output error"), "the system refused (Input/output error)"),
     (MemoryError(), "memory does not suffice (MemoryError)"),
     (OutOfMemoryError("CUDA out of memory."), "memory does not suffice (CUDA out of memory.)"),
     (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "memory does not suffice"),
-    (SafetensorError("Error while deserializing header"), "a safetensors file cannot be read or written"),
-    (UnicodeEncodeError("ascii", "caf\u00e9", 3, 4, "ordinal not in range"), "'\u00e9' cannot be written as ascii"),
+    (DataError("a\nfile: \x1b[2J"), "a file: \\x1b[2J"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("error", "words"), MACHINE, ids=[type(error).__name__ + str(i) for i, (error, _) in enumerate(MACHINE)]
-)
-def test_an_error_of_the_machine_is_one_sentence_with_exit_code_2(
+@pytest.mark.parametrize(("error", "words"), MACHINE, ids=[type(error).__name__ for error, _ in MACHINE])
+def test_what_the_user_can_mend_is_one_sentence_with_exit_code_2(
     capsys: pytest.CaptureFixture[str], error: Exception, words: str
 ) -> None:
     with pytest.raises(SystemExit) as ended, user_errors():
         raise error
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and len(line) < 400
-    assert all(part in line for part in words.split("..."))
+    assert line.startswith("error: ") and words in line
 
 
-def test_a_message_of_several_lines_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit), user_errors():
-        raise DataError("a\nfile: b")
-    assert capsys.readouterr().err == "error: a file: b\n"
+@pytest.mark.parametrize("error", [KeyError("x"), AttributeError("x"), OSError("of no number"), UnicodeError("x")])
+def test_a_bug_keeps_its_traceback_and_has_an_exit_code_of_its_own(
+    capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    with pytest.raises(SystemExit) as ended, user_errors():
+        raise error
+    assert ended.value.code == 70
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert last.startswith("error: this is a bug in explearn; please report it") and "/issues" in last
 
 
-def test_a_fault_of_the_program_keeps_its_traceback() -> None:
-    assert sentence_of(KeyError("x")) is None
-    with pytest.raises(KeyError), user_errors():
-        raise KeyError("x")
+def test_a_traceback_of_a_user_s_error_is_shown_when_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPLEARN_DEBUG", "1")
+    with pytest.raises(SystemExit) as ended, user_errors():
+        raise DataError("a file")
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback") and said.endswith("error: a file\n")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
@@ -107,26 +111,8 @@ class TestGate:
         assert self.run(folder, "--old", "old", "--new", "new")[0] == 1
         assert self.run(folder, "--old", "new", "--new", "old")[0] == 0
 
-    @pytest.mark.timeout(30)
-    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
-    def test_bad_input_is_2(self, folder: Path) -> None:
-        os.mkfifo(folder / "metrics.json")
-        code, said = self.run(folder, "--old", "metrics.json", "--new", "new")
-        assert code == 2 and said == "error: metrics.json: is a pipe; expected a regular file\n"
-        (folder / "gate.yaml").unlink()
-        os.mkfifo(folder / "gate.yaml")
-        assert self.run(folder, "--old", "old", "--new", "new")[0] == 2
-
-    def test_a_fault_of_the_program_is_2_with_its_traceback(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def broken(*_: object) -> None:
-            raise ZeroDivisionError("a fault")
-
-        monkeypatch.setattr("explearn_study.report.gate.check", broken)
+    def test_bad_input_is_2_and_a_bug_is_70(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.run(folder, "--old", "nowhere", "--new", "new")[0] == 2
+        monkeypatch.setattr("explearn_study.report.gate.check", lambda *_: 1 / 0)
         code, said = self.run(folder, "--old", "old", "--new", "new")
-        assert code == 2 and "ZeroDivisionError: a fault" in said
-
-    def test_the_help_says_so(self) -> None:
-        told = " ".join(CliRunner().invoke(cli.app, ["gate", "--help"], env={"COLUMNS": "200"}).stdout.split())
-        assert "Exit code 0: nothing has. 1: something has, and for no other reason. 2:" in told
+        assert code == 70 and "ZeroDivisionError" in said

@@ -26,20 +26,22 @@ class TestExample:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"id": ""}, "field 'id' is empty; expected a unique identifier"),
-            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected valid Unicode"),
-            ({"label": "\udfffx"}, "field 'label': got '\\udfffx'; expected valid Unicode"),
-            ({"split": "dev"}, "field 'split': got 'dev'; expected one of train, validation, test"),
+            ({"id": ""}, "field 'id': got ''; expected: string should have at least 1 character"),
+            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected: valid Unicode"),
+            ({"label": None}, "field 'label': got nothing; expected: a text"),
+            ({"split": "dev"}, "field 'split': got 'dev'; expected: input should be 'train', 'validation' or 'test'"),
+            ({"words": "a film"}, "field 'words': got 'a film'; expected: input should be a valid tuple"),
             ({"words": ()}, "field 'words' is empty; expected at least one word"),
-            ({"words": ("a", "")}, "field 'words', word 1: got ''; expected a non-empty string"),
-            ({"words": (3,)}, "field 'words', word 0: got 3; expected a non-empty string"),
-            ({"words": ("a b",)}, "field 'words', word 0: got 'a b'; expected a word without white space"),
+            ({"words": ("a", "")}, "field 'words', word 1: got ''; expected a word without white space"),
             ({"words": ("a\u00a0",)}, "expected a word without white space"),
-            ({"words": ("\u2003",)}, "expected a word without white space"),
             ({"words": ("x" * 1001,)}, "field 'words', word 0 has 1,001 characters; expected at most 1,000"),
             ({"words": ("x" * 999,) * 1001}, "field 'words' has 1,000,999 characters; expected at most 1,000,000"),
             ({"words": ("a", "b\udcff")}, "field 'words', word 1: got 'b\\udcff'; expected valid Unicode"),
             ({"pair": ("ok", "not ok")}, "field 'pair', word 1"),
+            (
+                {"pair": ("b",), "answer": (0, 1)},
+                "expected [first, end) within the words of the second segment, 2 to 3",
+            ),
         ],
     )
     def test_bad_values(self, change: dict[str, Any], words: str) -> None:
@@ -47,58 +49,11 @@ class TestExample:
             Example(**{**GOOD, **change})
         assert words in str(caught.value)
 
-    def test_a_word_may_have_a_thousand_characters(self) -> None:
-        check_words(("x" * 1000, "\u200b", "\U0001f600"))
 
-
-class TestRationale:
-    @pytest.mark.parametrize(
-        ("kind", "annotator", "words"),
-        [
-            ("machine", "one", "field 'kind': got 'machine'; expected one of human, llm, author"),
-            ("human", "", "field 'annotator' is empty"),
-            ("human", "a\ud800", "field 'annotator': got .*; expected valid Unicode"),
-        ],
-    )
-    def test_bad_values(self, kind: Any, annotator: str, words: str) -> None:
-        with pytest.raises(DataError, match=words):
-            Rationale("a", annotator, kind, (True,))
-
-
-def test_an_attribution_becomes_json() -> None:
-    found = Attribution(
-        words=("good",),
-        scores=np.array([0.5], np.float32),
-        tokens=("go", "##od"),
-        token_scores=np.array([0.5, 0.25], np.float32),
-        target="yes",
-        method="m",
-        probability=0.75,
-        predicted="no",
-        aggregation="max",
-        signed=False,
-    )
-    record = json.loads(json.dumps(found.to_record()))
-    assert record == {
-        "id": "",
-        "method": "m",
-        "target": "yes",
-        "predicted": "no",
-        "probability": 0.75,
-        "words": ["good"],
-        "scores": [0.5],
-        "tokens": ["go", "##od"],
-        "token_scores": [0.5, 0.25],
-        "aggregation": "max",
-        "signed": False,
-        "unaligned": 0,
-        "seconds": 0.0,
-        "completeness_error": None,
-        "value": None,
-        "windows": 1,
-        "spans": [],
-        "pair_start": None,
-    }
+@pytest.mark.parametrize(("kind", "annotator"), [("machine", "one"), ("human", ""), ("human", "a\ud800")])
+def test_a_rationale_needs_an_annotator_and_a_kind(kind: Any, annotator: str) -> None:
+    with pytest.raises(DataError, match=r"field '(kind|annotator)': got"):
+        Rationale("a", annotator, kind, (True,))
 
 
 def unread(**changes: Any) -> Attribution:
@@ -158,16 +113,18 @@ class TestFromRecord:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"words": None}, "field 'words': got none; expected a list of strings"),
+            ({"words": None}, "field 'words': got none; expected a value"),
             ({"words": ["a", "b c", "d"]}, "word 1: got 'b c'; expected a word without white space"),
-            ({"scores": [1.0]}, "field 'scores' has 1 entries; expected 3, one a word"),
-            ({"scores": [1.0, "x", 2.0]}, "field 'scores', word 1: got 'x'; expected a finite number"),
-            ({"scores": [1.0, float("inf"), 2.0]}, "field 'scores', word 1: got inf; expected a finite number"),
-            ({"token_scores": [1.0, None]}, "field 'token_scores', sub-token 1: got None; expected a finite number"),
-            ({"target": 3}, "field 'target': got 3; expected a string"),
-            ({"method": None}, "field 'method' is missing; expected a string"),
-            ({"aggregation": "mean"}, "field 'aggregation': got 'mean'; expected max or sum"),
-            ({"signed": 1}, "field 'signed': got 1; expected true or false"),
+            ({"scores": [1.0]}, "field 'scores' has 1 entries; expected 3, one per word"),
+            ({"scores": [1.0, "x", 2.0]}, "field 'scores.1': got 'x'; expected: input should be a valid number"),
+            ({"scores": [1.0, 1e39, 2.0]}, "field 'scores', word 1: got 1e+39; expected a finite number (float32)"),
+            ({"token_scores": [1.0, None]}, "field 'token_scores': got an entry without a number"),
+            ({"target": 3}, "field 'target': got 3; expected: a text"),
+            ({"aggregation": "mean"}, "field 'aggregation': got 'mean'; expected: input should be 'max' or 'sum'"),
+            ({"signed": 1}, "field 'signed': got 1; expected: input should be a valid boolean"),
+            ({"probability": 1.5}, "field 'probability': got 1.5"),
+            ({"spans": [[0, 1]]}, "field 'spans', word 0"),
+            ({"pair_start": 3}, "field 'pair_start': got 3"),
         ],
         ids=str,
     )
@@ -185,16 +142,13 @@ class TestNearNames:
         assert str(UnknownNameError("task", "zzz", ["b", "a"])) == "unknown task 'zzz'; known: a, b."
 
 
-TEXTS = ["a", " a  b\t", "", " \n", "a\ud800", "é \udfff", "x" * 1000, "x" * 1001, "x " * 1000, "y " * 600 + "z" * 1001]
-
-
-@pytest.mark.parametrize("text", [*TEXTS, "\x1c", "a\u00a0b", "w " * 100_001], ids=repr)
+@pytest.mark.parametrize("text", ["a", " a  b\t", " \n", "a\ud800", "x" * 1001, "x " * 1000, "w " * 100_001], ids=len)
 def test_a_text_is_checked_as_its_words_are(text: str) -> None:
-    def complaint(check: Any, *arguments: Any) -> str:
+    said = []
+    for check, value in ((check_text, text), (check_words, tuple(text.split()))):
         try:
-            check(*arguments, "text")
+            check(value, "text")
+            said.append("")
         except DataError as error:
-            return str(error)
-        return ""
-
-    assert complaint(check_text, text) == complaint(check_words, tuple(text.split()))
+            said.append(str(error))
+    assert said[0] == said[1]

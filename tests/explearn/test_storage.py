@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,29 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explearn.core import storage
+from explearn.core import parquet
+from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
+from explearn.core.parquet import iter_rows, read_metadata, write_table
 from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.storage import (
     ATTRIBUTION_SCHEMA,
     EXAMPLE_SCHEMA,
-    atomic_folder,
-    atomic_path,
     attribution_row,
-    parquet_writer,
     read_attributions,
     read_examples,
-    read_json,
-    read_jsonl,
-    read_metadata,
     read_rationales,
     read_task_examples,
     write_examples,
-    write_json,
     write_rationales,
-    write_table,
-    write_text,
 )
+from explearn.core.writing import write_json
 
 EXAMPLES = [
     Example("a", ("two", "w\u00f6rds"), "yes", "train", "t"),
@@ -80,10 +70,6 @@ class TestRoundTrips:
         write_examples(tmp_path / "r.parquet", [other])
         assert "answer" not in pq.read_schema(tmp_path / "r.parquet").names
 
-    def test_no_examples(self, tmp_path: Path) -> None:
-        write_examples(tmp_path / "e.parquet", [])
-        assert read_examples(tmp_path / "e.parquet") == []
-
     def test_all_splits_of_a_task_in_their_order(self, tmp_path: Path) -> None:
         for split in ("test", "train", "validation"):
             write_examples(tmp_path / f"{split}.parquet", [Example(split, ("w",), "l", split, "t")])
@@ -100,7 +86,7 @@ class TestRoundTrips:
         assert found.scores.dtype == np.float32
 
     def test_row_groups_stay_small(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(storage, "ROWS_PER_GROUP", 2)
+        monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 2)
         write_examples(tmp_path / "e.parquet", [Example(str(i), ("w",), "l", "test", "t") for i in range(5)])
         file = pq.ParquetFile(tmp_path / "e.parquet")
         assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 2, 1]
@@ -115,12 +101,6 @@ class TestRoundTrips:
         write_json(tmp_path / "j.json", {"b": 1, "a": "\u00e9"})
         assert (tmp_path / "j.json").read_text(encoding="utf-8") == '{\n  "b": 1,\n  "a": "\u00e9"\n}\n'
         assert read_json(tmp_path / "j.json") == {"b": 1, "a": "\u00e9"}
-
-    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    def test_json_takes_no_number_that_readers_disagree_on(self, tmp_path: Path, value: float) -> None:
-        with pytest.raises(DataError, match=r"j\.json, tasks\.1\.f1: got (nan|inf); expected a finite number"):
-            write_json(tmp_path / "j.json", {"tasks": [{"f1": 1.0}, {"f1": value}]})
-        assert list(tmp_path.iterdir()) == []
 
 
 class TestDamage:
@@ -176,169 +156,83 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"scores": np.array([1.0], np.float32)}, "field 'scores' has 1 entries; expected 2, one per word"),
-            ({"scores": np.array([1.0, np.inf], np.float32)}, "field 'scores' holds a value that is not finite"),
+            ({"scores": np.array([1.0], np.float32)}, "row 2: field 'scores' has 1 entries; expected 2, one per word"),
+            ({"scores": np.array([1.0, np.inf], np.float32)}, "row 2: field 'scores', word 1: got inf"),
+            ({"example_id": "x"}, "row 2, field 'example_id': 'x' comes twice for the class 'yes'"),
         ],
     )
     def test_an_attribution_that_does_not_fit(self, tmp_path: Path, change: dict[str, Any], words: str) -> None:
-        path = write_attribution(tmp_path / "a.parquet", attribution(), attribution(**change))
-        with pytest.raises(DataError, match=f"row 2, {words}"):
+        path = write_attribution(tmp_path / "a.parquet", attribution(), attribution(**{"example_id": "y", **change}))
+        with pytest.raises(DataError, match=words):
             read_attributions(path)
 
-    @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""])
+    def test_a_column_that_has_a_gap(self, tmp_path: Path) -> None:
+        table = pa.table(
+            {"example_id": ["a"] * 2, "annotator": ["x"] * 2, "kind": ["llm"] * 2, "mask": [[True], [None]]}
+        )
+        pq.write_table(table, tmp_path / "r.parquet")
+        with pytest.raises(DataError, match=r"row 2, field .mask.: got nothing; expected list<.*> without gaps"):
+            read_rationales(tmp_path / "r.parquet")
+
+    def test_a_few_bytes_that_stand_for_gigabytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", "1")
+        pq.write_table(pa.table({"a": ["x" * 1000] * 5000}), tmp_path / "words.parquet")
+        pq.write_table(pa.table({"a": [0] * 500_000}), tmp_path / "numbers.parquet")
+        for name in ("words", "numbers"):
+            assert (tmp_path / f"{name}.parquet").stat().st_size < 20_000
+            with pytest.raises(DataError, match=r"would take \d+ MiB or more once decoded; expected at most 1 "):
+                list(iter_rows(tmp_path / f"{name}.parquet", 100))
+
+
+class TestDocuments:
+    @pytest.mark.parametrize(
+        "content",
+        [b"{", b"\xff\xfe", b"", b"NaN", b'{"a": ' + b"[" * 100_000 + b"}", b"7" * 5000, b'"\\ud800"'],
+        ids=lambda content: ascii(content)[:20],
+    )
     def test_no_json(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "j.json").write_bytes(content)
         with pytest.raises(DataError, match=r"j\.json: not valid JSON"):
             read_json(tmp_path / "j.json")
+        (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n\n{' + content + b"\n")
+        with pytest.raises(DataError, match=r"l\.jsonl, row 3: not valid JSON"):
+            list(read_jsonl(tmp_path / "l.jsonl"))
 
-    @pytest.mark.parametrize(
-        ("content", "words"),
-        [
-            (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "got lists or objects inside one another beyond"),
-            (b'{"a": ' + b"7" * 5000 + b"}", "got a whole number too long to be read; expected at most 100 digits"),
-        ],
-        ids=["deep", "long"],
-    )
-    def test_json_that_python_does_not_read(self, tmp_path: Path, content: bytes, words: str) -> None:
-        (tmp_path / "j.json").write_bytes(content)
-        with pytest.raises(DataError, match=rf"j\.json: {words}"):
-            read_json(tmp_path / "j.json")
-        (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n' + content + b"\n")
-        with pytest.raises(DataError, match=rf"l\.jsonl, row 2: {words}"):
+    def test_a_line_that_is_no_object(self, tmp_path: Path) -> None:
+        (tmp_path / "l.jsonl").write_bytes(b"[1]\n")
+        with pytest.raises(DataError, match="row 1: got list; expected a JSON object"):
             list(read_jsonl(tmp_path / "l.jsonl"))
 
     @pytest.mark.parametrize("read", [read_json, read_examples, lambda path: list(read_jsonl(path))])
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path, read: Callable[[Path], object]) -> None:
-        with pytest.raises(DataError):
+        with pytest.raises(DataError, match="is a folder; expected a regular file"):
             read(tmp_path)
-
-    @pytest.mark.parametrize(
-        ("line", "words"),
-        [
-            (b'{"a": \xff}', "row 3: byte 6 is not valid UTF-8"),
-            (b"{", "row 3: not valid JSON"),
-            (b"[1]", "row 3: got list; expected a JSON object"),
-        ],
-    )
-    def test_a_line_is_named_by_its_number(self, tmp_path: Path, line: bytes, words: str) -> None:
-        (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n\n' + line + b"\n")
-        with pytest.raises(DataError, match=words):
-            list(read_jsonl(tmp_path / "l.jsonl"))
 
     def test_blank_lines_and_a_byte_order_mark_are_no_rows(self, tmp_path: Path) -> None:
         (tmp_path / "l.jsonl").write_bytes(b'\xef\xbb\xbf{"a": 1}\n\n{"a": 2}')
         assert list(read_jsonl(tmp_path / "l.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("a: [1", "not valid YAML (line 1, column 6: "),
+            ("a: 1\na: 2", "line 2, column 1: got the key 'a' twice; expected each once"),
+            ("[" * 5000, "in one another beyond 200 levels"),
+            ("a: &a [*a]", "in one another beyond 200 levels"),
+            (
+                "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]\n" for n in range(9)).replace("*a-1, ", "0, "),
+                "100,000 values",
+            ),
+            ("a: &a {b: 1}\nc: {<<: [*a, *a]}", "got a merge of several mappings; expected one"),
+            ("a: 2026-02-30", "not valid YAML (day is out of range"),
+            ("a: !!python/object/apply:os.system ['true']", "not valid YAML (line 1, column 4: could not determine"),
+            ("# " + "x" * 2**22, "expected at most 4,194,304"),
+        ],
+        ids=lambda value: value[:20],
+    )
+    def test_no_yaml(self, text: str, said: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            parse_yaml(text)
 
-class TestAtomicFiles:
-    def test_an_exception_leaves_the_old_file(self, tmp_path: Path) -> None:
-        write_text(tmp_path / "f.txt", "old")
-        with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "f.txt") as partial:
-            partial.write_text("ne")
-            raise KeyboardInterrupt
-        assert [p.name for p in tmp_path.iterdir()] == ["f.txt"]
-        assert (tmp_path / "f.txt").read_text() == "old"
-
-    def test_an_exception_before_the_first_file_leaves_none(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="broken"), parquet_writer(tmp_path / "f.parquet", EXAMPLE_SCHEMA):
-            raise ValueError("broken")
-        assert list(tmp_path.iterdir()) == []
-
-    def test_the_file_is_not_there_before_the_block_ends(self, tmp_path: Path) -> None:
-        with atomic_path(tmp_path / "sub" / "f.txt") as partial:
-            partial.write_text("new")
-            assert not (tmp_path / "sub" / "f.txt").exists()
-        assert (tmp_path / "sub" / "f.txt").read_text() == "new"
-
-    def test_others_may_read_it(self, tmp_path: Path) -> None:
-        write_text(tmp_path / "f.txt", "x")
-        assert (tmp_path / "f.txt").stat().st_mode & 0o777 == 0o644
-
-
-class TestAtomicFolders:
-    def test_an_exception_leaves_the_old_folder(self, tmp_path: Path) -> None:
-        with atomic_folder(tmp_path / "d") as partial:
-            (partial / "a").write_text("old")
-        with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d") as partial:
-            (partial / "a").write_text("new")
-            raise ValueError("broken")
-        assert [p.name for p in tmp_path.iterdir()] == ["d"]
-        assert (tmp_path / "d" / "a").read_text() == "old"
-
-    def test_the_new_folder_takes_the_place_of_the_old_one(self, tmp_path: Path) -> None:
-        for name in ("a", "b"):
-            with atomic_folder(tmp_path / "d") as partial:
-                (partial / name).write_text(name)
-        assert [p.name for p in tmp_path.iterdir()] == ["d"]
-        assert [p.name for p in (tmp_path / "d").iterdir()] == ["b"]
-
-
-KILLED = """
-import os, signal
-from pathlib import Path
-from explearn.core.storage import EXAMPLE_SCHEMA, atomic_folder, parquet_writer, write_examples, write_text
-from explearn.core.records import Example
-example = Example("new", ("w",), "l", "test", "t")
-{work}
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-HALF_WRITTEN = {
-    "file": """
-with parquet_writer("out.parquet", EXAMPLE_SCHEMA) as writer:
-    os.kill(os.getpid(), signal.SIGKILL)
-""",
-    "folder": """
-with atomic_folder("out") as folder:
-    write_examples(folder / "test.parquet", [example])
-    os.kill(os.getpid(), signal.SIGKILL)
-""",
-    "folder_about_to_be_put_in_place": """
-import explearn.core.writing as writing
-os.replace = writing._exchanged = lambda a, b: os.kill(os.getpid(), signal.SIGKILL)
-with atomic_folder("out") as folder:
-    (folder / "half").touch()
-""",
-}
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.parametrize("work", HALF_WRITTEN)
-@pytest.mark.parametrize("old", [False, True], ids=["first_time", "again"])
-def test_a_process_killed_while_writing_leaves_nothing_that_looks_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, old: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    target = Path("out.parquet" if work == "file" else "out")
-
-    def write() -> None:
-        if work == "file":
-            write_examples(target, EXAMPLES)
-        else:
-            with atomic_folder(target) as folder:
-                write_examples(folder / "test.parquet", EXAMPLES)
-
-    if old:
-        write()
-    code = KILLED.format(work=HALF_WRITTEN[work])
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False, env={**os.environ})
-    assert done.returncode == -signal.SIGKILL
-    assert target.exists() is old
-    if old:
-        assert read_examples(target if work == "file" else target / "test.parquet") == EXAMPLES
-    leftovers = [p.name for p in tmp_path.iterdir() if p.name != target.name]
-    assert leftovers
-    assert all(name.startswith(f".{target.name}.partial-") for name in leftovers)
-    write()
-    assert [p.name for p in tmp_path.iterdir()] == [target.name]
-
-
-def test_what_a_killed_neighbour_left_is_not_swept(tmp_path: Path) -> None:
-    """Only leftovers of the same target: another process may be writing the others."""
-    (tmp_path / ".g.txt.partial-1").touch()
-    write_text(tmp_path / "f.txt", "x")
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".g.txt.partial-1", "f.txt"]
-
-
-def test_a_file_s_json_is_readable_by_others(tmp_path: Path) -> None:
-    write_json(tmp_path / "j.json", {"a": [1, None]})
-    assert json.loads((tmp_path / "j.json").read_bytes()) == {"a": [1, None]}
+    def test_an_alias_stands_for_its_value(self) -> None:
+        assert parse_yaml("a: &a {b: [1]}\nc: *a\nd: {<<: *a, e: 2}")["d"] == {"b": [1], "e": 2}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from explearn.cli.app import _lines
+from explearn.cli.explain import _lines
 
 
 class Given(io.TextIOWrapper):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,16 +17,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from explearn.core import writing
+from explearn.core.documents import read_bytes
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.storage import (
+from explearn.core.writing import (
     atomic_folder,
     atomic_path,
     locked,
-    open_parquet,
     put_files,
-    read_json,
-    read_jsonl,
     resumable_folder,
     scratch_folder,
     write_json,
@@ -95,12 +93,9 @@ class TestTwoWriters:
             fill(tmp_path / "d", c="second")
         assert held(tmp_path / "d") == {"a": "first", "b": "first"}
 
-    @pytest.mark.parametrize("value", ["soon", "-1", "nan"])
-    def test_a_limit_that_is_no_number_of_seconds(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
-    ) -> None:
-        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", value)
-        with pytest.raises(ParamsError, match=f"EXPLEARN_LOCK_TIMEOUT: got '{value}'; expected seconds"):
+    def test_a_limit_that_is_no_number_of_seconds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "-1")
+        with pytest.raises(ParamsError, match="EXPLEARN_LOCK_TIMEOUT: got '-1'; expected seconds"):
             write_text(tmp_path / "f", "x")
 
     def test_who_holds_a_lock_may_take_it_again(self, tmp_path: Path) -> None:
@@ -112,8 +107,9 @@ class TestTwoWriters:
         (tmp_path / ".d.partial-dead").mkdir()
         (tmp_path / ".d.partial-dead" / "half").touch()
         (tmp_path / ".d.partial-lock").touch()
+        (tmp_path / ".e.partial-1").touch()  # a neighbour may be at work
         fill(tmp_path / "d", a="new")
-        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".e.partial-1", "d"]
 
 
 class TestAVanishedPartialFolder:
@@ -139,18 +135,20 @@ class TestAVanishedPartialFolder:
         assert (tmp_path / "f").read_text() == "old"
 
 
-class TestWithoutExchange:
-    """Where the system cannot swap two folders, the old one is moved aside for a moment."""
+class TestAnError:
+    def test_leaves_the_old_file(self, tmp_path: Path) -> None:
+        write_text(tmp_path / "f.txt", "old")
+        with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "f.txt") as partial:
+            partial.write_text("ne")
+            raise KeyboardInterrupt
+        assert held(tmp_path) == {"f.txt": "old"}
 
-    @pytest.fixture(autouse=True)
-    def _no_exchange(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
-
-    def test_the_new_folder_takes_the_old_one_s_place(self, tmp_path: Path) -> None:
+    def test_leaves_the_old_folder(self, tmp_path: Path) -> None:
         fill(tmp_path / "d", a="old")
-        fill(tmp_path / "d", b="new")
-        assert held(tmp_path / "d") == {"b": "new"}
-        assert [path.name for path in tmp_path.iterdir()] == ["d"]
+        with pytest.raises(ValueError, match="broken"), atomic_folder(tmp_path / "d") as partial:
+            (partial / "a").write_text("new")
+            raise ValueError("broken")
+        assert held(tmp_path / "d") == {"a": "old"} and [path.name for path in tmp_path.iterdir()] == ["d"]
 
     def test_the_old_one_comes_back_where_the_rename_fails(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -178,7 +176,7 @@ class TestWithoutExchange:
 
 @POSIX
 class TestPermissions:
-    @pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+    @pytest.mark.parametrize("umask", [0o022, 0o027])
     def test_the_umask_says_who_may_read(self, tmp_path: Path, umask: int) -> None:
         before = os.umask(umask)
         try:
@@ -200,39 +198,24 @@ class TestWhatIsNoRegularFile:
         os.mkfifo(tmp_path / "pipe")
         (tmp_path / "folder").mkdir()
         (tmp_path / "link").symlink_to("/dev/null")
-        for name, kind in (("pipe", "a pipe"), ("folder", "a folder"), ("link", "a device"), ("/dev/null", "a device")):
-            with pytest.raises(ParamsError, match=f"{name}: is {kind}; expected the name of a regular file"):
+        for name in ("pipe", "folder", "link", "/dev/null"):
+            with pytest.raises(ParamsError, match=f"{name}: is a .*; expected a regular file"):
                 write_text(tmp_path / name, "x")
         assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink() and Path("/dev/null").is_char_device()
 
     def test_a_folder_takes_no_file_s_place(self, tmp_path: Path) -> None:
         (tmp_path / "d").write_text("mine")
-        with pytest.raises(ParamsError, match="d: is a file; expected a folder"):
+        with pytest.raises(ParamsError, match="d: is no folder; expected a folder"):
             fill(tmp_path / "d", a="x")
         assert (tmp_path / "d").read_text() == "mine"
 
     @pytest.mark.timeout(20)
-    @pytest.mark.parametrize("read", [read_json, lambda path: list(read_jsonl(path)), lambda path: open(path)])
-    def test_a_pipe_is_not_waited_for(self, tmp_path: Path, read: Any) -> None:
+    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "p")
-        with pytest.raises(DataError, match="p: is a pipe; expected a regular file"):
-            read(tmp_path / "p")
+        with pytest.raises(DataError, match="p: is a pipe or a device; expected a regular file"):
+            read_bytes(tmp_path / "p")
 
-
-def open(path: Path) -> None:
-    with open_parquet(path):
-        pass
-
-
-class TestLongNames:
-    def test_a_name_may_be_as_long_as_the_system_takes(self, tmp_path: Path) -> None:
-        for name in ("n" * 255, "\u00e9" * 127 + ".", "x" * 251 + ".csv"):
-            write_text(tmp_path / name, "x")
-            fill(tmp_path / "folders" / name, a="x")
-            assert (tmp_path / name).read_text() == "x" and held(tmp_path / "folders" / name) == {"a": "x"}
-        assert len(list(tmp_path.iterdir())) == 4
-
-    def test_a_longer_one_is_told(self, tmp_path: Path) -> None:
+    def test_a_name_that_the_disk_does_not_take(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"nnn: cannot be written \(File name too long\)"):
             write_text(tmp_path / ("n" * 256), "x")
 
@@ -268,11 +251,53 @@ class TestOtherFolders:
         assert (tmp_path / "out" / "a").read_text() == (tmp_path / "out" / "sub" / "b").read_text() == "new"
 
 
+KILLED = """
+import os, signal
+from pathlib import Path
+from explearn.core.writing import atomic_folder, atomic_path
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+{work}
+"""
+HALF_WRITTEN = {
+    "a file": "with atomic_path('out') as partial:\n    partial.write_text('ha')\n    kill()",
+    "a folder": "with atomic_folder('out') as folder:\n    (folder / 'a').write_text('ha')\n    kill()",
+    "before the rename": "Path.replace = kill\nwith atomic_folder('out') as folder:\n    folder.touch()",
+    "between two renames": (
+        "rename = Path.replace\nPath.replace = lambda path, new: rename(path, new) and kill()\n"
+        "with atomic_folder('out') as folder:\n    (folder / 'a').write_text('new')"
+    ),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.parametrize("work", HALF_WRITTEN)
+def test_a_process_killed_while_writing_leaves_nothing_that_looks_whole(tmp_path: Path, work: str) -> None:
+    target = tmp_path / "out"
+
+    def write() -> None:
+        write_text(target, "old") if work == "a file" else fill(target, a="old")
+
+    write()
+    code = KILLED.format(work=HALF_WRITTEN[work])
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False, cwd=tmp_path)
+    assert done.returncode == -signal.SIGKILL
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names) > 1 and all(name.startswith(".out.partial-") for name in names - {"out"})
+    # The folder that was moved aside for the moment of the rename comes back with the next writer.
+    with pytest.raises(ValueError, match="broken"), locked(target):
+        raise ValueError("broken")
+    assert (target.read_text() if work == "a file" else (target / "a").read_text()) == "old"
+    write()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 FULL = """
 import contextlib, io, json, resource
 import numpy as np, torch
 from safetensors.torch import save_file
-from explearn.core.storage import EXAMPLE_SCHEMA, atomic_folder, write_json, write_table
+from explearn.core.parquet import write_table
+from explearn.core.storage import EXAMPLE_SCHEMA
+from explearn.core.writing import atomic_folder, write_json
 from explearn.cli.running import user_errors
 rows = [{"id": str(n), "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"} for n in range(999)]
 inside = {

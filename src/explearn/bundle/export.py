@@ -29,7 +29,7 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import MAPPING, PATH, arguments, or_none
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.shapes import Shape, check_shape, problem_in
+from explearn.core.validation import Shape, check_shape, problems_sentence
 from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
@@ -136,7 +136,7 @@ def export(
                 files=files,
             )
         except ValidationError as error:
-            raise ModelError(f"{folder or classifier}: cannot go into a bundle: {problem_in(error)[1]}") from error
+            raise ModelError(f"{folder or classifier}: cannot go into a bundle: {problems_sentence(error)}") from error
         write_json(partial / MANIFEST, manifest.model_dump(mode="json"))
     return out
 

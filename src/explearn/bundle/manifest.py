@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import DataError, ModelError
-from explearn.core.shapes import Shape, problem_in
+from explearn.core.validation import Shape, problems_sentence
 from explearn.core.version import explearn_version
 
 FORMAT = 1
@@ -129,8 +129,7 @@ def read_manifest(folder: Path) -> BundleManifest:
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     except ValidationError as error:
-        field, problem = problem_in(error)
-        raise ModelError(f"{path}, field {field!r}: {problem}") from error
+        raise ModelError(f"{path}, {problems_sentence(error)}") from error
 
 
 def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.cli.running import Seed, command
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.settings import LARGEST_SEED
-from explearn.core.visible import visible
-
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY = (
-    annotation for name, (annotation, _) in COMPUTE_OPTIONS.items() if name != "seed"
-)
+from explearn.core.escape import printable
 
 
+@command
 def compare(
     classifier: Annotated[
         str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
@@ -56,58 +54,42 @@ def compare(
     work: Annotated[
         Path | None, typer.Option(help="Folder to work in and keep; run again, it goes on where it was stopped.")
     ] = None,
-    device: _DEVICE = "auto",  # type: ignore[valid-type]
-    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
-    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
-    compile: _COMPILE = False,  # type: ignore[valid-type]
-    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
-    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
-    seed: Annotated[
-        int, typer.Option(help="Seed of everything random.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED)
-    ] = 13,
+    seed: Seed = None,
+    *,
+    compute: ComputeOptions,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
-    with user_errors():
-        names = _label_names(label_name or (), labels)
-        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
-        # What loads torch takes seconds, which --help need not wait for.
-        from explearn.comparison.run import compare as run
-        from explearn.comparison.texts import TextColumns
+    names = _label_names(label_name or (), labels)
+    # What loads torch takes seconds, which --help need not wait for.
+    from explearn.comparison.run import compare as run
+    from explearn.comparison.texts import TextColumns
 
-        found = run(
-            classifier,
-            texts,
-            methods=methods,
-            budget=budget,
-            max_texts=max_texts,
-            out=out,
-            work=work,
-            scores=scores or (),
-            columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
-            seed=seed,
-            completion=completion,
-            compute=compute,
-            tell=lambda line: print(visible(line), flush=True),
-        )
-        for name, reason in found.left_out.items():
-            print(visible(f"left out: {name} ({reason})"))
-        print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items()))
-        print(found.report)
+    comparison = run(
+        classifier,
+        texts,
+        methods=methods,
+        budget=budget,
+        max_texts=max_texts,
+        out=out,
+        work=work,
+        scores=scores or (),
+        columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
+        seed=13 if seed is None else seed,
+        completion=completion,
+        compute=compute,
+        tell=lambda line: print(printable(line), flush=True),
+    )
+    for name, reason in comparison.left_out.items():
+        print(printable(f"left out: {name} ({reason})"))
+    print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in comparison.seconds.items()))
+    print(comparison.report)
 
 
 def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:
-    """Value -> class, of VALUE=CLASS.
-
-    Raises ParamsError for a pair of another form, a value that comes twice, and without a column `labels`.
-    """
-    names: dict[str, str] = {}
-    for pair in pairs:
-        value, _, name = pair.partition("=")
-        if not (value and name):
-            raise ParamsError(f"--label-name: got {pair!r}; expected VALUE=CLASS")
-        if value in names:
-            raise ParamsError(f"--label-name: got {value!r} twice; expected one class for each value")
-        names[value] = name
+    """Return VALUE=CLASS as value -> class. Raises ParamsError for another form, and without a column `labels`."""
+    names = dict(pair.split("=", 1) for pair in pairs if re.fullmatch("[^=]+=.+", pair))
+    if len(names) < len(pairs):
+        raise ParamsError(f"--label-name: got {', '.join(pairs)}; expected VALUE=CLASS, one class for each value")
     if names and labels is None:
         raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
     return names

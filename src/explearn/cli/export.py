@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from explearn.cli.choosing import parse_options
-from explearn.cli.running import user_errors
+from explearn.cli.running import command
 
 
+@command
 def export(
     out: Annotated[Path, typer.Option(help="The bundle to write: a new folder.")],
     explainer: Annotated[
@@ -47,20 +48,19 @@ def export(
 
     `explearn.load` and `explearn explain --explainer` take it. It holds safetensors, JSON and a README.md.
     """
-    with user_errors():
-        options = parse_options(option or [])
-        # Loads torch, which --help need not wait for.
-        from explearn.bundle.export import export as write
+    options = parse_options(option or [])
+    # Loads torch, which --help need not wait for.
+    from explearn.bundle.export import export as write
 
-        print(
-            write(
-                out,
-                method=method,
-                explainer=explainer,
-                options=options,
-                classifier=classifier,
-                with_classifier=with_classifier,
-                metrics=metrics,
-                task=task,
-            )
+    print(
+        write(
+            out,
+            method=method,
+            explainer=explainer,
+            options=options,
+            classifier=classifier,
+            with_classifier=with_classifier,
+            metrics=metrics,
+            task=task,
         )
+    )

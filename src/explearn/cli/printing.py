@@ -1,18 +1,6 @@
-"""What commands print through rich."""
+"""Old names, on their way out."""
 
-from __future__ import annotations
+from explearn.cli.running import plain_console as console
+from explearn.cli.running import printed
 
-from rich.console import Console
-from rich.markup import escape
-
-from explearn.core.visible import visible
-
-
-def printed(text: str) -> str:
-    """Text from outside as rich may print it: neither markup nor the terminal's commands in it have an effect."""
-    return escape(visible(text))
-
-
-def console() -> Console:
-    """A console that leaves figures and line ends as they are."""
-    return Console(highlight=False, soft_wrap=True)
+__all__ = ["console", "printed"]

@@ -1,20 +1,30 @@
-"""What all commands share: the compute options, and how they end on an error."""
+"""What all commands share: the options of computing, how text is printed, and how they end on an error."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
+import os
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from explearn.core.compute import ComputeOptions, Precision
-from explearn.core.device_map import read_device_map, read_max_memory
+from explearn.core.compute import ComputeOptions, Precision, read_device_map, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
-from explearn.core.settings import LARGEST_SEED, whole_number
-from explearn.core.visible import visible
+from explearn.core.escape import printable
+from explearn.core.validation import LARGEST_SEED, whole_number
+
+ISSUES = "https://github.com/explearn/explearn/issues"
+
+BUG_CODE = 70
+"""Exit code of a fault of the program (EX_SOFTWARE of sysexits.h)."""
 
 
 def _max_tokens(value: str) -> str:
@@ -23,133 +33,135 @@ def _max_tokens(value: str) -> str:
     return value
 
 
-COMPUTE_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "device": (
-        Annotated[
-            str,
-            typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE"),
-        ],
-        "auto",
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        help="Seed of everything random.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, show_default=False
     ),
-    "precision": (
-        Annotated[
-            Precision,
-            typer.Option(
-                help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on "
-                "CUDA, else fp32. saved: weights stay in the precision of their file.",
-                envvar="EXPLEARN_PRECISION",
-            ),
-        ],
-        "fp32",
-    ),
-    "max_tokens": (
-        Annotated[
-            str,
-            typer.Option(
-                help="Most sub-tokens in a batch of predictions, padding included, or auto: by the device and its free "
-                "memory.",
-                envvar="EXPLEARN_MAX_TOKENS",
-                callback=_max_tokens,
-            ),
-        ],
-        "auto",
-    ),
-    "compile": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--compile/--no-compile",
-                help="Run plain predictions (and training) through torch.compile; passes that look inside the model "
-                "are not compiled.",
-                envvar="EXPLEARN_COMPILE",
-            ),
-        ],
-        False,
-    ),
-    "device_map": (
-        Annotated[
-            str,
-            typer.Option(
-                help="Spread the classifier over all GPUs, and what they cannot hold over memory and disk: auto, "
-                "balanced, balanced_low_0, sequential, or a JSON file, module -> device. In the place of --device.",
-                envvar="EXPLEARN_DEVICE_MAP",
-                show_default="one device",
-            ),
-        ],
-        "",
-    ),
-    "max_memory": (
-        Annotated[
-            str,
-            typer.Option(
-                help="With --device-map: most weights on each device, such as 0=20GiB,1=20GiB,cpu=60GiB.",
-                envvar="EXPLEARN_MAX_MEMORY",
-                show_default="what is free",
-            ),
-        ],
-        "",
-    ),
-    "seed": (
-        Annotated[
-            int | None,
-            typer.Option(
-                help="Seed of everything random; by default the parameter `seed`. Overriding it here is for trials "
-                "outside DVC, which does not see it.",
-                envvar="EXPLEARN_SEED",
-                min=0,
-                max=LARGEST_SEED,
-                show_default="params.yaml",
-            ),
-        ],
-        None,
-    ),
-}
-"""Name -> (annotation, default) of the options that every stage and `explearn explain` take."""
+]
+
+
+def printed(text: str) -> str:
+    """Return text from outside as rich may print it: neither markup nor a terminal's commands in it have an effect."""
+    return escape(printable(text))
+
+
+def plain_console() -> Console:
+    """Return a console that leaves figures and line ends as they are."""
+    return Console(highlight=False, soft_wrap=True)
 
 
 def compute_options(
-    device: str, precision: Precision, max_tokens: str, compile: bool, device_map: str = "", max_memory: str = ""
+    device: Annotated[
+        str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE")
+    ] = "auto",
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on CUDA, "
+            "else fp32. saved: weights stay in the precision of their file.",
+            envvar="EXPLEARN_PRECISION",
+        ),
+    ] = "fp32",
+    max_tokens: Annotated[
+        str,
+        typer.Option(
+            help="Most sub-tokens in a batch of predictions, padding included, or auto: by the device and its free "
+            "memory.",
+            envvar="EXPLEARN_MAX_TOKENS",
+            callback=_max_tokens,
+        ),
+    ] = "auto",
+    compile: Annotated[
+        bool,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Run plain predictions (and training) through torch.compile; passes that look inside the model are "
+            "not compiled.",
+            envvar="EXPLEARN_COMPILE",
+        ),
+    ] = False,
+    device_map: Annotated[
+        str,
+        typer.Option(
+            help="Spread the classifier over all GPUs, and what they cannot hold over memory and disk: auto, "
+            "balanced, balanced_low_0, sequential, or a JSON file, module -> device. In the place of --device.",
+            envvar="EXPLEARN_DEVICE_MAP",
+            show_default="one device",
+        ),
+    ] = "",
+    max_memory: Annotated[
+        str,
+        typer.Option(
+            help="With --device-map: most weights on each device, such as 0=20GiB,1=20GiB,cpu=60GiB.",
+            envvar="EXPLEARN_MAX_MEMORY",
+            show_default="what is free",
+        ),
+    ] = "",
 ) -> ComputeOptions:
-    """Options as they come from the command line; raises ParamsError or DeviceError."""
+    """Return the options of computing as the command line has them. Raises ParamsError or DeviceError."""
     tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
-    spread = read_device_map(device_map), read_max_memory(max_memory)
-    return ComputeOptions(device, precision, tokens, compile, *spread)
+    return ComputeOptions(device, precision, tokens, compile, read_device_map(device_map), read_max_memory(max_memory))
+
+
+COMPUTE_OPTIONS = inspect.signature(compute_options, eval_str=True).parameters
+
+
+def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
+    """Turn a function into a command: it ends on errors as `user_errors` says, and takes the shared options.
+
+    A parameter `compute` of the function becomes COMPUTE_OPTIONS; `precision` is the default of the option --precision.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    shared = COMPUTE_OPTIONS if "compute" in signature.parameters else {}
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        with user_errors():
+            if shared:
+                values["compute"] = compute_options(**{name: values.pop(name) for name in shared})
+            function(**values)
+
+    parameters = [*(own for own in signature.parameters.values() if own.name != "compute"), *shared.values()]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    parameters = [own.replace(default=precision) if own.name == "precision" else own for own in parameters]
+    del run.__wrapped__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """End with one sentence on standard error and exit code 2 (or the error's own) where the user can mend it.
+    """End with one sentence on standard error where the user can mend it, else with a traceback and BUG_CODE.
 
-    That is so for every `ExplearnError` and for errors of the machine (`sentence_of`): disk, memory, terminal.
+    The user can mend every `ExplearnError` (exit code 2, or the error's own) and errors of the machine (`sentence_of`:
+    disk, permission, memory). EXPLEARN_DEBUG=1 shows their tracebacks as well.
     """
-    _write_anything()
+    # A character that the terminal's encoding lacks is written as an escape (\u2192), and does not end the command.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     try:
         yield
         if sys.stdout is not None:
             # A full disk behind standard output shows here, not after the end.
             sys.stdout.flush()
-    except ExplearnError as error:
-        _end(str(error), error.exit_code, error)
+    except (typer.Exit, BrokenPipeError):
+        raise  # BrokenPipeError: whoever read the output has gone; typer ends quietly
     except KeyboardInterrupt:
         print("interrupted; earlier outputs are as they were", file=sys.stderr)
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        raise  # whoever read the output has gone; typer ends quietly
     except Exception as error:
-        sentence = sentence_of(error)
+        sentence = str(error) if isinstance(error, ExplearnError) else sentence_of(error)
+        if sentence is None or os.environ.get("EXPLEARN_DEBUG") == "1":
+            traceback.print_exc()
         if sentence is None:
-            raise
-        _end(sentence, ExplearnError.exit_code, error)
+            _end(f"this is a bug in explearn; please report it, with the lines above, at {ISSUES}", BUG_CODE, error)
+        _end(sentence, error.exit_code if isinstance(error, ExplearnError) else 2, error)
 
 
 def _end(sentence: str, code: int, error: Exception) -> NoReturn:
     # One line, whatever a file's name or a library's message holds.
-    print(f"error: {visible(' '.join(sentence.split()))}", file=sys.stderr)
+    print(f"error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     raise SystemExit(code) from error
-
-
-def _write_anything() -> None:
-    """Let a character that the terminal's encoding lacks be written as an escape (\\u2192), not end the command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")

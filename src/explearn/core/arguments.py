@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, kind_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""Where and how fast to compute: device, numeric precision, batch budget, compilation.
+"""Where and how fast to compute: device, numeric precision, batch budget, compilation, and what memory it took.
 
 None of this is a pipeline parameter. A result may differ in its last digits between devices and precisions, but moving
 to a GPU must not make every cached stage stale, so these come from options and environment variables.
@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from explearn.core.device_map import DeviceMap, Place, check_device_map, check_max_memory
-from explearn.core.errors import DeviceError, ParamsError
-from explearn.core.settings import MOST
+from explearn.core.documents import read_json
+from explearn.core.errors import DeviceError, ParamsError, shown
+from explearn.core.validation import MOST, check
 
 if TYPE_CHECKING:
     import torch
 
 Precision = Literal["auto", "fp32", "bf16", "fp16", "saved"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16", "saved")
+
+Place = str | int
+"""A device by name, a GPU by its number, "cpu" or "disk"."""
+
+DeviceMap = str | Mapping[str, Place]
+"""How to divide a model, one of RULES, or its modules by name, each with its place; "" is the whole model. As in
+accelerate (https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)."""
+
+RULES = ("auto", "balanced", "balanced_low_0", "sequential")
 
 CPU_BATCH_TOKENS = 1024
 """Padded sub-tokens per batch on a CPU: larger batches do not fit the cache and are no faster (measured on 2 cores)."""
@@ -32,6 +42,9 @@ activations of a 24-layer, 1024-wide encoder with its gradients."""
 GPU_MAX_BATCH_TOKENS = 131_072
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,4})?")
+_PLACE = re.compile(r"cpu|disk|cuda(:[0-9]{1,4})?|[0-9]{1,4}")
+_HOLDER = re.compile(r"cpu|disk|[0-9]{1,4}")
+_SIZE = re.compile(r"[1-9][0-9]*|[0-9]{1,6}(\.[0-9]{1,3})?[KMG]i?B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +58,11 @@ class ComputeOptions:
             float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32.
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
-        device_map: spread the model over several devices, and offload what finds no room on them (`core.device_map`);
-            in the place of a device.
+        device_map: spread the model over several devices, and offload what finds no room on them; in the place of a
+            device.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
+
+    Raises DeviceError for a device that is none, ParamsError for other options that cannot be used.
     """
 
     device: str = "auto"
@@ -58,27 +73,41 @@ class ComputeOptions:
     max_memory: Mapping[Place, Place] | None = None
 
     def __post_init__(self) -> None:
-        """Raises DeviceError for a device that is none, also where it will not be used."""
         if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
-            raise DeviceError(f"device {self.device!r:.40} is not known; expected auto, cpu, cuda, cuda:N or mps")
+            raise DeviceError(f"device {shown(self.device)} is not known; expected auto, cpu, cuda, cuda:N or mps")
         if self.precision not in PRECISIONS:
-            raise ParamsError(f"precision: got {self.precision!r}; expected one of {', '.join(PRECISIONS)}")
+            raise ParamsError(f"precision: got {shown(self.precision)}; expected one of {', '.join(PRECISIONS)}")
         tokens = self.max_tokens
         if tokens != "auto" and (type(tokens) is not int or not 1 <= tokens <= MOST):
-            raise ParamsError(f"max-tokens: got {tokens!r}; expected a positive number of sub-tokens, or auto")
+            raise ParamsError(f"max-tokens: got {shown(tokens)}; expected a positive number of sub-tokens, or auto")
         if self.device_map is None:
             if self.max_memory is not None:
                 raise ParamsError("max-memory: got a size for a device, but no device-map; expected that as well")
             return
-        check_device_map(self.device_map)
-        if self.max_memory is not None:
-            check_max_memory(self.max_memory)
-        if self.device != "auto":
-            raise ParamsError(f"device-map: got device {self.device!r} as well; expected one of them")
-        if self.compile:
-            raise ParamsError(
-                "device-map: got compile as well; expected one of them, for a spread model is not compiled"
-            )
+        if isinstance(self.device_map, str):
+            if self.device_map not in RULES:
+                rules = ", ".join(RULES)
+                raise ParamsError(
+                    f"device-map: got {shown(self.device_map)}; expected {rules}, or a JSON file of modules"
+                )
+        elif not self.device_map:
+            raise ParamsError("device-map: got no module; expected each module's device, '' for the whole model")
+        else:
+            for module, place in self.device_map.items():
+                if not _PLACE.fullmatch(str(place)):
+                    raise ParamsError(
+                        f"device-map, module {shown(module)}: got {shown(place)}; expected cpu, disk, cuda:N, or a "
+                        "GPU's number"
+                    )
+        for device, size in (self.max_memory or {}).items():
+            if not (_HOLDER.fullmatch(str(device)) and _SIZE.fullmatch(str(size))):
+                raise ParamsError(
+                    f"max-memory: got {str(device)[:40]}={str(size)[:40]}; expected a GPU's number or cpu, and a size "
+                    "such as 20GiB"
+                )
+        if self.device != "auto" or self.compile:
+            other = f"device {self.device!r}" if self.device != "auto" else "compile"
+            raise ParamsError(f"device-map: got {other} as well; expected one of them")
 
     def check_one_device(self, what: str) -> None:
         """Raise ParamsError for a device_map, where only one device will do."""
@@ -86,7 +115,7 @@ class ComputeOptions:
             raise ParamsError(f"device-map: {what} takes one device; expected --device in its place")
 
     def resolve_device(self) -> torch.device:
-        """Raises DeviceError when the device named is not on this machine."""
+        """Return the device. Raises DeviceError when this machine has none of that name."""
         import torch
 
         name = self.device
@@ -99,15 +128,14 @@ class ComputeOptions:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             if int(index or 0) >= count:
                 raise DeviceError(
-                    f"device {name!r} asked for, but this machine has {count} usable CUDA devices; "
-                    "use --device cpu or --device auto"
+                    f"device {name!r}: this machine has {count} usable CUDA devices; use --device cpu or --device auto"
                 )
         if kind == "mps" and not torch.backends.mps.is_available():
-            raise DeviceError("device 'mps' asked for, but this machine has no usable MPS device; use --device cpu")
+            raise DeviceError("device 'mps': this machine has no usable MPS device; use --device cpu")
         return torch.device(name)
 
     def resolve_dtype(self, device: torch.device) -> torch.dtype:
-        """dtype of matrix products. Raises DeviceError when the device has no such precision."""
+        """Return the dtype of matrix products. Raises DeviceError when the device has no such precision."""
         import torch
 
         if self.precision == "auto":
@@ -119,7 +147,7 @@ class ComputeOptions:
         return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision, torch.float32)
 
     def resolve_max_tokens(self, device: torch.device) -> int:
-        """Most padded sub-tokens in a batch."""
+        """Return the most padded sub-tokens in a batch."""
         import torch
 
         if self.max_tokens != "auto":
@@ -128,6 +156,26 @@ class ComputeOptions:
             return CPU_BATCH_TOKENS
         free, _ = torch.cuda.mem_get_info(device)
         return max(1024, min(GPU_MAX_BATCH_TOKENS, free // 2 // GPU_BYTES_PER_TOKEN))
+
+
+def read_device_map(option: str) -> DeviceMap | None:
+    """Return the option --device-map: a rule, or what a JSON file says of each module; None for an empty string.
+
+    Raises DataError for a file that is missing or holds no object of modules and places.
+    """
+    if not option.endswith(".json"):
+        return option or None
+    device_map: DeviceMap = check(dict[str, Place], read_json(option), before=f"device-map, {option}, ")
+    return device_map
+
+
+def read_max_memory(option: str) -> dict[Place, Place] | None:
+    """Return the option --max-memory, `0=20GiB,cpu=60GiB`, as device -> size; None for an empty string."""
+    sizes: dict[Place, Place] = {}
+    for entry in option.split(",") if option else ():
+        device, _, size = (part.strip() for part in entry.partition("="))
+        sizes[int(device) if device.isdecimal() else device] = size
+    return sizes or None
 
 
 def _native_bf16(device: torch.device) -> bool:
@@ -150,14 +198,27 @@ def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractCon
     return contextlib.nullcontext()
 
 
-def peak_memory_mb(device: torch.device) -> float:
-    """Largest memory in use so far, in MiB: allocated on a CUDA device, else resident in this process."""
-    import resource
-    import sys
+# ---- memory ----------------------------------------------------------------------------------------------------------
 
-    import torch
+_RESET = Path("/proc/self/clear_refs")
+"""Linux: writing 5 resets the peak of the process (proc(5))."""
 
+
+def peak_from_here(device: torch.device) -> Callable[[], float | None]:
+    """Start measuring. The function returned gives the largest memory in use since then, in MiB.
+
+    On a CUDA device that is what PyTorch has allocated there. Elsewhere it is the process's resident memory, Python and
+    the model included; None where the system does not let a process reset its peak (macOS, some containers).
+    """
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        return lambda: torch.cuda.max_memory_allocated(device) / 2**20
+    try:
+        _RESET.write_text("5", encoding="ascii")
+    except OSError:
+        return lambda: None
+    import resource
+
+    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # of KiB, on Linux

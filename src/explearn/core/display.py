@@ -1,4 +1,8 @@
-"""Attributions as people see them: HTML for notebooks and pages, coloured text for terminals.
+"""How an attribution shows itself: HTML for notebooks and pages, coloured text for terminals.
+
+Orange speaks for the class and blue against it, on pages, in notebooks, in terminals and in figures alike. People with
+any common colour blindness can tell the two apart, and a sign before the word says the same without colour. The
+background is translucent, so that one pair of colours serves light and dark pages.
 
 All text from data is escaped: no word, label or name can become markup, a script, or a terminal's command.
 """
@@ -7,50 +11,79 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.arguments import shown
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.heat import AGAINST, FAINT, FOR, UNREAD, classes, css, hexadecimal, shows_signs, strengths
-from explearn.core.visible import visible
+from explearn.core.errors import ParamsError
+from explearn.core.escape import printable
 from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from explearn.core.records import Attribution
+
+# ---- colours ---------------------------------------------------------------------------------------------------------
+
+Colour = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+
+FOR: Colour = (200, 98, 10)
+AGAINST: Colour = (47, 125, 209)
+
+OPACITY = 0.7
+"""Of the background at full strength. Text keeps a contrast of 4.5 to 1 on it, on light pages and on dark ones."""
+
+FAINT = 0.1
+"""Strength below which a word has no sign, and no colour in a terminal."""
+
+UNREAD = "not read by the classifier"
+
+
+def strengths(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return scores as shares of the largest absolute score, from -1 to 1, (words,); NaN (a word not read) stays."""
+    array = np.asarray(scores, dtype=np.float64)
+    shares: NDArray[np.float64] = array / (np.nanmax(np.abs(array), initial=0.0) or 1.0)
+    return shares
+
+
+def shows_signs(signed: bool, scores: ArrayLike) -> bool:
+    """Return whether words get a sign: where scores below zero mean evidence against the class, or there are some."""
+    return signed or bool((np.asarray(scores) < 0).any())
+
+
+def css(scope: str) -> str:
+    """Return CSS rules for words inside a selector: classes for, against, signed, unread; strength as --s, 0 to 1."""
+    tints = [f"background:rgb({red} {green} {blue} / calc(var(--s)*{OPACITY}))" for red, green, blue in (FOR, AGAINST)]
+    rules = {
+        ".for": tints[0],
+        ".against": tints[1],
+        ".for.signed::before": 'content:"+"',
+        ".against.signed::before": 'content:"\\2212"',
+        ".unread": "opacity:.65;text-decoration:line-through",
+    }
+    return "".join(f"{scope} {selector}{{{rule}}}\n" for selector, rule in rules.items())
+
+
+def hexadecimal(colour: Colour) -> str:
+    """Return a colour as in `#c8620a`."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def colour_map(sides: Collection[Colour]) -> list[str]:
+    """Return the colours of a scale for matplotlib: white to one colour, or the first through white to the second."""
+    ends = [hexadecimal(side) for side in sides]
+    return ["#ffffff", *ends] if len(ends) == 1 else [ends[0], "#ffffff", ends[1]]
+
+
+# ---- words and sentences ---------------------------------------------------------------------------------------------
+
 TOP = 8
 """Highest-scoring words named below a text."""
-
-
-class Scored(Protocol):
-    """What is shown of an attribution (`explearn.core.records.Attribution`)."""
-
-    @property
-    def words(self) -> tuple[str, ...]: ...
-    @property
-    def scores(self) -> NDArray[np.float32]: ...
-    @property
-    def spans(self) -> tuple[tuple[int, int], ...]: ...
-    @property
-    def pair_start(self) -> int | None: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def unaligned(self) -> int: ...
-    def answer(self) -> str: ...
-    @property
-    def predicted(self) -> str: ...
-    @property
-    def signed(self) -> bool: ...
-    @property
-    def example_id(self) -> str: ...
 
 
 class TopWord(NamedTuple):
@@ -62,89 +95,79 @@ class TopWord(NamedTuple):
     span: tuple[int, int] | None
 
 
-def top_words(scored: Scored, count: int = 10, against: bool = False) -> list[TopWord]:
-    """The `count` highest-scoring words, highest first; with `against`, those that score below zero, lowest first.
+def top_words(attribution: Attribution, count: int = 10, against: bool = False) -> list[TopWord]:
+    """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
 
-    Words that were not read have no place among them. Raises ParamsError for a count that is no whole number from 0.
+    Words that were not read have no place among them. Raises ParamsError for a count below 0.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ParamsError(f"top_words: got the count {shown(count)}; expected a whole number from 0")
-    sign = 1.0 if against else -1.0
-    order = [i for i in np.argsort(sign * scored.scores, kind="stable").tolist() if np.isfinite(scored.scores[i])]
-    chosen = [i for i in order if not against or scored.scores[i] < 0][:count]
-    return [
-        TopWord(scored.words[i], float(scored.scores[i]), i, scored.spans[i] if scored.spans else None) for i in chosen
-    ]
+    if count < 0:
+        raise ParamsError(f"top_words: got the count {count}; expected a whole number from 0")
+    scores = attribution.scores
+    order = np.argsort(scores if against else -scores, kind="stable").tolist()
+    chosen = [i for i in order if np.isfinite(scores[i]) and (scores[i] < 0 or not against)][:count]
+    spans = attribution.spans or (None,) * len(scores)
+    return [TopWord(attribution.words[i], float(scores[i]), i, spans[i]) for i in chosen]
 
 
-def escape(text: str) -> str:
-    """Text as HTML, in an element or in a quoted attribute."""
-    return html.escape(visible(text, one_line=True))
+def answer_sentence(attribution: Attribution) -> str:
+    """Return the class that is explained, with its probability, and the predicted one where that is another."""
+    if attribution.target == attribution.predicted:
+        return f"{attribution.predicted} ({attribution.answer()})"
+    return f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
 
 
-def answer_sentence(scored: Scored) -> str:
-    """The class that is explained, with its probability, and the predicted one where that is another."""
-    if scored.target == scored.predicted:
-        return f"{scored.predicted} ({scored.answer()})"
-    return f"{scored.target} ({scored.answer()}; predicted: {scored.predicted})"
-
-
-def unread_sentence(scored: Scored) -> str:
-    """How many words the classifier did not read; empty where it read all."""
-    return f"{scored.unaligned:,} of {len(scored.words):,} words were not read" if scored.unaligned else ""
+def unread_sentence(attribution: Attribution) -> str:
+    """Return how many words the classifier did not read; empty where it read all."""
+    unread = attribution.unaligned
+    return f"{unread:,} of {len(attribution.words):,} words were not read" if unread else ""
 
 
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
 
 
-def line(scored: Scored) -> str:
-    """Method, class and the highest-scoring words, on one line."""
-    listed = ", ".join(f"{visible(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(scored))
-    head = f"{scored.method} for {scored.target!r} ({scored.answer()})"
-    unread = unread_sentence(scored)
+def line(attribution: Attribution) -> str:
+    """Return method, class and the highest-scoring words, on one line."""
+    listed = ", ".join(f"{printable(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(attribution))
+    unread = unread_sentence(attribution)
+    head = f"{attribution.method} for {attribution.target!r} ({attribution.answer()})"
     return f"{head}: {listed}{f' ({unread})' if unread else ''}"
 
 
-def terminal(scored: Scored) -> Text:
-    """The text in colour: orange for the class, blue against it, in three steps of strength.
+def terminal(attribution: Attribution) -> Text:
+    """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word: they read alike on
     dark and light terminals. A sign stands before a word where scores have signs. Words not read are struck through.
     """
     from rich.text import Text
 
-    title = visible(f"{scored.method}: {answer_sentence(scored)}", one_line=True)
+    title = printable(f"{attribution.method}: {answer_sentence(attribution)}", one_line=True)
     text = Text(f"{title}\n", style="bold")
-    signs = shows_signs(scored.signed, scored.scores)
-    for index, (word, strength) in enumerate(zip(scored.words, strengths(scored.scores), strict=True)):
-        if index == scored.pair_start:
+    signs = shows_signs(attribution.signed, attribution.scores)
+    for index, (word, strength) in enumerate(zip(attribution.words, strengths(attribution.scores), strict=True)):
+        if index == attribution.pair_start:
             text.append("‖ ", style="dim not bold")
-        shown = visible(word, one_line=True)
-        if signs and abs(strength) >= FAINT:
-            shown = ("+" if strength > 0 else "−") + shown
-        text.append(shown, style=_terminal_style(float(strength)))
+        colour = hexadecimal(AGAINST if strength < 0 else FOR)
+        if np.isnan(strength):
+            style = "dim strike not bold"
+        elif abs(strength) >= 2 / 3:
+            style = f"bold #000000 on {colour}"
+        elif abs(strength) >= 1 / 3:
+            style = f"bold {colour}"
+        else:
+            style = f"not bold {colour}" if abs(strength) >= FAINT else "not bold"
+        sign = ("+" if strength > 0 else "−") if signs and abs(strength) >= FAINT else ""
+        text.append(sign + printable(word, one_line=True), style=style)
         text.append(" ", style="not bold")
-    listed = "  ".join(f"{visible(word, one_line=True)} {score:+.4f}" for word, score, *_ in top_words(scored, TOP))
-    text.append(f"\n{listed}\n", style="dim not bold")
-    if unread := unread_sentence(scored):
-        text.append(f"{unread}\n", style="dim not bold")
+    top = top_words(attribution, TOP)
+    below = ["  ".join(f"{printable(word, one_line=True)} {score:+.4f}" for word, score, *_ in top)]
+    text.append("".join(f"\n{part}" for part in [*below, unread_sentence(attribution)] if part) + "\n", "dim not bold")
     return text
-
-
-def _terminal_style(strength: float) -> str:
-    if np.isnan(strength):
-        return "dim strike not bold"
-    colour = hexadecimal(AGAINST if strength < 0 else FOR)
-    if abs(strength) >= 2 / 3:
-        return f"bold #000000 on {colour}"
-    if abs(strength) >= 1 / 3:
-        return f"bold {colour}"
-    return f"not bold {colour}" if abs(strength) >= FAINT else "not bold"
 
 
 # ---- in HTML ---------------------------------------------------------------------------------------------------------
 
-_STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
+STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 .explearn p{margin:.15rem 0}
 .explearn .words{line-height:1.9;overflow-wrap:anywhere}
 .explearn .words span{padding:.1rem .15rem;border-radius:.2rem;unicode-bidi:isolate}
@@ -153,6 +176,7 @@ _STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 .explearn .row>:last-child{flex:1 1 18rem;min-width:0}
 .explearn small{opacity:.8}
 """ + css(".explearn .words")
+"""CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -186,69 +210,67 @@ _LEGEND = (
 )
 
 
-def words_html(scored: Scored, chosen: Sequence[bool] = ()) -> str:
-    """The words of a text on the background of their scores; needs the rules of `style`.
+def escape_html(text: str) -> str:
+    """Return text as HTML, in an element or in a quoted attribute."""
+    return html.escape(printable(text, one_line=True))
+
+
+def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
+    """Return the words of a text on the background of their scores; needs the rules of `style`.
 
     chosen: words that are a <strong> element; empty: none.
     """
-    signs = shows_signs(scored.signed, scored.scores)
+    signs = shows_signs(attribution.signed, attribution.scores)
     parts = []
     for index, (word, score, strength) in enumerate(
-        zip(scored.words, scored.scores.tolist(), strengths(scored.scores).tolist(), strict=True)
+        zip(attribution.words, attribution.scores.tolist(), strengths(attribution.scores).tolist(), strict=True)
     ):
-        if index == scored.pair_start:
+        if index == attribution.pair_start:
             parts.append('<span aria-label="second segment">‖</span>')
-        unread = np.isnan(strength)
-        title = UNREAD if unread else f"{score:+.4g}"
-        share = "" if unread else f' style="--s:{abs(strength):.3g}"'
         tag = "strong" if len(chosen) and chosen[index] else "span"
-        parts.append(f'<{tag} class="{classes(strength, signs)}"{share} title="{title}">{escape(word)}</{tag}>')
+        if np.isnan(strength):
+            parts.append(f'<{tag} class="unread" title="{UNREAD}">{escape_html(word)}</{tag}>')
+            continue
+        side = "against" if strength < 0 else "for"
+        side += " signed" * (signs and abs(strength) >= FAINT)
+        share = f"--s:{abs(strength):.3g}"
+        parts.append(f'<{tag} class="{side}" style="{share}" title="{score:+.4g}">{escape_html(word)}</{tag}>')
     return f'<p class="words" dir="auto">{" ".join(parts)}</p>'
 
 
-def style() -> str:
-    """The CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
-    return _STYLE
+def block(attribution: Attribution) -> str:
+    """Return one attribution: what is explained, the words in colour, and the highest-scoring with their scores."""
+    listed = ", ".join(f"{escape_html(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(attribution, TOP))
+    below = ". ".join(filter(None, (listed, unread_sentence(attribution))))
+    head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
+    return f'<div class="explearn"><p>{head}</p>\n{words_html(attribution)}\n<p><small>{below}</small></p></div>\n'
 
 
-def block(scored: Scored) -> str:
-    """One attribution: what is explained, the words in colour, and the highest-scoring ones with their scores."""
-    listed = ", ".join(f"{escape(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(scored, TOP))
-    below = ". ".join(filter(None, (listed, unread_sentence(scored))))
-    return (
-        f'<div class="explearn"><p><b>{escape(scored.method)}</b>: {escape(answer_sentence(scored))}</p>\n'
-        f"{words_html(scored)}\n<p><small>{below}</small></p></div>\n"
-    )
-
-
-def rows(attributions: Sequence[Scored]) -> str:
-    """Several methods on one text, a row each; what they all explain is said once."""
-    answers = {answer_sentence(a) for a in attributions}
+def rows(attributions: Sequence[Attribution]) -> str:
+    """Return several methods on one text, a row each; what they all explain is said once."""
+    answers = {answer_sentence(attribution) for attribution in attributions}
     heads = [attributions[0].example_id, *(answers if len(answers) == 1 else ())]
-    shown = []
+    body = []
     for attribution in attributions:
         # Long names may break after an underscore.
-        name = escape(attribution.method).replace("_", "_<wbr>")
-        note = "" if len(answers) == 1 else f"<br><small>{escape(answer_sentence(attribution))}</small>"
-        shown.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words_html(attribution)}</div></div>\n')
-    head = " · ".join(escape(part) for part in heads if part)
-    return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(shown)}</div>\n'
+        name = escape_html(attribution.method).replace("_", "_<wbr>")
+        note = "" if len(answers) == 1 else f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
+        body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words_html(attribution)}</div></div>\n')
+    head = " · ".join(escape_html(part) for part in heads if part)
+    return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(body)}</div>\n'
 
 
 def in_notebook(body: str) -> str:
-    """Blocks with the rules that they need, as notebooks want them."""
-    return f"<style>{style()}</style>\n{body}"
+    """Return blocks with the rules that they need, as notebooks want them."""
+    return f"<style>{STYLE}</style>\n{body}"
 
 
 def page_start(title: str = "Explanations") -> str:
-    """The start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
-    return _PAGE.format(title=escape(title), style=style(), legend=_LEGEND)
+    """Return the start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
+    return _PAGE.format(title=escape_html(title), style=STYLE, legend=_LEGEND)
 
 
 def write_page(path: str | os.PathLike[str], body: str, title: str = "Explanations") -> Path:
     """Write blocks as a page of its own; it is whole or not there. Raises DataError where it cannot be written."""
-    try:
-        write_text(path, page_start(title) + body + PAGE_END)
-    except OSError as error:
-        raise DataError(f"{os.fspath(path)}: cannot be written ({error.strerror})") from error
+    write_text(path, page_start(title) + body + PAGE_END)
     return Path(path)

@@ -1,4 +1,4 @@
-"""Numbers that have to be finite: weights after training and on load, logits while explaining and judging."""
+"""Checks that numbers are finite: weights after training and on load, logits while explaining and judging."""
 
 from __future__ import annotations
 
@@ -23,23 +23,13 @@ def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: st
         hint: what the reader can do, at its end.
     """
     for name, tensor in named:
-        # A finite sum has finite terms, and is found some ten times as fast as each of them is looked at. Large terms
-        # may still add up to infinity.
+        # A sum takes a tenth of the time, and is finite only where all terms are.
         if tensor.is_floating_point() and not (tensor.sum().isfinite() or tensor.isfinite().all()):
             bad = int((~tensor.isfinite()).sum())
             raise ModelError(
                 f"{what}: {bad:,} of the {tensor.numel():,} values of {name} are NaN or infinite; expected finite "
                 f"weights; {hint}"
             )
-
-
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-def is_score(value: object) -> bool:
-    """Whether a value is a number that a score, which is a float32, can hold: finite, and no truth value."""
-    # A comparison takes whole numbers of any length, which a conversion does not.
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
 def check_logits(logits: NDArray[Any], what: str) -> None:
@@ -49,3 +39,8 @@ def check_logits(logits: NDArray[Any], what: str) -> None:
             f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
             "this precision"
         )
+
+
+def is_score(value: object) -> bool:
+    """Old name, on its way out."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 3.4028234663852886e38

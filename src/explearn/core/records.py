@@ -12,17 +12,16 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from explearn.core.arguments import FLAG, PATH, TEXT, WHOLE, Kind, arguments, check_field, one_of, or_none
 from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError
-from explearn.core.record_fields import MOST, field, numbers, spans, strings
-from explearn.core.record_fields import is_unicode as is_unicode  # noqa: PLC0414 (taken from here)
+from explearn.core.errors import DataError, kind_of, shown
+from explearn.core.escape import is_unicode as is_unicode  # noqa: PLC0414 (taken from here)
+from explearn.core.validation import MOST, Name, Number, Shape, UnicodeText, check, check_fields
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -55,7 +54,7 @@ taken for one text (lines lost, a wrong column); a classifier reads a few hundre
 
 
 def label_problem(labels: Sequence[str]) -> str | None:
-    """What is wrong with the names of classes: one is empty, no valid Unicode, or cannot be told from another.
+    """Return what is wrong with the names of classes: one is empty, no valid Unicode, or reads like another.
 
     Names that differ only in how Unicode puts a letter together (e with an accent, as one character or as two) look the
     same to everybody, and a file says the one or the other by chance.
@@ -75,39 +74,30 @@ def label_problem(labels: Sequence[str]) -> str | None:
     return None
 
 
-_TUPLE = one_of(tuple, "a tuple")
-_RANGE = Kind(
-    "two whole numbers",
-    lambda value: isinstance(value, tuple | list) and len(value) == 2 and all(map(WHOLE.fits, value)),
-)
-
-
-def check_words(words: tuple[str, ...], field: str = "words") -> None:
-    """Raise DataError unless `words` is a non-empty tuple of usable words (no white space inside, none too long), at
-    most MAX_WORDS, of MAX_TEXT_CHARS characters together."""
+def check_words(words: Sequence[str], field: str = "words") -> None:
+    """Raise DataError unless there are usable words (no white space inside, none too long), at most MAX_WORDS, of
+    MAX_TEXT_CHARS characters together."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
     if len(words) > MAX_WORDS:
         raise DataError(f"field {field!r} has {len(words):,} words; expected at most {MAX_WORDS:,}")
     total = len(words) - 1
     for position, word in enumerate(words):
-        if not isinstance(word, str) or not word:
-            raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a non-empty string")
+        if not isinstance(word, str) or word.split() != [word]:
+            raise DataError(f"field {field!r}, word {position}: got {shown(word)}; expected a word without white space")
         if len(word) > MAX_WORD_CHARS:
             raise DataError(
                 f"field {field!r}, word {position} has {len(word):,} characters; expected at most {MAX_WORD_CHARS:,}"
             )
-        total += len(word)
-        if len(word.split()) != 1 or word != word.strip():
-            raise DataError(f"field {field!r}, word {position}: got {word!r}; expected a word without white space")
         if not is_unicode(word):
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
+        total += len(word)
     if total > MAX_TEXT_CHARS:
         raise DataError(f"field {field!r} has {total:,} characters; expected at most {MAX_TEXT_CHARS:,}")
 
 
 def check_text(text: str, field: str) -> None:
-    """`check_words` of a text's words."""
+    """Raise DataError as `check_words` does for the words of a text."""
     # Almost every text is no longer than a word may be: then none of its words is too long, and there are not too many.
     if len(text) > MAX_WORD_CHARS or not text.strip() or not is_unicode(text):
         check_words(tuple(text.split()), field)
@@ -123,27 +113,16 @@ class Example:
     or the answer is not within `pair`.
     """
 
-    id: str
+    id: Name
     words: tuple[str, ...]
-    label: str
+    label: UnicodeText
     split: Split
     task: str
     pair: tuple[str, ...] = ()
     answer: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("id", "label", "split", "task"):
-            check_field(name, getattr(self, name), TEXT)
-        for name in ("words", "pair"):
-            check_field(name, getattr(self, name), _TUPLE)
-        check_field("answer", self.answer, or_none(_RANGE))
-        if not self.id:
-            raise DataError("field 'id' is empty; expected a unique identifier")
-        for name, value in (("id", self.id), ("label", self.label)):
-            if not is_unicode(value):
-                raise DataError(f"field {name!r}: got {value!r}; expected valid Unicode")
-        if self.split not in SPLITS:
-            raise DataError(f"field 'split': got {self.split!r}; expected one of {', '.join(SPLITS)}")
+        check_fields(self)
         check_words(self.words)
         if self.pair:
             check_words(self.pair, "pair")
@@ -157,7 +136,7 @@ class Example:
 
     @property
     def all_words(self) -> tuple[str, ...]:
-        """Words of both segments, the order in which masks and scores are given."""
+        """The words of both segments, in the order of masks and scores."""
         return self.words + self.pair
 
     @property
@@ -174,24 +153,16 @@ class Rationale:
     """One annotator's marks on one example: `mask[i]` is True where word i of `Example.all_words` is evidence."""
 
     example_id: str
-    annotator: str
+    annotator: Name
     kind: RationaleKind
     mask: tuple[bool, ...]
 
     def __post_init__(self) -> None:
-        for name in ("example_id", "annotator", "kind"):
-            check_field(name, getattr(self, name), TEXT)
-        check_field("mask", self.mask, _TUPLE)
-        if self.kind not in RATIONALE_KINDS:
-            raise DataError(f"field 'kind': got {self.kind!r}; expected one of {', '.join(RATIONALE_KINDS)}")
-        if not self.annotator:
-            raise DataError("field 'annotator' is empty; expected a name")
-        if not is_unicode(self.annotator):
-            raise DataError(f"field 'annotator': got {self.annotator!r}; expected valid Unicode")
+        check_fields(self)
 
 
 def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
-    """Word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
+    """Return word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
     read = ~np.isnan(scores)
     if read.all():
         return scores
@@ -253,11 +224,11 @@ class Attribution:
 
     @property
     def read(self) -> NDArray[np.bool_]:
-        """Which words have a score, (words,)."""
+        """Whether each word has a score, (words,)."""
         return ~np.isnan(self.scores)
 
     def filled(self, value: float | None = None) -> NDArray[np.float32]:
-        """Scores, (words,), with a number at the words that have none.
+        """Return the scores, (words,), with a number at the words that have none.
 
         Args:
             value: that number; None: one just below the lowest score of the text, so that such words come last (0 where
@@ -266,7 +237,7 @@ class Attribution:
         return filled(self.scores, value)
 
     def to_record(self) -> dict[str, object]:
-        """Plain Python values, for JSON; None for the score of a word that has none."""
+        """Return plain Python values, for JSON; None for the score of a word that has none."""
         return {
             "id": self.example_id,
             "method": self.method,
@@ -290,62 +261,69 @@ class Attribution:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_record` wrote. Fields that it does not know, and a regression's absent probability, are let be.
+        """Return the attribution that `to_record` wrote. Unknown fields are ignored.
 
         Of someone else's record `words`, `scores`, `target` and `method` must be there; all else has a default.
         Raises DataError, naming the field, for one that is missing or has another kind of value.
         """
         if not isinstance(record, Mapping):
             raise DataError(f"record: got {kind_of(record)}; expected what to_record gives, a dictionary")
-        words = strings(record, "words")
-        check_words(words)
-        scores = numbers(record, "scores", len(words), "word", missing=True)
-        tokens = strings(record, "tokens", ())
-        aggregation = field(record, "aggregation", str, "max")
-        if aggregation not in get_args(Aggregation):
-            raise DataError(f"field 'aggregation': got {aggregation!r}; expected max or sum")
-        target = field(record, "target", str)
+        # Null and NaN stand for what a record does not have.
+        values = {name: value for name, value in record.items() if not _absent(value)}
+        read: _Record = check(_Record, values)
+        check_words(read.words)
+        scores = _numbers("scores", read.scores, len(read.words), "word")
+        token_scores = _numbers("token_scores", read.token_scores, len(read.tokens), "sub-token")
+        if np.isnan(token_scores).any():
+            raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
+        for number, (start, end) in enumerate(read.spans):
+            if not 0 <= start <= end or len(read.spans) != len(read.words):
+                raise DataError(
+                    f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word"
+                )
+        if read.pair_start is not None and read.pair_start >= len(read.words):
+            raise DataError(
+                f"field 'pair_start': got {read.pair_start}; expected less than {len(read.words)}, the words"
+            )
         return cls(
-            words=words,
+            words=read.words,
             scores=scores,
-            tokens=tokens,
-            token_scores=numbers(record, "token_scores", len(tokens), "sub-token", default=()),
-            target=target,
-            method=field(record, "method", str),
-            probability=float(field(record, "probability", float, math.nan, least=0, most=1)),
-            predicted=field(record, "predicted", str, target),
-            aggregation=cast(Aggregation, aggregation),
-            signed=field(record, "signed", bool, bool((scores < 0).any())),
-            unaligned=field(record, "unaligned", int, int(np.isnan(scores).sum()), least=0, most=MOST),
-            seconds=float(field(record, "seconds", float, 0.0, least=0)),
-            completeness_error=field(record, "completeness_error", float, None),
-            example_id=field(record, "id", str, ""),
-            value=field(record, "value", float, None),
-            windows=field(record, "windows", int, 1, least=1, most=MOST),
-            spans=spans(record, len(words)),
-            pair_start=field(record, "pair_start", int, None, least=1, most=len(words) - 1),
+            tokens=read.tokens,
+            token_scores=token_scores,
+            target=read.target,
+            method=read.method,
+            probability=read.probability,
+            predicted=read.target if read.predicted is None else read.predicted,
+            aggregation=read.aggregation,
+            signed=bool((scores < 0).any()) if read.signed is None else read.signed,
+            unaligned=int(np.isnan(scores).sum()) if read.unaligned is None else read.unaligned,
+            seconds=read.seconds,
+            completeness_error=read.completeness_error,
+            example_id=read.id,
+            value=read.value,
+            windows=read.windows,
+            spans=read.spans,
+            pair_start=read.pair_start,
         )
 
     def answer(self) -> str:
-        """What the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
+        """Return what the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
         return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
 
     def to_dict(self) -> dict[str, object]:
-        """`to_record` with None for every score of a sub-token that is no number, too."""
+        """Return `to_record` with None for every score of a sub-token that is no number, too."""
         tokens = [None if np.isnan(score) else score for score in self.token_scores.tolist()]
         return {**self.to_record(), "token_scores": tokens}
 
-    @arguments(against=FLAG)
     def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
-        """The `count` highest-scoring words, highest first; with `against`, those that score below zero, lowest first.
+        """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
 
         Each is a (word, score, position, span). Words that were not read have no place among them.
         """
         return top_words(self, count, against)
 
-    @arguments(path=or_none(PATH))
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
-        """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
+        """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
 
         Returns the HTML or the path. Raises DataError where the page cannot be written.
         """
@@ -367,10 +345,49 @@ class Attribution:
         return line(self)
 
 
+_Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
+_Scores = Annotated[tuple[Annotated[float, Field(allow_inf_nan=True)] | None, ...], Field(strict=False)]
+_Spans = Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], Field(strict=False)]
+
+
+class _Record(Shape):
+    """An attribution as a JSON object; from elsewhere it has words, scores, target and method at least."""
+
+    id: UnicodeText = ""
+    method: UnicodeText
+    target: UnicodeText
+    predicted: UnicodeText | None = None
+    probability: Annotated[float, Field(ge=0, le=1)] = math.nan
+    value: Number | None = None
+    words: _Texts
+    scores: _Scores
+    tokens: _Texts = ()
+    token_scores: _Scores = ()
+    aggregation: Aggregation = "max"
+    signed: bool | None = None
+    unaligned: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    completeness_error: Number | None = None
+    windows: Annotated[int, Field(ge=1, le=MOST)] = 1
+    spans: _Spans = ()
+    pair_start: Annotated[int, Field(ge=1)] | None = None
+
+
+def _absent(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _numbers(field: str, values: Sequence[float | None], count: int, unit: str) -> NDArray[np.float32]:
+    if len(values) != count:
+        raise DataError(f"field {field!r} has {len(values)} entries; expected {count}, one per {unit}")
+    numbers = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    for place in np.flatnonzero(np.abs(numbers) > np.finfo(np.float32).max).tolist():
+        raise DataError(f"field {field!r}, {unit} {place}: got {values[place]}; expected a finite number (float32)")
+    return numbers.astype(np.float32)
+
+
 def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attribution]:
-    """The attributions given, one after the other. Raises DataError for anything else."""
-    if not isinstance(attributions, Iterable):
-        raise DataError(f"attributions: got {kind_of(attributions)}; expected a list of them")
+    """Yield the attributions. Raises DataError for anything else."""
     for number, attribution in enumerate(attributions, start=1):
         if not isinstance(attribution, Attribution):
             raise DataError(f"attribution {number}: got {kind_of(attribution)}; expected an explearn.Attribution")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.arguments import PATH, arguments, check_argument, list_of, or_none
 from explearn.core.display import in_notebook, line, rows, terminal, write_page
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-
-_OF_A_TEXT = list_of(Attribution, "the attributions of each text, as side_by_side puts them")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +31,8 @@ class SideBySide:
         """Names of the methods, in the order in which they first appear."""
         return tuple(dict.fromkeys(a.method for text in self.texts for a in text))
 
-    def __post_init__(self) -> None:
-        for text in self.texts if isinstance(self.texts, list | tuple) else (None,):
-            check_argument("texts", text, _OF_A_TEXT)
-
-    @arguments(path=or_none(PATH))
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
-        """HTML for a page of one's own, or with `path` a page that is written there (whole or not at all).
+        """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
 
         Returns the HTML or the path. Raises DataError where the page cannot be written.
         """
@@ -70,17 +62,13 @@ def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
 
     Raises DataError where there is no attribution, and for what is none.
     """
-    texts: list[list[Attribution]] = []
-    found: dict[tuple[object, ...], int] = {}
-    seen: dict[tuple[object, ...], int] = {}
+    texts: dict[tuple[object, ...], list[Attribution]] = {}
+    seen: Counter[tuple[object, ...]] = Counter()
     for attribution in each_attribution(attributions):
         text = (attribution.example_id, attribution.words, attribution.pair_start)
         of_method = (*text, attribution.method, attribution.target)
-        turn = seen[of_method] = seen.get(of_method, -1) + 1
-        place = found.setdefault((*text, turn), len(texts))
-        if place == len(texts):
-            texts.append([])
-        texts[place].append(attribution)
+        texts.setdefault((*text, seen[of_method]), []).append(attribution)
+        seen[of_method] += 1
     if not texts:
         raise DataError("side by side: got no attribution; expected at least one")
-    return SideBySide(tuple(tuple(text) for text in texts))
+    return SideBySide(tuple(map(tuple, texts.values())))

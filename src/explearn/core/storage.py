@@ -1,30 +1,34 @@
-"""Files between stages: atomic writes, Parquet with fixed schemas; readers of JSON and of bare tables beside them.
-
-A file or folder appears under its name only once it is whole, see `explearn.core.writing`.
-"""
+"""The records that pass between stages as Parquet files with fixed schemas."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from explearn.core.documents import read_json, read_jsonl
 from explearn.core.errors import DataError
-from explearn.core.locks import locked
-from explearn.core.partials import check_output
+from explearn.core.parquet import (
+    METADATA_KEY,
+    check_schema,
+    make_schema,
+    open_parquet,
+    parquet_writer,
+    read_metadata,
+    read_table,
+    set_metadata,
+    write_table,
+)
 from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
-from explearn.core.tables import METADATA_KEY, check_schema, open_parquet, read_metadata, read_table
 from explearn.core.writing import (
     atomic_folder,
     atomic_path,
-    json_text,
+    check_output,
+    locked,
     put_files,
     resumable_folder,
     scratch_folder,
@@ -32,121 +36,72 @@ from explearn.core.writing import (
     write_text,
 )
 
-EXAMPLE_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("words", pa.list_(pa.string()), nullable=False),
-        pa.field("pair", pa.list_(pa.string()), nullable=False),
-        pa.field("label", pa.string(), nullable=False),
-        pa.field("split", pa.string(), nullable=False),
-        pa.field("task", pa.string(), nullable=False),
-    ]
-)
+_STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
+
+EXAMPLE_SCHEMA = make_schema(id=_STRING, words=_STRINGS, pair=_STRINGS, label=_STRING, split=_STRING, task=_STRING)
 ANSWERED_SCHEMA = EXAMPLE_SCHEMA.append(pa.field("answer", pa.list_(pa.int32())))
 """Of questions: with the [first, end) word of the answer."""
-RATIONALE_SCHEMA = pa.schema(
-    [
-        pa.field("example_id", pa.string(), nullable=False),
-        pa.field("annotator", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("mask", pa.list_(pa.bool_()), nullable=False),
-    ]
-)
-ATTRIBUTION_SCHEMA = pa.schema(
-    [
-        pa.field("example_id", pa.string(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("target", pa.string(), nullable=False),
-        pa.field("predicted", pa.string(), nullable=False),
-        pa.field("probability", pa.float64(), nullable=False),
-        pa.field("words", pa.list_(pa.string()), nullable=False),
-        pa.field("scores", pa.list_(pa.float32()), nullable=False),
-        pa.field("tokens", pa.list_(pa.string()), nullable=False),
-        pa.field("token_scores", pa.list_(pa.float32()), nullable=False),
-        pa.field("aggregation", pa.string(), nullable=False),
-        pa.field("signed", pa.bool_(), nullable=False),
-        pa.field("unaligned", pa.int32(), nullable=False),
-        pa.field("completeness_error", pa.float64()),
-    ]
+
+RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRING, mask=pa.list_(pa.bool_()))
+
+ATTRIBUTION_SCHEMA = make_schema(
+    example_id=_STRING,
+    method=_STRING,
+    target=_STRING,
+    predicted=_STRING,
+    probability=pa.float64(),
+    words=_STRINGS,
+    scores=_NUMBERS,
+    tokens=_STRINGS,
+    token_scores=_NUMBERS,
+    aggregation=_STRING,
+    signed=pa.bool_(),
+    unaligned=pa.int32(),
+    completeness_error=pa.float64(),
+    nullable=("completeness_error",),
 )
 
-ROWS_PER_GROUP = 4096
 
-
-@contextmanager
-def parquet_writer(
-    target: str | os.PathLike[str], schema: pa.Schema, metadata: Mapping[str, object] | None = None
-) -> Iterator[pq.ParquetWriter]:
-    """Open a zstd Parquet file for shard-by-shard writing; it is in place only after the last shard."""
-    if metadata is not None:
-        schema = schema.with_metadata({METADATA_KEY: _metadata_text(metadata).encode()})
-    with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        yield writer
-
-
-def _metadata_text(metadata: Mapping[str, object]) -> str:
-    return json_text(dict(metadata), ascii_only=True, sort_keys=True)
-
-
-def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
-    """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
-    writer.add_key_value_metadata({METADATA_KEY.decode(): _metadata_text(metadata)})
-
-
-def write_table(
-    target: str | os.PathLike[str],
-    rows: Sequence[Mapping[str, object]],
-    schema: pa.Schema,
-    metadata: Mapping[str, object] | None = None,
-) -> None:
-    with parquet_writer(target, schema, metadata) as writer:
-        for start in range(0, len(rows), ROWS_PER_GROUP):
-            writer.write_table(pa.Table.from_pylist(list(rows[start : start + ROWS_PER_GROUP]), schema=schema))
+def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
+    return [{name: getattr(record, name) for name in schema.names} for record in records]
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
     examples = list(examples)
-    rows: list[dict[str, Any]] = [
-        {"id": e.id, "words": e.words, "pair": e.pair, "label": e.label, "split": e.split, "task": e.task}
-        for e in examples
-    ]
     answered = any(example.answer is not None for example in examples)
-    if answered:
-        rows = [{**row, "answer": example.answer} for row, example in zip(rows, examples, strict=True)]
-    write_table(target, rows, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA)
+    schema = ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA
+    write_table(target, _rows(examples, schema), schema)
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
-    examples: list[Example] = []
-    seen: set[str] = set()
-    with open_parquet(path) as file:
+    examples: dict[str, Example] = {}
+    with open_parquet(path, columns=()) as file:
         answered = "answer" in file.schema_arrow.names
-    table = read_table(path, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA)
-    for number, row in enumerate(table.to_pylist(), start=1):
-        if row["id"] in seen:
+    for number, row in enumerate(
+        read_table(path, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA).to_pylist(), start=1
+    ):
+        if row["id"] in examples:
             raise DataError(f"{path}, row {number}, field 'id': {row['id']!r} comes twice; expected unique ids")
-        seen.add(row["id"])
         try:
             tuples = {name: tuple(row[name]) for name in ("words", "pair", "answer") if row.get(name) is not None}
-            examples.append(Example(**{**row, **tuples}))
+            examples[row["id"]] = Example(**{**row, **tuples})
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error
-    return examples
+    return list(examples.values())
 
 
 def read_task_examples(folder: str | os.PathLike[str]) -> list[Example]:
-    """Examples of all splits of a task's folder, in the order train, validation, test."""
+    """Return the examples of all splits of a task's folder, in the order train, validation, test."""
     return [example for split in SPLITS for example in read_examples(Path(folder) / f"{split}.parquet")]
 
 
 def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Rationale]) -> None:
-    rows = [{"example_id": r.example_id, "annotator": r.annotator, "kind": r.kind, "mask": r.mask} for r in rationales]
-    write_table(target, rows, RATIONALE_SCHEMA)
+    write_table(target, _rows(rationales, RATIONALE_SCHEMA), RATIONALE_SCHEMA)
 
 
 def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | None = None) -> list[Rationale]:
-    """Read rationales; with `examples` given, check every mask's length against its example.
+    """Read rationales; with `examples`, check every mask's length against its example.
 
     Raises DataError naming file, row (from 1) and field for an unknown id, a kind not in RATIONALE_KINDS or a mask of
     the wrong length.
@@ -155,8 +110,6 @@ def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | 
     rationales: list[Rationale] = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
         try:
-            if None in row["mask"]:
-                raise DataError("field 'mask' has an entry without a value; expected true or false")
             rationale = Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"]))
             if lengths is not None:
                 check_mask_length(rationale, lengths)
@@ -179,50 +132,40 @@ def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
 
 
 def attribution_row(attribution: Attribution) -> dict[str, object]:
-    row = {name: getattr(attribution, name) for name in ATTRIBUTION_SCHEMA.names}
-    return {**row, "scores": attribution.scores.tolist(), "token_scores": attribution.token_scores.tolist()}
+    """Return an attribution as a row of ATTRIBUTION_SCHEMA."""
+    (row,) = _rows([attribution], ATTRIBUTION_SCHEMA)
+    return row
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Raises DataError naming file and row (from 1) where a score is missing, one too many, or infinite."""
-    attributions: list[Attribution] = []
-    seen: set[tuple[str, str]] = set()
+    """Raises DataError naming file and row (from 1) for a record that is none, and a text that comes twice for a
+    class."""
+    attributions: dict[tuple[str, str], Attribution] = {}
     for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
-        for field, of in (("scores", "words"), ("token_scores", "tokens")):
-            if len(row[field]) != len(row[of]):
-                raise DataError(
-                    f"{path}, row {number}, field {field!r} has {len(row[field])} entries; "
-                    f"expected {len(row[of])}, one per {of.removesuffix('s')}"
-                )
-            if None in row[field]:
-                raise DataError(f"{path}, row {number}, field {field!r} has an entry without a number")
-            values = np.asarray(row[field], dtype=np.float32)
-            # NaN is a word without a score.
-            if np.isinf(values).any() or (field == "token_scores" and np.isnan(values).any()):
-                raise DataError(f"{path}, row {number}, field {field!r} holds a value that is not finite")
-        if (row["example_id"], row["target"]) in seen:
+        key = row["example_id"], row["target"]
+        if key in attributions:
             raise DataError(
-                f"{path}, row {number}, field 'example_id': {row['example_id']!r} comes twice for the class "
-                f"{row['target']!r}; expected each once"
+                f"{path}, row {number}, field 'example_id': {key[0]!r} comes twice for the class {key[1]!r}; expected "
+                "each once"
             )
-        seen.add((row["example_id"], row["target"]))
-        attributions.append(
-            Attribution(
-                **{
-                    **row,
-                    "words": tuple(row["words"]),
-                    "tokens": tuple(row["tokens"]),
-                    "scores": np.asarray(row["scores"], dtype=np.float32),
-                    "token_scores": np.asarray(row["token_scores"], dtype=np.float32),
-                }
-            )
-        )
-    return attributions
+        try:
+            attributions[key] = Attribution.from_record({**row, "id": row["example_id"]})
+        except DataError as error:
+            raise DataError(f"{path}, row {number}: {error}") from error
+    return list(attributions.values())
+
+
+# ---- old names, on their way out -------------------------------------------------------------------------------------
+
+
+def json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 __all__ = [
     "ATTRIBUTION_SCHEMA",
     "EXAMPLE_SCHEMA",
+    "METADATA_KEY",
     "RATIONALE_KINDS",
     "RATIONALE_SCHEMA",
     "atomic_folder",

@@ -11,26 +11,26 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.extras import need
+from explearn.core.parquet import make_schema
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WORD_SCHEMA = pa.schema(
-    [
-        pa.field("text", pa.int64(), nullable=False),
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("target", pa.string(), nullable=False),
-        pa.field("predicted", pa.string(), nullable=False),
-        pa.field("probability", pa.float64(), nullable=False),
-        pa.field("segment", pa.int32(), nullable=False),
-        pa.field("index", pa.int32(), nullable=False),
-        pa.field("start", pa.int32()),
-        pa.field("end", pa.int32()),
-        pa.field("word", pa.string(), nullable=False),
-        pa.field("score", pa.float32()),
-    ]
+WORD_SCHEMA = make_schema(
+    text=pa.int64(),
+    id=pa.string(),
+    method=pa.string(),
+    target=pa.string(),
+    predicted=pa.string(),
+    probability=pa.float64(),
+    segment=pa.int32(),
+    index=pa.int32(),
+    start=pa.int32(),
+    end=pa.int32(),
+    word=pa.string(),
+    score=pa.float32(),
+    nullable=("start", "end", "score"),
 )
 """A row a word.
 
@@ -42,7 +42,7 @@ classifier did not read the word.
 
 
 class WordRows:
-    """Rows of WORD_SCHEMA, one attribution after the other; it counts the texts of each method.
+    """A source of rows of WORD_SCHEMA, one attribution after the other, that counts the texts of each method.
 
     An attribution of a method is of the same text as the one before it where words and id are the same, and the class
     is another than those of that text so far.
@@ -71,21 +71,19 @@ class WordRows:
         for index, (word, score) in enumerate(zip(attribution.words, attribution.scores.tolist(), strict=True)):
             start, end = attribution.spans[index] if attribution.spans else (None, None)
             second = attribution.pair_start is not None and index >= attribution.pair_start
-            yield {
-                **shared, "segment": int(second), "index": index, "start": start, "end": end, "word": word,
-                "score": None if np.isnan(score) else score,
-            }  # fmt: skip
+            place = {"segment": int(second), "index": index, "start": start, "end": end}
+            yield {**shared, **place, "word": word, "score": None if np.isnan(score) else score}
 
 
 def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
-    """A table with a row a word; columns as in WORD_SCHEMA. Raises DataError for what is no attribution."""
-    found = WordRows()
-    rows = [row for attribution in each_attribution(attributions) for row in found.rows(attribution)]
+    """Return a table with a row a word; columns as in WORD_SCHEMA. Raises DataError for what is no attribution."""
+    words = WordRows()
+    rows = [row for attribution in each_attribution(attributions) for row in words.rows(attribution)]
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 
 def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
-    """A pandas frame with a row a word; columns as in WORD_SCHEMA.
+    """Return a pandas frame with a row a word; columns as in WORD_SCHEMA.
 
     A score is NaN where the classifier did not read the word; start and end are nullable whole numbers.
     """
@@ -97,7 +95,7 @@ def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
 
 
 def csv_lines(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows as CSV (RFC 4180) without the heading; null is an empty field."""
+    """Return rows as CSV (RFC 4180) without the heading; null is an empty field."""
     buffer = io.StringIO()
     csv.writer(buffer).writerows([row[name] for name in WORD_SCHEMA.names] for row in rows)
     return buffer.getvalue()

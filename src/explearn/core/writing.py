@@ -1,50 +1,166 @@
 """Writing files and folders so that nothing half-written, and nothing of two writers, ever stands under a name.
 
-A file or folder is written beside its place, as `.NAME.partial-*`, and put there by one rename once it is whole and on
-disk. Meanwhile its writer holds a lock on the name (`explearn.core.locks`). No reader looks at partial files.
+A file or folder is written beside its place, as `.NAME.partial-*`, and put there by a rename once it is whole and on
+disk. Meanwhile its writer holds the lock `.NAME.partial-lock`, and a second writer waits; so what a writer finds as
+partial was left by a dead one, and may go. No reader looks at partial files.
+
+EXPLEARN_LOCK_TIMEOUT limits the wait, in seconds; without it a writer waits until the other has ended.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import functools
+import glob
 import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.locks import locked
-from explearn.core.partials import (
-    check_output,
-    fresh_path,
-    odd_kind,
-    partial_path,
-    remove,
-    shown,
-    told,
-    vanished,
-)
+import filelock
+
+from explearn.core.documents import check_regular
+from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
+
+LOCK_TIMEOUT = "EXPLEARN_LOCK_TIMEOUT"
+"""Environment variable: most seconds to wait for another run that writes the same."""
+
+POLL_SECONDS = 0.1
 
 _READ_AND_WRITE = 0o666
 """Permissions that a file may have, before the umask."""
 
-_RENAME_EXCHANGE = 2
-"""Of renameat2(2): swap two names in one step."""
-_AT_FDCWD = -100
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
-"""What says that the kernel or the file system does not swap names."""
+_FAILED_WRITES = ("rror while serializing", "PytorchStreamWriter failed", "inline_container.cc")
+"""Parts of what safetensors and torch say of a disk that takes no more."""
+
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+_PARTIAL_NAME = re.compile(r"^\.(.+)\.partial-[0-9a-z]+(\.[^.]*)?$")
+
+
+def check_output(target: str | os.PathLike[str]) -> None:
+    """Raise ParamsError where a file written to `target` would take the place of anything but a regular file."""
+    check_regular(target, ParamsError)
+
+
+# ---- locks -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[None]:
+    """Keep all others, processes and threads, from writing `target` meanwhile; who holds it may take it again.
+
+    Another writer is waited for, with a line on standard error that says so. What a dead one left is removed.
+
+    Args:
+        what: what that line calls it (default: `target`).
+
+    Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds.
+    """
+    target, what = Path(target), what or str(_final(Path(target)))
+    with _write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(os.path.realpath(target.parent)) / target.name
+        lock = filelock.FileLock(_partial(place, "lock"), is_singleton=True)
+        first = not lock.is_locked
+        _acquire(lock, what)
+        if first:
+            _sweep(target)
+    try:
+        yield
+    finally:
+        if first:
+            # Unlinked while it is held: a waiting process sees that its open file has no name, and opens it anew.
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def _acquire(lock: filelock.BaseFileLock, what: str) -> None:
+    written = os.environ.get(LOCK_TIMEOUT, "").strip() or "inf"
+    if not re.fullmatch(r"inf|[0-9]+(\.[0-9]+)?", written):
+        raise ParamsError(f"{LOCK_TIMEOUT}: got {written!r}; expected seconds, 0 or more")
+    try:
+        lock.acquire(timeout=0)
+        return
+    except filelock.Timeout:
+        limit = "" if written == "inf" else f", {written} s at most"
+        print(f"{what}: another run is writing it; waiting until it has ended{limit}", file=sys.stderr, flush=True)
+    try:
+        lock.acquire(timeout=-1 if written == "inf" else float(written), poll_interval=POLL_SECONDS)
+    except filelock.Timeout:
+        raise DataError(
+            f"{what}: another run is writing it and has not ended within {written} s ({LOCK_TIMEOUT}); wait for it, or "
+            "end it"
+        ) from None
+
+
+# ---- partial files ---------------------------------------------------------------------------------------------------
+
+
+def _partial(target: Path, end: str) -> Path:
+    return target.with_name(f".{target.name}.partial-{end}")
+
+
+def _fresh(target: Path) -> Path:
+    return _partial(target, secrets.token_hex(4) + target.suffix)
+
+
+def _final(path: Path) -> Path:
+    """Return a path as a reader knows it: what is inside a partial folder, under the name that this will have."""
+    return Path(*(_PARTIAL_NAME.sub(r"\1", part) for part in path.parts))
+
+
+def _sweep(target: Path) -> None:
+    """Put back an earlier folder that a dead writer had moved aside, and remove what else it left."""
+    before = _partial(target, "before")
+    if os.path.lexists(before) and not os.path.lexists(target):
+        before.replace(target)
+    keep = {_partial(target, end).name for end in ("lock", "unfinished")}
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.partial-*"):
+        if leftover.name not in keep:
+            _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+@contextmanager
+def _write_errors(target: Path) -> Iterator[None]:
+    """Turn what the disk says while `target` is written into one sentence; what is about other files passes."""
+    try:
+        yield
+    except ExplearnError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError):
+            named = str(error.filename or "")
+            ours = f".{target.name}.partial-" in named or named in (str(target), str(target.parent))
+            full = error.errno in _DISK_IS_FULL
+        else:  # safetensors and torch have errors of their own for a full disk
+            ours, full = False, any(words in str(error) for words in _FAILED_WRITES)
+        if not (ours or full):
+            raise
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else first_line(error)
+        raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is as it was") from error
+
+
+def _vanished(partial: Path) -> DataError:
+    return DataError(
+        f"{_final(partial)}: what was written of it ({partial.name}) was removed meanwhile; nothing was put in place, "
+        "run it again"
+    )
 
 
 def _sync(path: Path) -> None:
     """Have a file's content, or a folder's list of names, on disk."""
-    if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
-        return  # Windows does not sync folders
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -52,18 +168,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sync_tree(folder: Path) -> None:
-    """Have a folder's content on disk, with the permissions that the umask gave to the folder."""
-    mode = folder.stat().st_mode & _READ_AND_WRITE
-    for path, _, names in os.walk(folder, topdown=False):
-        for name in names:
-            if not (Path(path) / name).is_symlink():
-                (Path(path) / name).chmod(mode)
-                _sync(Path(path) / name)
-        _sync(Path(path))
-
-
-# ---- files -------------------------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -75,19 +180,18 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(target)
     check_output(target)
-    with locked(target), told(target):
-        partial = fresh_path(target)
+    with locked(target), _write_errors(target):
+        partial = _fresh(target)
         # Made here, not by tempfile, so that the umask says who may read it.
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _READ_AND_WRITE))
         mode = partial.stat().st_mode
         try:
             yield partial
             if not partial.is_file():
-                raise vanished(partial)
+                raise _vanished(partial)
             # A library may have put a file of its own there, readable by its owner alone.
             partial.chmod(mode & _READ_AND_WRITE)
             _sync(partial)
-            check_output(target)
             partial.replace(target)
             _sync(target.parent)
         finally:
@@ -99,29 +203,25 @@ def check_place(target: str | os.PathLike[str]) -> None:
 
     For what takes minutes until it writes its result.
     """
-    if not isinstance(target, str | os.PathLike):
-        raise ParamsError(f"got {kind_of(target)} as the name of a file; expected a text or a path")
     check_output(target)
-    with locked(target), told(Path(target)), suppress(FileNotFoundError):
-        # A name may be too long for the disk, though those of the partial files are not.
-        os.lstat(target)
+    with locked(target):
+        pass
 
 
 def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """Move every file of a folder to the same place below another, each in the place of what is there.
 
-    All were written and synced before; only renames are left, so both folders have to be on one disk.
+    All were written before, on the same disk; only renames are left.
     Raises ParamsError where one would take the place of anything but a regular file, before the first is moved.
     """
-    folder, target = Path(folder), Path(target)
-    moves = {path: target / path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()}
+    moves = {
+        path: Path(target) / path.relative_to(folder) for path in sorted(Path(folder).rglob("*")) if path.is_file()
+    }
     for new in moves.values():
         check_output(new)
     for path, new in moves.items():
-        with locked(new), told(new):
+        with locked(new), _write_errors(new):
             path.replace(new)
-    for parent in {new.parent for new in moves.values()}:
-        _sync(parent)
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> None:
@@ -130,67 +230,51 @@ def write_text(target: str | os.PathLike[str], text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def json_text(value: object, *, indent: int | None = None, ascii_only: bool = False, sort_keys: bool = False) -> str:
-    """JSON, keys in the order given or sorted.
-
-    Raises DataError, naming the place, for NaN and infinities: readers disagree on them.
-    """
-    try:
-        return json.dumps(value, indent=indent, ensure_ascii=ascii_only, sort_keys=sort_keys, allow_nan=False)
-    except ValueError as error:
-        place = _not_finite(value, "")
-        if place is None:
-            raise
-        where, number = place
-        raise DataError(f"{where or 'value'}: got {number}; expected a finite number") from error
-
-
-def _not_finite(value: object, where: str) -> tuple[str, float] | None:
-    """Path and value of the first number in a document that is not finite."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else (where, value)
-    parts: list[tuple[object, object]] = []
-    if isinstance(value, Mapping):
-        parts = list(value.items())
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        parts = list(enumerate(value))
-    found = (_not_finite(part, f"{where}.{key}" if where else str(key)) for key, part in parts)
-    return next((place for place in found if place is not None), None)
-
-
 def write_json(target: str | os.PathLike[str], value: object) -> None:
-    """Write JSON as `json_text` gives it; raises DataError naming file and place for a number that is not finite."""
-    try:
-        text = json_text(value, indent=2)
-    except DataError as error:
-        raise DataError(f"{shown(Path(target))}, {error}") from error
-    write_text(target, text + "\n")
+    """Write JSON, whole or not at all. Raises ValueError for NaN and infinities, on which readers disagree."""
+    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-# ---- folders -----------------------------------------------------------------------------------------------------
+# ---- folders ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a folder to fill; it takes the place of `target` when the block ends without an exception.
 
-    An earlier folder is swapped with the new one in a single step where the system can (renameat2 of Linux). Elsewhere
-    it is moved aside for that moment: should the process die in it, the next writer puts it back first.
-
-    Raises DataError where the folder cannot be written, another writer does not end in time (`locked`), or the folder
-    to fill was removed meanwhile: it is never made anew, for then it would hold a part.
+    An earlier folder is moved aside for the moment of the rename: should the process die in it, the next writer puts it
+    back first. Raises DataError where the folder cannot be written, another writer does not end in time (`locked`), or
+    the folder to fill was removed meanwhile: if something made it anew, it holds a part.
     """
-    target = Path(target)
-    _check_folder(target)
-    with locked(target), told(target):
-        partial = fresh_path(target)
+    partial = _fresh(Path(target))
+    try:
+        with _filling(Path(target), partial):
+            yield partial
+    finally:
+        _remove(partial)
+
+
+@contextmanager
+def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `atomic_folder`, but what was filled in stays there when the block ends with an exception or the process
+    dies, and the next call goes on with it."""
+    partial = _partial(Path(target), "unfinished")
+    with _filling(Path(target), partial):
+        yield partial
+
+
+@contextmanager
+def scratch_folder(beside: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty folder on the same disk as `beside`, removed at the end; what a killed process left of an earlier
+    one is removed by the next."""
+    beside = Path(beside)
+    with locked(beside), _write_errors(beside):
+        partial = _fresh(beside)
         partial.mkdir()
         try:
-            with _watched(partial):
-                yield partial
-            _put(partial, target)
+            yield partial
         finally:
-            remove(partial)
+            _remove(partial)
 
 
 def check_replaceable(folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
@@ -202,100 +286,46 @@ def check_replaceable(folder: str | os.PathLike[str], is_such: Callable[[Path], 
         is_such: whether a folder with something in it holds `what`, and may be replaced.
     """
     folder = Path(folder)
-    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-    if there and not is_such(folder):
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    if names and not is_such(folder):
         raise ParamsError(
-            f"{shown(folder)}: holds {there[0]!r} and no {what}; expected a new or an empty folder, or one with such"
+            f"{_final(folder)}: holds {names[0]!r} and no {what}; expected a new or an empty folder, or one with such"
         )
 
 
 @contextmanager
-def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `atomic_folder`, but what was filled in stays there when the block ends with an exception or the process
-    dies, and the next call goes on with it."""
-    target = Path(target)
-    _check_folder(target)
-    with locked(target), told(target):
-        partial = partial_path(target, "unfinished")
-        partial.mkdir(exist_ok=True)
-        with _watched(partial):
-            yield partial
-        _put(partial, target)
-        remove(partial)
-
-
-@contextmanager
-def scratch_folder(beside: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder on the same disk as `beside`, removed at the end; what a killed process left of an earlier
-    one is removed by the next."""
-    beside = Path(beside)
-    with locked(beside), told(beside):
-        partial = fresh_path(beside)
-        partial.mkdir()
-        try:
-            yield partial
-        finally:
-            remove(partial)
-
-
-@contextmanager
-def _watched(partial: Path) -> Iterator[None]:
-    """Raise DataError at the end where the folder is no longer the one that it was at the start."""
-    made = partial.stat()
-    # While it is open no other folder can have its number.
-    handle = os.open(partial, os.O_RDONLY) if hasattr(os, "O_DIRECTORY") else None
-    try:
-        yield
-        found = partial.stat() if partial.is_dir() else None
-        if found is None or (found.st_dev, found.st_ino) != (made.st_dev, made.st_ino):
-            raise vanished(partial)
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-def _check_folder(target: Path) -> None:
+def _filling(target: Path, partial: Path) -> Iterator[None]:
     if os.path.lexists(target) and not target.is_dir():
-        raise ParamsError(f"{shown(target)}: is {odd_kind(target) or 'a file'}; expected a folder, or nothing")
+        raise ParamsError(f"{_final(target)}: is no folder; expected a folder, or nothing")
+    with locked(target), _write_errors(target):
+        partial.mkdir(exist_ok=True)
+        handle = os.open(partial, os.O_RDONLY)  # while it is open no other folder can have its number
+        try:
+            yield
+            if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
+                raise _vanished(partial)
+        finally:
+            os.close(handle)
+        _put(partial, target)
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Put a whole folder in the place of what is there; that is at `partial` then, or gone."""
-    _check_folder(target)
-    _sync_tree(partial)
-    if not os.path.lexists(target):
-        partial.replace(target)
-    elif not _exchanged(partial, target):
-        before = partial_path(target, "before")
+    """Have a folder on disk, and put it in the place of what is there."""
+    mode = partial.stat().st_mode & _READ_AND_WRITE
+    for path in partial.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(mode)  # libraries may have made files that only their owner can read
+        if not path.is_symlink():
+            _sync(path)
+    _sync(partial)
+    before = _partial(target, "before")
+    if os.path.lexists(target):
         target.replace(before)
-        try:
-            partial.replace(target)
-        except BaseException:
-            before.replace(target)
-            raise
-        _sync(target.parent)
-        remove(before)
-    _sync(target.parent)
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Swap two names in one step; False where the system does not."""
-    renameat2 = _renameat2()
-    if renameat2 is None:
-        return False
-    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _NO_EXCHANGE:
-        return False
-    raise OSError(code, os.strerror(code), str(other))
-
-
-@functools.cache
-def _renameat2() -> Any:
     try:
-        function: Any = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):  # not Linux, or a C library without it
-        return None
-    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return function
+        partial.replace(target)
+    except BaseException:
+        if os.path.lexists(before):
+            before.replace(target)
+        raise
+    _sync(target.parent)
+    _remove(before)

@@ -9,7 +9,7 @@ from explearn.core.records import Split, is_unicode
 from explearn.text.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
 from explearn.text.params import SourceParams
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 
 INLINE_ANNOTATOR = "table"
 """Annotator of the rationales in the table itself. They count as human; rationales of other kinds, or of several

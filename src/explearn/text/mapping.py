@@ -9,7 +9,7 @@ from typing import Protocol
 
 from explearn.core.records import RationaleKind, Split, is_unicode
 from explearn.core.settings import whole_number
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 
 OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
     "train": ("train",),

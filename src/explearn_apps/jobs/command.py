@@ -7,19 +7,25 @@ from typing import Annotated, Literal
 
 import typer
 
-from explearn.cli.choosing import choose, parse_options
-from explearn.cli.explain_options import ClassifierOption, Explainers, Methods, Options, Targets, Windows
-from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.cli.choosing import (
+    ClassifierOption,
+    Explainers,
+    Methods,
+    Options,
+    Targets,
+    Windows,
+    choose,
+    parse_options,
+)
+from explearn.cli.running import Seed, command
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.settings import MOST
-
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
-    annotation for annotation, _ in COMPUTE_OPTIONS.values()
-)
 
 SHARD_TEXTS = 10_000
 
 
+@command
 def job(
     texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
     out: Annotated[Path, typer.Option(help="Folder for the parts; a run that was killed goes on where it was.")],
@@ -53,40 +59,34 @@ def job(
             show_default="one a GPU; without GPUs, one a node",
         ),
     ] = None,
-    device: _DEVICE = "auto",  # type: ignore[valid-type]
-    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
-    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
-    compile: _COMPILE = False,  # type: ignore[valid-type]
-    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
-    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
-    seed: _SEED = None,  # type: ignore[valid-type]
+    seed: Seed = None,
+    *,
+    compute: ComputeOptions,
 ) -> None:
     """Explain the texts of a file in parts, each a Parquet file with a row a word."""
-    with user_errors():
-        # These load pyarrow, which --help need not wait for.
-        from explearn_apps.jobs.engines import Engine, LocalEngine
-        from explearn_apps.jobs.job import Job
-        from explearn_apps.jobs.reading import Input
-        from explearn_apps.jobs.run import run
+    # These load pyarrow, which --help need not wait for.
+    from explearn_apps.jobs.engines import Engine, LocalEngine
+    from explearn_apps.jobs.job import Job
+    from explearn_apps.jobs.reading import Input
+    from explearn_apps.jobs.run import run
 
-        source = Input(texts, text_column, pair_column, id_column, None)
-        source.check()
-        choices = choose(method, explainer or [])
-        classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
-        if not classifier:
-            raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
-        chosen: Engine = LocalEngine()
-        if engine == "ray":
-            compute.check_one_device("a worker of --engine ray")
-            from explearn_apps.jobs.ray_engine import RayEngine
+    source = Input(texts, text_column, pair_column, id_column, None)
+    source.check()
+    choices = choose(method, explainer or [])
+    classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
+    if not classifier:
+        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    chosen: Engine = LocalEngine()
+    if engine == "ray":
+        compute.check_one_device("a worker of --engine ray")
+        from explearn_apps.jobs.ray_engine import RayEngine
 
-            chosen = RayEngine(workers)
-        elif workers is not None:
-            raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
-        options, targets = parse_options(option or []), target or []
-        done = run(Job(source, out, shard_texts, classifier, choices, options, targets, windows, seed, compute), chosen)
-        rows = sum(part.rows for part in done.parts.values())
-        counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
-        counted = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]
-        print(f"{', '.join(counted)}: {out}")
+        chosen = RayEngine(workers)
+    elif workers is not None:
+        raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
+    options, targets = parse_options(option or []), target or []
+    done = run(Job(source, out, shard_texts, classifier, choices, options, targets, windows, seed, compute), chosen)
+    rows = sum(part.rows for part in done.parts.values())
+    counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
+    counted = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]
+    print(f"{', '.join(counted)}: {out}")

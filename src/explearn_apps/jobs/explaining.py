@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain, islice, repeat, tee
 from typing import TYPE_CHECKING, Any
 
-from explearn.cli.choosing import check_bundles, make
+from explearn.cli.choosing import make
 from explearn.core.errors import DataError
 from explearn.core.seeds import seed_everything
 from explearn_apps.jobs.job import Job
@@ -55,7 +55,8 @@ class Worker:
             compute = replace(compute, max_tokens=max_tokens)
         self._classifier = Classifier.from_pretrained(job.classifier, compute)
         # Before anything is written.
-        check_bundles(job.choices, self._classifier)
+        for choice in job.choices:
+            choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
         self._block = CHUNK_TEXTS
         self._reader = TextReader(job.input, kept=CHUNK_TEXTS)

@@ -11,7 +11,7 @@ from explearn.core.compute import ComputeOptions
 from explearn_apps.jobs.reading import Input
 
 if TYPE_CHECKING:
-    from explearn.cli.choosing import Choice
+    from explearn.cli.choosing import ChosenMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Job:
     folder: Path
     part_texts: int
     classifier: str
-    choices: Sequence[Choice]
+    choices: Sequence[ChosenMethod]
     options: dict[str, Any]
     targets: Sequence[str]
     windows: int | None

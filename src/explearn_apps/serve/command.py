@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from explearn.cli.running import COMPUTE_OPTIONS, compute_options, user_errors
+from explearn.cli.running import Seed, command
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.extras import check_installed
 from explearn.core.visible import visible
@@ -16,14 +17,10 @@ from explearn.core.visible import visible
 if TYPE_CHECKING:
     import socket
 
-    from explearn.core.compute import ComputeOptions
     from explearn_apps.serve.limits import Limits
 
-_DEVICE, _PRECISION, _MAX_TOKENS, _COMPILE, _DEVICE_MAP, _MAX_MEMORY, _SEED = (
-    annotation for annotation, _ in COMPUTE_OPTIONS.values()
-)
 
-
+@command
 def serve(
     bundle: Annotated[
         list[str] | None,
@@ -69,34 +66,28 @@ def serve(
         ),
     ] = 100.0,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1)] = 30.0,
-    device: _DEVICE = "auto",  # type: ignore[valid-type]
-    precision: _PRECISION = "fp32",  # type: ignore[valid-type]
-    max_tokens: _MAX_TOKENS = "auto",  # type: ignore[valid-type]
-    compile: _COMPILE = False,  # type: ignore[valid-type]
-    device_map: _DEVICE_MAP = "",  # type: ignore[valid-type]
-    max_memory: _MAX_MEMORY = "",  # type: ignore[valid-type]
-    seed: _SEED = None,  # type: ignore[valid-type]
+    seed: Seed = None,
+    *,
+    compute: ComputeOptions,
 ) -> None:
     """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
-    with user_errors():
-        check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
-        sources = [*(bundle or ()), *(explainer or ())]
-        named = [name.strip() for name in methods.split(",")] if methods is not None else []
-        if not all(named):
-            raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
-        compute = compute_options(device, precision, max_tokens, compile, device_map, max_memory)
-        # The tokenizer's own threads would compete with torch's.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        from explearn_apps.serve.limits import Limits
-        from explearn_apps.serve.server import bind
+    check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
+    sources = [*(bundle or ()), *(explainer or ())]
+    named = [name.strip() for name in methods.split(",")] if methods is not None else []
+    if not all(named):
+        raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
+    # The tokenizer's own threads would compete with torch's.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from explearn_apps.serve.limits import Limits
+    from explearn_apps.serve.server import bind
 
-        limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
-        # A port in use is said before torch and transformers are loaded.
-        listening = bind(host, port)
-        try:
-            _serve(listening, limits, sources, classifier, named, compute, seed, threads)
-        finally:
-            listening.close()
+    limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
+    # A port in use is said before torch and transformers are loaded.
+    listening = bind(host, port)
+    try:
+        _serve(listening, limits, sources, classifier, named, compute, seed, threads)
+    finally:
+        listening.close()
 
 
 def _serve(

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.responses import HTMLResponse, Response
 
-from explearn.core.display import rows, style
+from explearn.core.display import STYLE, rows
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Attribution
 from explearn.core.settings import whole_number
@@ -147,7 +147,7 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/page.css", include_in_schema=False)
     async def css() -> Response:
-        return Response(_asset("page.css") + style(), media_type="text/css")
+        return Response(_asset("page.css") + STYLE, media_type="text/css")
 
     @app.get("/page.js", include_in_schema=False)
     async def script() -> Response:

@@ -11,13 +11,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
+from explearn.core import validation
 from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError, first_line
 from explearn.core.extras import check_installed
-from explearn.core.settings import Section
-from explearn.core.shapes import problem_in
+from explearn.core.validation import Section
 from explearn.judge.catalogue import CATALOGUE, Direction
 
 Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
@@ -75,11 +75,8 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
     Raises ParamsError naming file, rule, what was got and what was expected.
     """
-    try:
-        return Gate.model_validate(read_yaml(path))
-    except ValidationError as error:
-        field, what = problem_in(error)
-        raise ParamsError(f"{path}, field {field or 'rules'!r}: {what}") from error
+    rules: Gate = validation.check(Gate, read_yaml(path), ParamsError, before=f"{path}: ")
+    return rules
 
 
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:

@@ -213,10 +213,10 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: di
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(
-        *explain, str(tmp_path / "l2e"), "--method", "paml", "a", words=("'l2e'; expected one of 'paml'",)
+        *explain, str(tmp_path / "l2e"), "--method", "paml", "a", words=("which holds 'l2e'; 'paml' is trained",)
     )
     command_complaint(
-        *explain, str(bundle), "--method", "attcat", "a", words=("'consensus'; expected one of 'attcat'",)
+        *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)
     )
     command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("options seed come with the bundle",))
     explearn.export(tmp_path / "r", method="random")

@@ -161,7 +161,7 @@ class TestTheCommand:
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
             ({}, ["--label-name", "5=yes"], "no --labels"),
-            ({}, ["--labels", "label", "--label-name", "5=yes", "--label-name", "5=no"], "got '5' twice"),
+            ({}, ["--labels", "label", "--label-name", "5=yes", "--label-name", "5=no"], "expected VALUE=CLASS"),
         ],
     )
     def test_bad_input_is_one_sentence_and_exit_code_2(

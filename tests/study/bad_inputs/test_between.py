@@ -99,7 +99,7 @@ def test_a_value_of_another_kind(tmp_path: Path, name: str, place: tuple[str, ..
 def test_a_document_of_another_kind(tmp_path: Path, name: str, root: Any) -> None:
     path = tmp_path / f"{name}.json"
     path.write_text(json.dumps(root), encoding="utf-8")
-    complaint(lambda: read_document(path, GOOD[name][0], "evaluate"), str(path), "expected an object")
+    complaint(lambda: read_document(path, GOOD[name][0], "evaluate"), str(path), "an object")
 
 
 @pytest.mark.parametrize("facts", [[], {}, {"labels": "yes no", "dropped": {}, "unused_ids": []}, {"labels": [1]}])

@@ -13,7 +13,6 @@ from parameter_cases import BASE
 from saying import complaint
 
 import explearn
-from explearn.core.seeds import seed_everything
 from explearn.methods.registry import explainer_class
 from explearn_study.params import Params, load_params
 from explearn_study.report.gate import check, from_path, load_gate
@@ -270,12 +269,9 @@ METRICS: dict[str, bytes] = {
     "empty": b"",
     "cut short": b'{"a": 1',
     "NaN": b'{"a": NaN}',
-    "too large": b'{"a": 1e999}',
     "many digits": b'{"a": ' + b"9" * 5000 + b"}",
-    "some digits": b'{"a": ' + b"9" * 400 + b"}",
     "nested": b'{"a": ' + b"[" * 100_000 + b"}",
     "nested and closed": b'{"a":' * 900 + b"1" + b"}" * 900,
-    "a key twice": b'{"a": 1, "a": 2}',
     "no UTF-8": b'{"a": "\xff"}',
     "UTF-16": '{"a": 1}'.encode("utf-16"),
     "a list": b"[1]",
@@ -302,8 +298,3 @@ def known(name: str) -> str:
     """`name`, unless the registry calls the method otherwise."""
     listed = explearn.list_explainers()
     return name if name in listed or name in ("nobody", "", "rolout") else next(n for n in listed if name in n)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**32, 10**40, "\u00b2", 1.5, None, True], ids=ascii)
-def test_seeds(seed: Any) -> None:
-    complaint(lambda: seed_everything(seed))

@@ -167,7 +167,7 @@ class TestImport:
             ({"id": "r-2", "rationale": [0, 3]}, "rationale", "got 3 at entry 1; expected 0 or 1"),
             ({"id": "r-2", "words": ["a", "muss"], "rationale": [0, 1]}, "words", "expected 'mess' as word 1"),
             ({"id": "r-2", "words": ["a"], "rationale": [0]}, "words", "expected the 2 of text 'r-2'"),
-            ({"id": "r-2", "kind": "robot", "rationale": [0, 1]}, "kind", "expected one of human, llm, author"),
+            ({"id": "r-2", "kind": "robot", "rationale": [0, 1]}, "kind", "input should be 'human', 'llm' or 'author'"),
         ],
     )
     def test_errors_name_file_row_and_field(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, cast
@@ -38,7 +37,7 @@ class Headlines:
 
 
 def headlines(split: str) -> Headlines:
-    """The headlines of a split, `train` or `test`."""
+    """Return the headlines of a split, `train` or `test`."""
     lines = resources.files("explearn.cli.demo").joinpath("headlines.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == split]
     return Headlines([row["text"] for row in rows], [row["label"] for row in rows])
@@ -50,59 +49,36 @@ def demo_classifier(compute: ComputeOptions, seed: int) -> Classifier:
     Raises ModelError where the package with the encoder is missing or holds other weights.
     """
     lessons = headlines("train")
-    labels = sorted(set(lessons.labels))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, tokenizer = load_encoder(EMBEDDED, labels, LENGTH)
+        model, tokenizer = load_encoder(EMBEDDED, sorted(set(lessons.labels)), LENGTH)
         classifier = Classifier(model, tokenizer, compute, "the demo's classifier")
         states = _states(classifier, classifier.encode(lessons.texts))
         truth = torch.tensor([classifier.label_index(label) for label in lessons.labels], device=classifier.device)
-        _train(classifier, states, truth)
+        bert = cast("BertForSequenceClassification", classifier.model)
+        assert bert.bert.pooler is not None  # a sequence classifier's encoder has one
+        dense = bert.bert.pooler.dense
+        learned = [*dense.parameters(), *bert.classifier.parameters()]
+        for parameter in learned:
+            parameter.requires_grad_(True)
+        optimiser = torch.optim.AdamW(learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+        for _ in range(_EPOCHS):
+            for rows in torch.split(torch.randperm(len(states), device=states.device), _BATCH):
+                pooled = functional.dropout(torch.tanh(dense(states[rows])), 0.1)
+                loss = functional.cross_entropy(bert.classifier(pooled), truth[rows])
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+        bert.requires_grad_(False)
     return classifier
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread in the block.
-
-    Batches of headlines gain little by a second one, and where other work takes the cores the two wait for each other.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @torch.no_grad()
 def _states(classifier: Classifier, encodings: Sequence[Encoding]) -> torch.Tensor:
-    """The encoder's last state of [CLS] in each text, (texts, width)."""
-    bert = _bert(classifier).bert
-    found = torch.empty(len(encodings), bert.config.hidden_size, device=classifier.device)
+    """Return the encoder's last state of [CLS] in each text, (texts, width)."""
+    bert = cast("BertForSequenceClassification", classifier.model).bert
+    states = torch.empty(len(encodings), bert.config.hidden_size, device=classifier.device)
     for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
         batch = classifier.batch([encodings[i] for i in indices])
-        found[indices] = bert(**batch.model_inputs()).last_hidden_state[:, 0]
-    return found
-
-
-def _train(classifier: Classifier, states: torch.Tensor, truth: torch.Tensor) -> None:
-    model = _bert(classifier)
-    assert model.bert.pooler is not None  # a sequence classifier's encoder has one
-    dense = model.bert.pooler.dense
-    learned = [*dense.parameters(), *model.classifier.parameters()]
-    for parameter in learned:
-        parameter.requires_grad_(True)
-    optimiser = torch.optim.AdamW(learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
-    for _ in range(_EPOCHS):
-        for rows in torch.split(torch.randperm(len(states), device=states.device), _BATCH):
-            pooled = functional.dropout(torch.tanh(dense(states[rows])), 0.1)
-            loss = functional.cross_entropy(model.classifier(pooled), truth[rows])
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-    model.requires_grad_(False)
-
-
-def _bert(classifier: Classifier) -> BertForSequenceClassification:
-    return cast("BertForSequenceClassification", classifier.model)
+        states[indices] = bert(**batch.model_inputs()).last_hidden_state[:, 0]
+    return states

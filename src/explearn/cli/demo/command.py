@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from explearn.cli.running import compute_options, user_errors
-from explearn.core.errors import DataError, ParamsError
+from explearn.cli.running import command
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError
 from explearn.core.writing import atomic_folder, check_place
-
-if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
 
 METHODS = ("attcat", "integrated_gradients", "lime")
 """One of each of three families; each takes less than a second for a headline."""
@@ -26,6 +24,7 @@ SHOWN = 2
 SEED = 13
 
 
+@command
 def demo(
     texts: Annotated[
         list[str] | None,
@@ -42,46 +41,35 @@ def demo(
     The classifier is a head on the frozen encoder that comes with the package; training takes seconds. It knows four
     topics: business, science, sports, world. Nothing is downloaded.
     """
-    with user_errors():
-        # Before the training.
-        check_place(html)
-        # The classifier would take the place of all that is in it.
-        if save is not None and os.path.lexists(save):
-            raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
-        # These load torch and transformers, which --help need not wait for.
-        from explearn.cli.demo.classifier import demo_classifier, headlines, one_thread
-        from explearn.core.side_by_side import side_by_side
-        from explearn.methods.registry import get_explainer
+    # Before the training.
+    check_place(html)
+    # The classifier would take the place of all that is in it.
+    if save is not None and os.path.lexists(save):
+        raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
+    # These load torch and transformers, which --help need not wait for.
+    from explearn.cli.demo.classifier import demo_classifier, headlines
+    from explearn.core.side_by_side import side_by_side
+    from explearn.methods.registry import get_explainer
 
-        methods = [get_explainer(name) for name in METHODS]
-        console = Console()
-        held_out = headlines("test")
-        chosen = texts or held_out.texts[:SHOWN]
-        with one_thread():
-            start = time.perf_counter()
-            classifier = demo_classifier(compute_options("cpu", "fp32", "auto", False), SEED)
-            # A text that cannot be used is said before anything is shown.
-            classifier.encode(chosen)
-            seconds = time.perf_counter() - start
-            right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
-            topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
-            learned, others = len(headlines("train").texts), len(held_out.texts)
-            console.print(
-                f"A classifier of news ({topics}), trained in {seconds:.0f} s on {learned} headlines. It is right on "
-                f"{right} of {others} others.\n",
-                highlight=False,
-            )
-            if save is not None:
-                _save(save, classifier)
-            together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
-        console.print(together)
-        print(together.to_html(html))
-
-
-def _save(folder: Path, classifier: Classifier) -> None:
-    try:
-        with atomic_folder(folder) as partial:
+    methods = [get_explainer(name) for name in METHODS]
+    console = Console()
+    held_out = headlines("test")
+    chosen = texts or held_out.texts[:SHOWN]
+    start = time.perf_counter()
+    classifier = demo_classifier(ComputeOptions("cpu"), SEED)
+    classifier.encode(chosen)  # a text that cannot be used is named before anything is shown
+    seconds = time.perf_counter() - start
+    right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
+    topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
+    console.print(
+        f"A classifier of news ({topics}), trained in {seconds:.0f} s on {len(headlines('train').texts)} headlines. It "
+        f"is right on {right} of {len(held_out.texts)} others.\n",
+        highlight=False,
+    )
+    if save is not None:
+        with atomic_folder(save) as partial:
             classifier.model.save_pretrained(partial)
             classifier.tokenizer.save_pretrained(partial)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+    together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
+    console.print(together)
+    print(together.to_html(html))

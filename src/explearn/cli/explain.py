@@ -1,0 +1,207 @@
+"""`explearn explain`: attributions in a terminal, as JSON Lines, and in files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from explearn.cli import choosing
+from explearn.cli.running import Seed, command, plain_console
+from explearn.core.compute import ComputeOptions
+from explearn.core.display import PAGE_END, block, page_start, rows
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.escape import printable, printable_json
+from explearn.core.writing import atomic_path
+
+if TYPE_CHECKING:
+    from explearn.core.records import Attribution
+    from explearn.model.classifier import Classifier
+
+Write = Callable[[Sequence["Attribution"]], object]
+"""Writes the attributions of one text, one a method."""
+
+FORMATS = (".parquet", ".csv", ".jsonl")
+
+ROWS_AT_ONCE = 20_000
+"""Words held before they go to a Parquet file."""
+
+
+@command
+def explain(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
+    ] = None,
+    classifier: choosing.ClassifierOption = "",
+    method: choosing.Methods = None,
+    explainer: choosing.Explainers = None,
+    option: choosing.Options = None,
+    target: choosing.Targets = None,
+    windows: choosing.Windows = None,
+    completion: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of a generative model: a JSON or YAML file with its prompt and label words (docs/classifiers.md; "
+            "default: completion.json beside the model).",
+            show_default=False,
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text and method, a line each.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line)."),
+    ] = None,
+    seed: Seed = None,
+    *,
+    compute: ComputeOptions,
+) -> None:
+    """Explain texts: a score for each word, larger meaning more evidence for the class."""
+    if output is not None and output.suffix not in FORMATS:
+        raise ParamsError(f"--output: got {str(output)!r}; expected a name that ends in {', '.join(FORMATS)}")
+    if html is not None and output is not None and os.path.realpath(html) == os.path.realpath(output):
+        raise ParamsError(f"--output: got {str(output)!r}, which is that of --html, too; expected two files")
+    # Names and options are checked before torch is loaded for the classifier.
+    methods = choosing.choose(method, explainer or [])
+    classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
+    if not classifier:
+        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
+    lines = texts or _lines()
+    from explearn.core.seeds import seed_everything
+    from explearn.model.classifier import Classifier
+
+    if seed is not None:
+        seed_everything(seed)
+    loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
+    for chosen in methods:
+        chosen.check_classifier(loaded)
+    inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
+    targets = [target] * len(inputs) if target else None
+    # A text that is given here is explained at once; one that is read through windows may take hours.
+    quiet = bool(texts) and windows is None
+    explained = [
+        method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows)
+        for method in explainers
+    ]
+    with _writers(html, output) as files:
+        for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
+            # One row of methods for each class that is explained.
+            for attributions in zip(*of_text, strict=True):
+                for write in files:
+                    write(attributions)
+                if as_json or not files:
+                    _show(loaded, text, attributions, as_json)
+    if not as_json:
+        for path in (html, output):
+            if path is not None:
+                print(path)
+
+
+def _lines() -> list[str]:
+    """Return texts from standard input, one a line."""
+    if sys.stdin.isatty():
+        print("no text given: type texts, one a line; Ctrl+D ends them", file=sys.stderr)
+    lines = []
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            lines.append(raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise DataError(f"standard input, line {number}: byte {error.start} is not valid UTF-8") from error
+    return lines
+
+
+def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
+    """Print a text's attributions: in colour, or as JSON Lines."""
+    from explearn.model.question_answering import QuestionAnswerer
+
+    # Of a question, the answer is what is explained.
+    answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
+    if as_json:
+        unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+        for attribution in attributions:
+            print(printable_json(attribution.to_dict() | answer, ascii_only=not unicode))
+        return
+    if answer:
+        plain_console().print(printable(f"answer: {answer['answer']}"), markup=False)
+    for attribution in attributions:
+        Console().print(attribution)
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _writers(html: Path | None, output: Path | None) -> Iterator[list[Write]]:
+    """Open the files; they take their places when the block ends without an exception.
+
+    Raises DataError where one cannot be written.
+    """
+    tables = {".parquet": _parquet, ".csv": _csv, ".jsonl": _json_lines}
+    with ExitStack() as stack:
+        files = []
+        if html is not None:
+            files.append(stack.enter_context(_page(html)))
+        if output is not None:
+            files.append(stack.enter_context(tables[output.suffix](output)))
+        yield files
+
+
+@contextmanager
+def _page(path: Path) -> Iterator[Write]:
+    with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.write(page_start())
+        yield lambda shown: file.write(block(shown[0]) if len(shown) == 1 else rows(shown))
+        file.write(PAGE_END)
+
+
+@contextmanager
+def _json_lines(path: Path) -> Iterator[Write]:
+    with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
+        yield lambda shown: file.writelines(f"{printable_json(attribution.to_dict())}\n" for attribution in shown)
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Write]:
+    # Arrow is loaded for tables alone: `explearn explain` starts sooner without.
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows, csv_lines
+
+    words = WordRows()
+    with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(WORD_SCHEMA.names) + "\r\n")
+        yield lambda shown: file.writelines(csv_lines(words.rows(attribution)) for attribution in shown)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Write]:
+    import pyarrow as pa
+
+    from explearn.core.parquet import parquet_writer
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows
+
+    words = WordRows()
+    held: list[dict[str, object]] = []
+    with parquet_writer(path, WORD_SCHEMA) as writer:
+
+        def write(shown: Sequence[Attribution], least: int = ROWS_AT_ONCE) -> None:
+            for attribution in shown:
+                held.extend(words.rows(attribution))
+            if len(held) >= least:
+                writer.write_table(pa.Table.from_pylist(held, schema=WORD_SCHEMA))
+                held.clear()
+
+        yield write
+        write((), least=0)

@@ -1,0 +1,280 @@
+"""Parquet files: written whole or not at all, and read within a stated size.
+
+A few hundred bytes of Parquet can stand for gigabytes: one long value repeated through a dictionary, or runs of equal
+numbers. So a file is judged before it is decoded: each group of rows by the sizes and counts of its metadata, and, as
+strings stay in their dictionaries until then, each batch by the length that they would have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from explearn.core.documents import check_regular, parse_json
+from explearn.core.errors import DataError, ParamsError, first_line
+from explearn.core.validation import check, whole_number
+from explearn.core.writing import atomic_path
+
+METADATA_KEY = b"explearn"
+"""Key of the JSON document that describes a Parquet file's content, in the file's own metadata."""
+
+LIMIT = "EXPLEARN_PARQUET_LIMIT_MB"
+"""Environment variable: most MiB of a Parquet file's columns that are read, decoded."""
+
+LIMIT_MB = 4096
+
+ROWS_AT_ONCE = 4096
+"""Rows encoded or decoded together where a whole table is written or read."""
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
+"""Bytes of a decoded value, at least, by physical type."""
+
+
+def make_schema(nullable: Collection[str] = (), **types: pa.DataType) -> pa.Schema:
+    """Return a schema of columns without nulls, except those named as nullable."""
+    return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in types.items()])
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def parquet_writer(
+    target: str | os.PathLike[str], schema: pa.Schema, metadata: Mapping[str, object] | None = None
+) -> Iterator[pq.ParquetWriter]:
+    """Open a zstd Parquet file for writing part by part; it is in place only after the last part."""
+    if metadata is not None:
+        schema = schema.with_metadata({METADATA_KEY: _metadata_text(metadata)})
+    with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        yield writer
+
+
+def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
+    """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
+    writer.add_key_value_metadata({METADATA_KEY.decode(): _metadata_text(metadata)})
+
+
+def _metadata_text(metadata: Mapping[str, object]) -> str:
+    return json.dumps(dict(metadata), sort_keys=True, allow_nan=False)
+
+
+def write_table(
+    target: str | os.PathLike[str],
+    rows: Sequence[Mapping[str, object]],
+    schema: pa.Schema,
+    metadata: Mapping[str, object] | None = None,
+) -> None:
+    """Write rows as a Parquet file, in groups of ROWS_AT_ONCE."""
+    with parquet_writer(target, schema, metadata) as writer:
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            writer.write_table(pa.Table.from_pylist(list(rows[start : start + ROWS_AT_ONCE]), schema=schema))
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parquet_limit() -> int:
+    """Return the most bytes. Raises ParamsError where the environment's is no positive whole number of MiB."""
+    written = os.environ.get(LIMIT, "").strip() or str(LIMIT_MB)
+    limit = whole_number(written)
+    if not limit:
+        raise ParamsError(f"{LIMIT}: got {written[:40]!r}; expected a positive whole number of MiB")
+    return limit * 2**20
+
+
+@contextmanager
+def open_parquet(
+    path: str | os.PathLike[str], schema: pa.Schema | None = None, columns: Collection[str] | None = None
+) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file whose groups of rows are within the limit.
+
+    Args:
+        schema: columns that the file has to have, with their types.
+        columns: those that will be read (default: those of the schema; without one, all).
+
+    Raises DataError naming the file (missing, cut short, not Parquet), a column that comes twice, is missing or of
+    another type, or a group of rows that is larger than the limit once decoded.
+    """
+    if columns is None and schema is not None:
+        columns = schema.names
+    with _damage(path, "not a whole Parquet file"):
+        try:
+            check_regular(path)
+            file = pq.ParquetFile(path)
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: no such file") from error
+        names = file.schema_arrow.names
+        groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
+        sizes = [sum(_sizes(group, columns)) for group in groups]
+    with file:
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{path}: column {twice!r} is there twice; expected each once")
+        _check_size(path, max(sizes, default=0))
+        if schema is not None:
+            check_schema(file.schema_arrow, schema, path)
+        yield file
+
+
+def _sizes(group: Any, columns: Collection[str] | None) -> Iterator[int]:
+    """Yield the bytes of each column of a group of rows, at least."""
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if columns is None or column.path_in_schema.partition(".")[0] in columns:
+            yield max(column.total_uncompressed_size, column.num_values * _WIDTHS.get(column.physical_type, 1))
+
+
+def _check_size(path: str | os.PathLike[str], size: int) -> None:
+    limit = parquet_limit()
+    if size > limit:
+        raise DataError(
+            f"{path}: would take {size / 2**20:,.0f} MiB or more once decoded; expected at most {limit / 2**20:,.0f} "
+            f"({LIMIT} sets the limit)"
+        )
+
+
+@contextmanager
+def _damage(path: str | os.PathLike[str], what: str = "damaged") -> Iterator[None]:
+    """Turn what pyarrow says of a damaged file into one sentence."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"{path}: {what} ({first_line(error)}); create it again") from error
+
+
+def check_schema(schema: pa.Schema, expected: pa.Schema, path: str | os.PathLike[str]) -> None:
+    """Raise DataError where a column of `expected` is missing or has another type."""
+    for field in expected:
+        if field.name not in schema.names:
+            raise DataError(
+                f"{path}: column {field.name!r} is missing; expected {', '.join(expected.names)}, "
+                f"got {', '.join(schema.names)}"
+            )
+        kind = schema.field(field.name).type
+        if not kind.equals(field.type):
+            raise DataError(f"{path}: column {field.name!r} has type {kind}; expected {field.type}")
+
+
+def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
+    """Read the columns of a schema. Raises DataError as `open_parquet` does, also when a later page is damaged, and
+    for a column without nulls in the schema that has some."""
+    with open_parquet(path, schema):
+        pass
+    plain = pa.schema([field.with_nullable(True) for field in schema])
+    parts = [plain.empty_table()]
+    for batch in _batches(path, ROWS_AT_ONCE, schema.names):
+        with _damage(path):
+            parts.append(pa.Table.from_batches([batch]).select(schema.names).cast(plain))
+            parts[-1].validate(full=True)  # finds bytes that are not UTF-8, and lists that overlap
+    table = pa.concat_tables(parts)
+    _check_full(table, schema, path)
+    return table
+
+
+def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | os.PathLike[str]) -> pa.Table:
+    """Read the columns of a schema of one group of rows, for files too large to be read at once.
+
+    Raises DataError for a damaged group, and where a column without nulls in the schema, or a list in it, has some.
+    """
+    with _damage(path):
+        table = file.read_row_group(group, columns=schema.names)
+        table.validate(full=True)
+    _check_full(table, schema, path)
+    return table
+
+
+def _check_full(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+    """Raise DataError, naming row (from 1) and field, for a null in a column without nulls, or in a list in one."""
+    for field in schema:
+        values = column = table.column(field.name)
+        nulls = values.null_count
+        while pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
+            values = pc.list_flatten(values)
+            nulls += values.null_count
+        if nulls and not field.nullable:
+            row = next(row for row, value in enumerate(column.to_pylist(), start=1) if _has_null(value))
+            raise DataError(f"{path}, row {row}, field {field.name!r}: got nothing; expected {field.type} without gaps")
+
+
+def _has_null(value: object) -> bool:
+    return value is None or (isinstance(value, list) and any(map(_has_null, value)))
+
+
+def iter_rows(
+    path: str | os.PathLike[str], batch_rows: int, columns: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (row number from 1, column -> value).
+
+    Args:
+        batch_rows: rows turned into Python objects at a time.
+        columns: names; others are not decoded, and those that the file does not have are passed over. Default: all.
+
+    Raises DataError as `open_parquet` does, and for a file that is damaged or larger than the limit once decoded.
+    """
+    number = 0
+    for batch in _batches(path, batch_rows, columns):
+        with _damage(path, f"damaged after row {number}"):
+            rows = batch.to_pylist()
+        for row in rows:
+            number += 1
+            yield number, row
+
+
+def _batches(
+    path: str | os.PathLike[str], batch_rows: int, columns: Collection[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with their strings still coded, up to the limit. Raises DataError as `iter_rows` does."""
+    size = 0
+    with open_parquet(path, columns=columns) as file:
+        leaves = [file.schema.column(index) for index in range(len(file.schema))]
+        wanted = [name for name in file.schema_arrow.names if columns is None or name in columns]
+        groups = range(file.num_row_groups)
+    with pq.ParquetFile(
+        path, read_dictionary=[leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    ) as file:
+        # Each group of rows by itself: pyarrow does not put the dictionaries of two into one list column.
+        for group in groups:
+            batches = file.iter_batches(batch_size=batch_rows, columns=wanted, row_groups=[group])
+            while True:
+                with _damage(path):
+                    batch = next(batches, None)
+                    size += sum(map(_decoded_bytes, batch.columns)) if batch else 0
+                if batch is None:
+                    break
+                _check_size(path, size)
+                yield batch
+
+
+def _decoded_bytes(column: pa.Array) -> int:
+    """Return the bytes that a column has once its strings are written out."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64())  # their sum passes 2^31
+        return 4 * len(column) + int(pc.sum(lengths.take(column.indices)).as_py() or 0)
+    if pa.types.is_struct(column.type):
+        return sum(map(_decoded_bytes, column.flatten()))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return 4 * len(column) + _decoded_bytes(column.flatten())
+    return int(column.nbytes)
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    with open_parquet(path, columns=()) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON document given to `parquet_writer`; empty when there was none.
+
+    Raises DataError as `open_parquet` does, and where the document is no JSON object.
+    """
+    with open_parquet(path, columns=()) as file, _damage(path, "its description is of no use"):
+        metadata = parse_json((file.metadata.metadata or {}).get(METADATA_KEY, b"{}"))
+    document: dict[str, Any] = check(dict[str, Any], metadata, before=f"{path}, its description, ")
+    return document

@@ -1,0 +1,223 @@
+"""Checks by pydantic of options, parameters and JSON documents, and its errors as sentences of ours.
+
+A `Section` is a group of options or parameters that a user writes; a `Shape` is an object of a JSON document that a
+program wrote, which may have been cut, edited or written by another version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from explearn.core.documents import read_json
+from explearn.core.errors import DataError, ExplearnError, ParamsError, shown
+from explearn.core.escape import is_unicode
+
+# ---- types of fields -------------------------------------------------------------------------------------------------
+
+MOST = 10**9
+"""Largest count of anything; what is larger is a slip of the keyboard, or more than a machine holds."""
+
+MOST_ROUNDS = 10**6
+"""Most passes, steps, trials or samples."""
+
+MOST_UNITS = 2**16
+"""Largest size of a layer, a batch or a model's part. Twice of it in each direction fill the memory of a machine."""
+
+LARGEST_SEED = 2**32 - 1
+"""NumPy takes no larger one."""
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+"""Epochs, steps, samples and their like."""
+Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
+"""Width, heads, layers, batch size and their like."""
+LayerIndex = Annotated[int, Field(ge=-MOST_UNITS, le=MOST_UNITS)]
+"""Number of a layer, from 0, or from the end when negative."""
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+Count = Annotated[int, Field(ge=0, le=10**12)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Figure = Number | None
+"""A number, or null where it is undefined."""
+Figures = dict[str, Figure]
+
+
+def _check_unicode(text: str) -> str:
+    if not is_unicode(text):
+        raise ValueError(f"got {shown(text)}; expected valid Unicode")
+    return text
+
+
+UnicodeText = Annotated[str, AfterValidator(_check_unicode)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(_check_unicode)]
+
+
+def whole_number(text: str, most: int = MOST) -> int | None:
+    """Return the number that a text of ASCII digits writes; None for any other text, and for more than `most`.
+
+    `str.isdigit` alone says yes to "\u00b2", which is no number.
+    """
+    digits = text.strip()
+    usable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most
+    return int(digits) if usable else None
+
+
+# ---- groups of fields ------------------------------------------------------------------------------------------------
+
+
+class Section(BaseModel):
+    """Base of all groups of options or parameters. The docstring below a field is its description."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Seeded(Section):
+    """Options of a method that draws at random."""
+
+    seed: Seed = 13
+
+
+class Shape(BaseModel):
+    """Base of objects of JSON documents; fields that it does not name may hold anything."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, protected_namespaces=())
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def check(kind: Any, value: Any, error: type[ExplearnError] = DataError, before: str = "", after: str = "") -> Any:
+    """Return a value as pydantic reads it.
+
+    Args:
+        kind: a Section, a Shape, or a type such as dict[str, Figures].
+        before, after: what stands around the sentence, such as the file's name and what the reader can do.
+
+    Raises `error`, naming field, value and what was expected, where it is no such value.
+    """
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as problem:
+        raise error(f"{before}{problems_sentence(problem, kind)}{after}") from problem
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    # Models have a configuration of their own; a plain dict or list is checked as a document's.
+    model = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return TypeAdapter(kind, config=None if model else ConfigDict(strict=True, allow_inf_nan=False))
+
+
+def check_section(section: type[SectionT], values: Mapping[str, Any]) -> SectionT:
+    """Return the section that some values make. Raises ParamsError as `check` does."""
+    checked: SectionT = check(section, dict(values), ParamsError)
+    return checked
+
+
+def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: str) -> Any:
+    """Return a document as it is. Raises DataError, naming the file, as `check` does; `hint` ends the sentence."""
+    check(shape, document, DataError, f"{path}, ", f"; {hint}")
+    return document
+
+
+def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
+    """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
+
+    Args:
+        stage: the stage that writes it, which the error tells to run again.
+    """
+    return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
+
+
+def check_fields(record: Any, error: type[ExplearnError] = DataError) -> None:
+    """Raise `error` where a field of a dataclass holds a value of another kind than its annotation says."""
+    kind: Any = type(record)
+    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, error)
+
+
+@cache
+def _fields(record: Any) -> type[Shape]:
+    hints = get_type_hints(record, include_extras=True)
+    fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(record)}
+    return create_model(record.__name__, __base__=Shape, **fields)
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+_MOST_PROBLEMS = 5
+_MOST_NAMES = 25
+"""Most names of parameters listed where none is like the unknown one; a whole run has more."""
+
+_IN_JSON = {
+    "model_type": "an object",
+    "dict_type": "an object",
+    "list_type": "a list",
+    "string_type": "a text",
+    "string_unicode": "valid Unicode",
+}
+_IN_YAML = {
+    "model_type": "a mapping, {NAME: VALUE, ...}",
+    "dict_type": "a mapping, {NAME: VALUE, ...}",
+    "list_type": "a list, [VALUE, ...]",
+    "string_type": "a text, in quotation marks where it looks like a number",
+}
+"""pydantic's kinds of error -> what was expected, in a user's words."""
+
+
+def problems_sentence(error: ValidationError, root: Any = None, before: str = "") -> str:
+    """Return what is wrong with some values, the first problems of many; `before` stands before each.
+
+    Args:
+        root: the Section that was expected, for the names of its fields.
+    """
+    problems = error.errors()
+    document = not (isinstance(root, type) and issubclass(root, Section))
+    listed = [f"{before}{_problem_sentence(problem, root, document)}" for problem in problems[:_MOST_PROBLEMS]]
+    more = [f"and {len(problems) - _MOST_PROBLEMS} more"] if len(problems) > _MOST_PROBLEMS else []
+    return "; ".join(listed + more)
+
+
+def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
+    # Of a key that is no text, pydantic gives its number and "[key]".
+    places = problem["loc"][:-2] if problem["loc"][-1:] == ("[key]",) else problem["loc"]
+    where = ".".join(str(part) for part in places)[:160]
+    if document:
+        where = f"field {where!r}" if where else "its content"
+    where = f"{where or 'parameters'}: "
+    value = problem["input"]
+    if problem["type"] == "extra_forbidden":
+        known = _names_beside(problem["loc"], root)
+        near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
+        of = ", ".join(known) if len(known) <= _MOST_NAMES else "those in conf/config.yaml"
+        return f"{where}no such parameter; {f'did you mean {near[0]}?' if near else f'expected one of {of}'}"
+    if problem["type"] == "value_error":
+        return f"{where}{problem['ctx']['error']}"
+    if problem["type"] == "missing":
+        return f"{where}got none; expected a value"
+    if problem["type"] == "string_type" and isinstance(value, bool):
+        said, written = ("true", "yes") if value else ("false", "no")
+        return f"{where}got {said}; expected a text, in quotation marks, for YAML reads a bare {written} as {said}"
+    plain = f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
+    expected = (_IN_JSON if document else _IN_YAML).get(problem["type"], plain)
+    return f"{where}got {shown(value)}; expected: {expected}"
+
+
+def _names_beside(location: tuple[int | str, ...], root: Any) -> list[str]:
+    """Return the fields of the section that a location, which may lead through lists and mappings, ends in."""
+    kind = root
+    for part in location[:-1]:
+        is_section = isinstance(kind, type) and issubclass(kind, BaseModel)
+        kind = kind.model_fields[part].annotation if is_section else get_args(kind)[-1]
+        if type(None) in get_args(kind):
+            (kind,) = (member for member in get_args(kind) if member is not type(None))
+    return list(kind.model_fields)

@@ -1,0 +1,294 @@
+"""What a program or a user can hand over that cannot be used: of another kind, out of bounds, half of something."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from saying import command_complaint, complaint
+
+import explearn
+from explearn import Attribution, CallableClassifier, get_explainer
+from explearn.comparison.choice import choose_methods, parse_budget
+from explearn.comparison.texts import listed_texts
+from explearn.core.escape import printable, printable_json
+from explearn.model.classifier import Classifier
+
+RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
+GOOD = Attribution.from_record(RECORD)
+HOSTILE = "\x1b[2Jcleared \x9b31m red \u202eturned \x07"
+
+
+@pytest.mark.parametrize("record", [None, 3, "x", [("words", ["a"])]], ids=ascii)
+def test_records_that_are_none(record: Any) -> None:
+    complaint(lambda: Attribution.from_record(record), "to_record")
+
+
+@pytest.mark.parametrize("given", ["abc", [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
+@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.side_by_side])
+def test_what_is_no_attribution(taker: Callable[[Any], Any], given: Any) -> None:
+    complaint(lambda: taker(given), "attribution")
+
+
+@pytest.mark.parametrize("name", [None, 3, "x" * 10_000, HOSTILE], ids=lambda v: ascii(v)[:20])
+def test_names_of_methods(name: Any) -> None:
+    complaint(lambda: get_explainer(name), "unknown explainer")
+
+
+# ---- texts, targets and tasks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classifier", [None, "a/folder", lambda texts: texts], ids=["nothing", "name", "function"])
+def test_what_is_no_classifier(classifier: Any) -> None:
+    complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "classifier")
+
+
+@pytest.mark.parametrize("texts", [None, 3, b"a film", "a film", {"text": "a film"}], ids=ascii)
+def test_texts_that_are_no_list(texts: Any) -> None:
+    complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), texts)), "texts")
+
+
+TEXTS: list[Any] = [" \t\n", None, b"bytes", ["a", "list"], ("one", ""), ("one", "two", "three"), "a \ud800 film"]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+def test_texts(text: Any) -> None:
+    complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film", text])), "text 2")
+
+
+@pytest.mark.parametrize("targets", ["good", {"good": 1}, [], ["good", "good"], ["best"], [3], [None]], ids=ascii)
+def test_targets(targets: Any) -> None:
+    complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film"], targets)))
+
+
+@pytest.mark.parametrize("method", ["expnet", "l2e", "ivra", "paml"])
+def test_what_is_no_task(method: str) -> None:
+    complaint(lambda: get_explainer(method).fit("films"), "task")
+
+
+TASKS: list[dict[str, Any]] = [
+    {"classifier": "a/folder"},
+    {"train": "a film"},
+    {"train": ["a film"]},
+    {"train": [("a", "b", "c")]},
+    {"train": [(" ", "good")]},
+    {"train": [("a film", 3)]},
+    {"others": [3]},
+]
+
+
+@pytest.mark.parametrize("change", TASKS, ids=ascii)
+def test_parts_of_a_task(change: dict[str, Any]) -> None:
+    given = {"classifier": tiny.classifier("bert", 3), "train": [("a film", "good")], **change}
+    complaint(lambda: explearn.ListedTask(**given))
+
+
+# ---- functions in the place of a classifier --------------------------------------------------------------------------
+
+
+def halves(texts: list[str]) -> Any:
+    return [[0.5, 0.5]] * len(texts)
+
+
+@pytest.mark.parametrize("labels", ["ab", [], ["a"], ["a", "a"], ["a", " "], ["caf\u00e9", "cafe\u0301"]], ids=ascii)
+def test_classes_of_a_function(labels: Any) -> None:
+    complaint(lambda: CallableClassifier(halves, labels), "labels")
+
+
+ANSWERS: dict[str, Any] = {
+    "nothing": None,
+    "texts": [["a", "b"]],
+    "rows of two lengths": [[0.5, 0.5], [1]],
+    "complex numbers": np.full((1, 2), 0.5 + 0j),
+    "things": [[object(), 1]],
+    "a flat list": [0.5, 0.5],
+    "a class too many": [[0.5, 0.25, 0.25]],
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_a_function(name: str) -> None:
+    classifier = CallableClassifier(lambda _: ANSWERS[name], ["a", "b"])
+    complaint(lambda: classifier.predict_proba(classifier.encode(["a film"])), "the function: gave", "(1, 2)")
+
+
+# ---- classifiers, bundles and comparisons ----------------------------------------------------------------------------
+
+
+def copied(folder: Path, target: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
+    shutil.copytree(folder, target)
+    document = json.loads((target / name).read_text(encoding="utf-8"))
+    change(document)
+    (target / name).write_text(json.dumps(document), encoding="utf-8")
+    return target
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "one class": {"id2label": {"0": "only"}},
+    "classes that read the same": {"id2label": {"0": "caf\u00e9", "1": "cafe\u0301", "2": "good"}},
+    "a gap between classes": {"id2label": {"0": "bad", "1": "fair", "3": "good"}},
+    "a blank class": {"id2label": {"0": "bad", "1": " ", "2": "good"}},
+    "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
+    "layers in words": {"num_hidden_layers": "three"},
+    "heads that do not fit": {"num_attention_heads": 5},
+    "another width": {"hidden_size": 64},
+    "another type": {"model_type": "nobody"},
+    "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_configurations(tmp_path: Path, tiny_folder: Path, name: str) -> None:
+    folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
+    complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), str(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", None),
+        ("config.json", b"[]"),
+        ("config.json", b"\xff"),
+        ("model.safetensors", None),
+        ("model.safetensors", b"weights"),
+        ("tokenizer.json", b"[]"),
+    ],
+)
+def test_files_of_a_classifier(tmp_path: Path, tiny_folder: Path, file: str, content: bytes | None) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "c")
+    (tmp_path / "c" / file).unlink()
+    if content is not None:
+        (tmp_path / "c" / file).write_bytes(content)
+    complaint(lambda: Classifier.from_pretrained(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J"])
+def test_classifiers_that_are_not_there(name: str) -> None:
+    complaint(lambda: Classifier.from_pretrained(name, device="cpu"))
+
+
+@pytest.mark.parametrize("source", ["", "none", "../x", "a/b/c"])
+def test_bundles_that_are_none(source: Any) -> None:
+    complaint(lambda: explearn.load(source))
+
+
+EXPORTS: list[dict[str, Any]] = [
+    {"method": None},
+    {"options": {"samples": "many"}},
+    {"options": {"nobody": 1}},
+    {"task": "films"},
+    {"with_classifier": True},
+]
+
+
+@pytest.mark.parametrize("change", EXPORTS, ids=ascii)
+def test_arguments_of_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    monkeypatch.chdir(tmp_path)
+    complaint(lambda: explearn.export(**{"out": "bundle", "method": "lime", **change}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"), [(None, None), ([3], None), ([("a",)], None), ([" "], None), (["a"], ["x", "y"]), (["a"], "x")]
+)
+def test_texts_to_compare_on(texts: Any, labels: Any) -> None:
+    complaint(lambda: listed_texts(texts, labels))
+
+
+@pytest.mark.parametrize("budget", [float("nan"), 0, True, "9" * 400, ""], ids=ascii)
+def test_budgets(budget: Any) -> None:
+    complaint(lambda: parse_budget(budget), "budget")
+
+
+@pytest.mark.parametrize("methods", ["", ",", "lime,light"], ids=ascii)
+def test_methods_to_compare(methods: Any) -> None:
+    complaint(lambda: choose_methods(methods))
+
+
+@pytest.mark.parametrize("change", [{"max_texts": 0}, {"classifier": 3}, {"out": "."}, {"out": "x" * 300}], ids=ascii)
+def test_arguments_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"classifier": tiny.classifier("bert", 3), "texts": ["a film"], "methods": "random", **change}
+    complaint(lambda: explearn.compare(**given))
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- options and commands --------------------------------------------------------------------------------------------
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("rollout", {"nonsense": 1}),
+    ("lime", {"samples": 10**12}),
+    ("lime", {"samples": "1e12"}),
+    ("lime", {"seed": 2**32}),
+    ("lime", {"kernel_width": float("nan")}),
+    ("lime", {"removal": "burn"}),
+    ("shap", {"level": "letter"}),
+    ("kernel_shap", {"seed": 1.5}),
+    ("integrated_gradients", {"quadrature": "simpson"}),
+    ("deep_shap", {"references": 10**12}),
+    ("solvex", {"metric": "accuracy"}),
+    ("raw_attention", {"layer": "last"}),
+    ("expnet", {"hidden": "16x"}),
+    ("l2e", {"heads": 3, "width": 128}),
+    ("ivra", {"schedule": {"epochs": 10**12}}),
+    ("consensus", {"signals": ["nobody"]}),
+    ("paml", {"percents": [0]}),
+    ("faml", {"rank": 10**12}),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), OPTIONS, ids=lambda value: ascii(value)[:40])
+def test_options_of_methods(method: str, options: dict[str, Any]) -> None:
+    complaint(lambda: explearn.get_explainer(method, **options))
+
+
+COMMANDS: list[list[str]] = [
+    ["nonsense"],
+    ["methods", "\x1b[2J"],
+    ["explain", "a", "--classifier", "/none/at/all"],
+    ["explain", "a", "--max-tokens", "\u00b2", "--classifier", "C"],
+    ["explain", "a", "--seed", "4294967296", "--classifier", "C"],
+    ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
+    ["explain", "a", "-o", "samples=1000000000000", "--method", "lime", "--classifier", "C"],
+    ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
+    ["demo", "--html", "."],
+    ["report", "--params", "/none/at/all"],
+    ["gate", "/none", "--old", "/none"],
+    ["annotate", "run", "--task", "films", "--params", "/none"],
+    ["annotate", "prompts", "evidence", "--task", "films", "--params", "/none"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda value: ascii(" ".join(value))[:70])
+def test_commands(arguments: list[str], tiny_folder: Path) -> None:
+    command_complaint(*(str(tiny_folder) if word == "C" else word for word in arguments))
+
+
+def test_nothing_of_a_text_or_a_label_commands_the_terminal(tmp_path: Path, tiny_folder: Path) -> None:
+    from cli_cases import explain
+
+    def change(config: dict[str, Any]) -> None:
+        config["id2label"] = {"0": "a\x1b[31m", "1": "b\x1b[31m", "2": "c\x1b[31m"}
+        config["label2id"] = {label: int(i) for i, label in config["id2label"].items()}
+
+    folder = copied(tiny_folder, tmp_path / "c", "config.json", change)
+    for more in ((), ("--json",)):
+        result = explain(folder, "--method", "random", HOSTILE, *more, TERM="dumb")
+        assert result.exit_code == 0, result.stderr
+        for raw in ("\x1b[2J", "\x1b[31m", "\x9b", "\u202e", "\x07"):
+            assert raw not in result.stdout, ascii(result.stdout)
+    record = json.loads(result.stdout)
+    assert record["words"] == HOSTILE.split() and record["predicted"].endswith("\x1b[31m")
+
+
+def test_what_steers_nothing_stays_as_it_is() -> None:
+    for text in ("caf\u00e9", "\u6620\u753b", "\U0001f468\u200d\U0001f469", "\u05e9\u05dc\u05d5\u05dd", "a\tb\nc", ""):
+        assert printable(text) == text
+    assert printable(printable(HOSTILE)) == printable(HOSTILE)
+    assert json.loads(printable_json({"a": HOSTILE})) == {"a": HOSTILE}
