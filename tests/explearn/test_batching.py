@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explearn.model.batching import budget_slices, random_batches
+from explearn.model.batching import random_batches
 
 
 def batches(lengths: list[int], size: int, seed: int = 0, **options: int | bool) -> list[list[int]]:
@@ -38,10 +38,3 @@ def test_most_and_least() -> None:
 
 def test_no_text_makes_no_batch() -> None:
     assert batches([], 4) == []
-
-
-def test_slices_keep_the_order_and_both_limits() -> None:
-    lengths = [4, 4, 4, 20, 1, 1, 1, 1, 9]
-    assert budget_slices(lengths, 3, 10) == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 7), slice(7, 9)]
-    assert budget_slices(lengths, 5) == [slice(0, 5), slice(5, 9)]
-    assert budget_slices([], 5, 10) == []

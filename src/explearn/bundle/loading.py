@@ -1,18 +1,23 @@
-"""`explearn.load`: a bundle, from a folder or from the hub, ready to explain; and explainers by any name or folder."""
+"""`explearn.load`: a bundle, from a folder or from the hub, ready to explain; and explainers by any name or folder.
+
+The token to write to the hub with comes from the environment (HF_TOKEN) alone. It is never written, logged or shown.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explearn.bundle.hub import fetch, push
 from explearn.bundle.manifest import (
+    CLASSIFIER,
     EXPLAINER,
     FIGURES,
+    MANIFEST,
     BundleManifest,
     config_of,
     differences,
@@ -22,13 +27,15 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import PATH, arguments
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, kind_of, read_json
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.loading import may_be_on_hub
+
+TOKEN = "HF_TOKEN"
 
 
 class Bundle:
@@ -121,7 +128,24 @@ class Bundle:
         Raises ModelError where a file has changed since the bundle was loaded, or the hub refuses; ParamsError where
         there is no token.
         """
-        return push(self.folder, open_bundle(self.folder).manifest, repo_id, private, revision, message)
+        manifest = open_bundle(self.folder).manifest
+        token = os.environ.get(TOKEN, "").strip()
+        if not token:
+            raise ParamsError(f"{TOKEN}: not set; expected a token of the hub that may write, in the environment")
+        from huggingface_hub import HfApi
+
+        with _hub_errors(f"{repo_id}: the bundle cannot be put there", token):
+            api = HfApi(token=token)
+            address = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(
+                repo_id=address.repo_id,
+                folder_path=self.folder,
+                commit_message=message,
+                revision=revision,
+                allow_patterns=[MANIFEST, *manifest.files],
+                delete_patterns=[f"{EXPLAINER}/*", f"{CLASSIFIER}/*", FIGURES],
+            )
+        return str(address)
 
     def __repr__(self) -> str:
         holds = "" if self.classifier is None else " with its classifier"
@@ -170,6 +194,36 @@ def load(
 def _fetched(name: str, revision: str | None = None) -> Path:
     """Return the folder of a bundle, fetched where `name` can only be a hub name."""
     return fetch(name, revision) if not is_folder(name) and "/" in name and may_be_on_hub(name) else Path(name)
+
+
+def fetch(name: str, revision: str | None = None) -> Path:
+    """Fetch a bundle to the hub's cache and return its folder there. Only files that the manifest names are fetched.
+
+    Args:
+        name: of the repository, OWNER/NAME.
+        revision: branch, tag or commit (default: main).
+
+    Raises ModelError where there is no such bundle, it cannot be reached, or its manifest cannot be used.
+    """
+    from huggingface_hub import hf_hub_download, snapshot_download
+
+    with _hub_errors(f"{name}: cannot be fetched as a bundle"):
+        first = Path(hf_hub_download(name, MANIFEST, revision=revision)).parent
+        files = read_manifest(first).files
+        # The cache names a snapshot after its commit: all files are those of one.
+        return Path(snapshot_download(name, revision=first.name, allow_patterns=[MANIFEST, *files]))
+
+
+@contextmanager
+def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
+    """Turn the hub's errors into one sentence, without the token."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # the client raises its own, httpx's, OSError and ValueError
+        reason = first_line(error)
+        raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
 
 
 # ---- explainers by any name ------------------------------------------------------------------------------------------

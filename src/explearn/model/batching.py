@@ -29,22 +29,6 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
         start += len(batch)
 
 
-def budget_slices(lengths: Sequence[int], most: int, max_tokens: int | None = None) -> list[slice]:
-    """Return slices that follow each other, of at most `most` texts and, where it is given, `max_tokens` sub-tokens.
-
-    A text longer than the budget is a slice of its own.
-    """
-    slices: list[slice] = []
-    start = tokens = 0
-    for place, length in enumerate(lengths):
-        full = place - start == most or (max_tokens is not None and tokens + length > max_tokens)
-        if full and place > start:
-            slices.append(slice(start, place))
-            start, tokens = place, 0
-        tokens += length
-    return [*slices, slice(start, len(lengths))] if lengths else slices
-
-
 class Budgeted(Protocol):
     """An object with a budget of sub-tokens.
 

@@ -101,7 +101,7 @@ class CallableClassifier(Classifier):
         self.device, self.dtype = torch.device("cpu"), torch.float64
         self.max_tokens = 2**16
         self._function = predict_proba
-        self._words = [""] * FIRST_WORD
+        self._words = [self.mask if token_id == MASK else "" for token_id in range(FIRST_WORD)]
         self._ids: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -162,18 +162,12 @@ class CallableClassifier(Classifier):
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
         return tuple(encoding.words[encoding.word_ids[i]] for i in encoding.positions)
 
-    def _text_of(self, ids: Sequence[int]) -> str | tuple[str, str]:
+    def _text_of(self, ids: list[int]) -> str | tuple[str, str]:
         """Return the text that ids, without padding, stand for."""
-        segments: list[list[str]] = [[]]
-        for token_id in ids:
-            if token_id == BETWEEN:
-                segments.append([])
-            elif token_id == MASK:
-                segments[-1] += [self.mask] if self.mask else []
-            elif token_id >= FIRST_WORD:
-                segments[-1].append(self._words[token_id])
-        first, *rest = (" ".join(words) for words in segments)
-        return (first, rest[0]) if rest else first
+        place = ids.index(BETWEEN) if BETWEEN in ids else len(ids)
+        words = [self._words[token_id] for token_id in ids]
+        first, second = (" ".join(filter(None, part)) for part in (words[:place], words[place:]))
+        return (first, second) if BETWEEN in ids else first
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
@@ -190,7 +184,7 @@ class CallableClassifier(Classifier):
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
         if self.problem is Problem.REGRESSION:
             self.probabilities(torch.zeros(1))  # says that there are none
-        return self._ask([self._text_of(encoding.input_ids) for encoding in encodings], description)
+        return self._ask([self._text_of([*encoding.input_ids]) for encoding in encodings], description)
 
     def _ask(self, texts: Sequence[str | tuple[str, str]], description: str | None) -> NDArray[np.float64]:
         """Return the function's answers on texts, (n, C), each different one asked about once."""

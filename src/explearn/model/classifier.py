@@ -20,7 +20,6 @@ from tqdm.auto import tqdm
 from explearn.core.arguments import PATH, SEVERAL, arguments, list_of, shown
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.core.extras import check_installed
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.model.architectures import architecture
@@ -126,8 +125,6 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()
-        else:
-            check_installed("accelerate", extra="large", what="device-map")
         name = os.fspath(path)
         model, tokenizer, head, prompt = load_trained(name, revision, completion, compute.precision == "saved")
         if head == QUESTION_ANSWERING:

@@ -150,9 +150,6 @@ def check_config(config: Any, name: str) -> None:
         raise ModelError(
             f"{name}: {problem}; expected the names of its classes, numbered from 0, in its config.json (id2label)"
         )
-    layers = getattr(config, "num_hidden_layers", None)
-    if isinstance(layers, int) and layers < 1:
-        raise ModelError(f"{name}: has no layers; expected an encoder with one or more")
 
 
 def may_be_on_hub(name: str) -> bool:

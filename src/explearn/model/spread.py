@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.errors import ParamsError, UnsupportedError, first_line
 from explearn.core.extras import need
 from explearn.model.architectures import blocks_in_order
 
@@ -65,7 +65,7 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
     """Put the parts of a model where `compute.device_map` says; return None where that is one device.
 
     The model is in the machine's memory. Raises MissingExtraError without accelerate, DeviceError for a device that is
-    not there, ParamsError for a map that does not fit the model, ModelError for one that cannot be divided.
+    not there, ParamsError for a map that does not fit the model, UnsupportedError for one that cannot be divided.
     """
     accelerate = need("accelerate", extra="large", what="device-map")
     places: Any = compute.device_map
@@ -74,7 +74,7 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
             ComputeOptions(str(_device(place))).resolve_device()
     if not isinstance(places, Mapping):
         memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
-        whole = _whole_modules(model, name)
+        whole = _whole_modules(model)
         if places == "sequential":
             memory = accelerate.utils.get_max_memory(memory)
         else:
@@ -99,15 +99,11 @@ def _device(place: Any) -> torch.device:
     return torch.device("cuda", int(place)) if str(place).isdigit() else torch.device(place)
 
 
-def _whole_modules(model: nn.Module, name: str) -> list[str]:
+def _whole_modules(model: nn.Module) -> list[str]:
     """Return classes of modules that stay on one device: terms that a block adds up must be in one place."""
     whole: Any = model
     kinds = {kind for module in model.modules() for kind in getattr(module, "_no_split_modules", None) or ()}
-    if not kinds:
-        try:
-            kinds = {type(block).__name__ for block in blocks_in_order(whole.base_model)}
-        except (AttributeError, UnsupportedError) as error:
-            raise ModelError(f"{name}: does not say which of its modules stay whole; give a map of modules") from error
+    kinds = kinds or {type(block).__name__ for block in blocks_in_order(whole.base_model)}
     return sorted(kinds | {type(part).__name__ for path, part in model.named_modules() if path.endswith("embeddings")})
 
 

@@ -1,19 +1,13 @@
-"""`explearn verify BUNDLE`: are all of its files as they were exported?"""
+"""`explearn verify BUNDLE` says whether all of its files are as they were exported."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-
-
-@pytest.fixture
-def bundle(model: Path, tmp_path: Path) -> Path:
-    return explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
 
 
 def verify(folder: Path) -> tuple[int, list[str]]:
@@ -21,29 +15,20 @@ def verify(folder: Path) -> tuple[int, list[str]]:
     return result.exit_code, (result.stdout + result.stderr).splitlines()
 
 
-def test_a_whole_bundle(bundle: Path) -> None:
+def test_every_difference_is_a_line(model: Path, tmp_path: Path) -> None:
+    bundle = explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     count = sum(path.is_file() for path in bundle.rglob("*")) - 1  # but for the manifest itself
     assert verify(bundle) == (0, [f"{bundle}: all {count} files are as they were exported."])
-
-
-def test_every_difference_is_a_line(bundle: Path) -> None:
-    card, config, other = (
-        bundle / "README.md",
-        bundle / "classifier" / "config.json",
-        bundle / "explainer" / "more.json",
-    )
-    card.write_text("mine")
-    config.unlink()
+    changed, missing, other = (bundle / name for name in ("README.md", "classifier/config.json", "explainer/more.json"))
+    changed.write_text("mine")
+    missing.unlink()
     other.write_text("{}")
-    code, said = verify(bundle)
-    assert code == 1 and len(said) == 3
-    for path, what in ((card, "is not the file that was exported"), (config, "is missing"), (other, "is not in")):
-        assert any(line.startswith(f"{path}: {what}") for line in said), path
+    code, lines = verify(bundle)
+    assert code == 1 and len(lines) == 3
+    for path, what in ((changed, "is not the file that was exported"), (missing, "is missing"), (other, "is not in")):
+        assert any(line.startswith(f"{path}: {what}") for line in lines), path
 
 
 def test_a_folder_that_is_no_bundle(tmp_path: Path) -> None:
-    code, said = verify(tmp_path)
-    assert (code, said) == (
-        2,
-        [f"error: {tmp_path}: holds no manifest.json; expected a bundle that explearn export wrote"],
-    )
+    problem = f"error: {tmp_path}: holds no manifest.json; expected a bundle that explearn export wrote"
+    assert verify(tmp_path) == (2, [problem])

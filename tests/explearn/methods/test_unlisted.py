@@ -299,17 +299,3 @@ def test_a_model_that_cannot_read_texts(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(of.model, "forward", fail)
     said = complaint(lambda: of.predict(TEXTS), "mine: its model cannot read a text (Input language unknown)")
     assert said == complaint(lambda: list(explearn.get_explainer("gradient").explain(of, TEXTS)))
-
-
-def test_chance_in_a_model_is_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = Classifier(*made("bloom"), ComputeOptions(device="cpu"), "mine")
-    own = of.model.forward
-
-    def drawn(*arguments: Any, **options: Any) -> Any:
-        output: Any = own(*arguments, **options)
-        output.logits = output.logits + torch.rand(2)
-        return output
-
-    monkeypatch.setattr(of.model, "forward", drawn)
-    of.predict(TEXTS)
-    assert "mine: answers the same text in two ways" in caplog.text

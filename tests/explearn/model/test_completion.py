@@ -17,7 +17,6 @@ from rounding import assert_close
 from typer.testing import CliRunner
 
 import explearn
-import explearn_apps
 from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
@@ -247,15 +246,6 @@ def test_a_generative_model_without_label_words_is_refused(tmp_path: Path) -> No
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     with pytest.raises(ModelError, match="is a generative model without a classification head; expected one, or"):
         Classifier.from_pretrained(folder)
-
-
-def test_a_pipeline_of_transformers_which_knows_no_prompt_is_refused(prompted: Any, folders: Any) -> None:
-    explearn_apps.register_pipeline()
-    prompted("gpt2").save_pretrained(folders("gpt2").parent / "saved")
-    with pytest.raises(UnsupportedError, match="classifies by a prompt"):
-        transformers.pipeline(
-            "text-classification-with-rationale", model=str(folders("gpt2").parent / "saved"), device="cpu"
-        )
 
 
 def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
