@@ -4,6 +4,6 @@ endpoint, budget, client    one chat endpoint: where, how much at most, how it i
 prompts, answers, alignment what is asked, what came back, which words of the text it means
 cache, asking               every answer kept once, asked at most once
 collecting, calibrate       answers to rationales; models and prompts against people's marks
-store, sheets, imports      what people add: marks, verdicts, decisions
+store, sheets, label_studio what people add: marks, verdicts, decisions
 commands, cli               `explearn annotate`
 """

@@ -139,20 +139,17 @@ def sheet(
 
 @app.command("import")
 def import_(
-    path: Annotated[Path, typer.Argument(help="What people filled in, or a tool's export.")],
+    path: Annotated[Path, typer.Argument(help="What people filled in, or an export of Label Studio.")],
     task: Task,
     source: Annotated[
         str,
-        typer.Option("--format", help="Where it is from.", metavar="sheet|label-studio|doccano|brat"),
+        typer.Option("--format", help="Where it is from.", metavar="sheet|label-studio"),
     ] = "sheet",
     annotator: Annotated[str | None, typer.Option(help="Who marked, where the file does not say.")] = None,
     evidence: Annotated[
         list[str] | None,
         typer.Option(help="Label of the spans that are evidence (default: all spans); may be repeated."),
     ] = None,
-    with_empty: Annotated[
-        bool, typer.Option("--with-empty", help="Doccano, brat: texts without spans are texts without evidence.")
-    ] = False,
     seeds: Annotated[
         bool, typer.Option("--seeds", help="The marks become the seed set, the examples in prompts.")
     ] = False,
@@ -160,7 +157,7 @@ def import_(
 ) -> None:
     """Bring in what people did: verdicts, marks, decisions."""
     with user_errors():
-        _commands().import_(path, task, source, annotator, evidence or [], with_empty, seeds, params)
+        _commands().import_(path, task, source, annotator, evidence or [], seeds, params)
 
 
 @app.command()

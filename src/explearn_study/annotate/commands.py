@@ -30,7 +30,7 @@ from explearn_study.annotate.llm.collecting import (
 from explearn_study.annotate.llm.endpoint import environment_model
 from explearn_study.annotate.llm.prompts import bind_prompt, choose_shots, list_prompts
 from explearn_study.annotate.llm.running import Bounds, annotate, ask, questions_for, task_prompt
-from explearn_study.annotate.people.imports import READERS, import_marks
+from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.printing import figure, print_candidates, print_estimate, print_summary
 from explearn_study.annotate.store import rationale_row, write_rows
@@ -236,14 +236,13 @@ def import_(
     source: str,
     annotator: str | None,
     evidence: Sequence[str],
-    with_empty: bool,
     seeds: bool,
     params_file: Path,
 ) -> None:
     # One import at a time: what it checks and what it adds go together.
     params = load_params(params_file)
     with locked(Workspace().annotations(params.check_task(task)) / "import", what=f"marks of {task}"):
-        _import(read_task_marks(task, params, Workspace()), path, source, annotator, evidence, with_empty, seeds)
+        _import(read_task_marks(task, params, Workspace()), path, source, annotator, evidence, seeds)
 
 
 def _import(
@@ -252,7 +251,6 @@ def _import(
     source: str,
     annotator: str | None,
     evidence: Sequence[str],
-    with_empty: bool,
     seeds: bool,
 ) -> None:
     store, examples = marks.store, marks.examples
@@ -268,12 +266,12 @@ def _import(
             rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
             _report(store.verdicts, verdicts, "verdicts", replaced, f", {rejected:,} of them reject")
         untouched = filled.untouched
-    elif source in READERS:
-        found = import_marks(path, source, examples, annotator=annotator, evidence=evidence, with_empty=with_empty)
-        _check_new(path, found.rationales, marks, target)
-        parts, untouched = [(target, found.rationales, "marks")], found.untouched
+    elif source == "label-studio":
+        marked = read_label_studio(path, examples, annotator=annotator, evidence=evidence)
+        _check_new(path, marked, marks, target)
+        parts, untouched = [(target, marked, "marks")], 0
     else:
-        raise UnknownNameError("format", source, ("sheet", *READERS))
+        raise UnknownNameError("format", source, ("sheet", "label-studio"))
     for file, rationales, noun in parts:
         if rationales:
             _report(file, len(rationales), noun, store.add(file, rationales, examples))

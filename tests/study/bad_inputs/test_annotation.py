@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from saying import complaint
 
 from explearn.core.records import Example, Rationale
 from explearn_study.annotate.llm.prompts import bind_prompt
-from explearn_study.annotate.people.imports import import_marks
+from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import read_sheet
 from explearn_study.annotate.store import Store
 from explearn_study.sections import LLMParams
@@ -30,51 +29,25 @@ def studio(**change: Any) -> dict[str, Any]:
 
 LABEL_STUDIO: list[Any] = [
     None,
-    3,
     {"data": {}},
     [3],
-    [None],
-    [[]],
-    [{}],
-    [{"data": None}],
-    [{"data": []}],
-    [{"data": {}}],
     [{"data": {"text": 3}}],
-    [{"data": {"text": ["one two"]}}],
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
-    [{"data": {"text": "one two"}, "annotations": 3}],
     [{"data": {"text": "one two"}, "annotations": {"result": []}}],
-    [{"data": {"text": "one two"}, "annotations": "none"}],
-    [{"data": {"text": "one two"}, "annotations": [3]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": 3}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": {"value": REGION}}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": "x"}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [3]}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": 3}]}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "was_cancelled": "perhaps"}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": [1]}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": 1.5}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": "\ud800"}]}],
     [studio(start="0")],
-    [studio(start=None)],
-    [studio(start=0.0)],
     [studio(start=True)],
     [studio(start=-1)],
     [studio(end=99, text=None)],
     [studio(end=10**90, text=None)],
     [studio(end=0)],
-    [studio(text=3)],
     [studio(text="two")],
-    [studio(text=["one"])],
-    [studio(labels=3)],
     [studio(labels="e")],
     [studio(labels=[3])],
-    [studio(labels=[{}])],
-    [studio(labels={"e": 1})],
     [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
-    [{"text": "one two", "label": [REGION], "annotator": {"id": {}}}],
     [{"text": "one two", "label": [REGION], "annotator": [1]}],
     [studio(), studio()],
 ]
@@ -84,81 +57,7 @@ LABEL_STUDIO: list[Any] = [
 def test_label_studio(tmp_path: Path, document: Any) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    complaint(lambda: import_marks(path, "label-studio", EXAMPLES, evidence=["e"]), str(path))
-
-
-DOCCANO: list[Any] = [
-    3,
-    None,
-    [],
-    {},
-    {"text": None},
-    {"text": 3},
-    {"text": ["one two"]},
-    {"text": "another", "label": [[0, 3, "e"]]},
-    {"text": "one two", "label": 3},
-    {"text": "one two", "label": "e"},
-    {"text": "one two", "label": [3]},
-    {"text": "one two", "label": [[0, 3]]},
-    {"text": "one two", "label": [["0", "3", "e"]]},
-    {"text": "one two", "label": [[0.0, 3.0, "e"]]},
-    {"text": "one two", "label": [[0, 99, "e"]]},
-    {"text": "one two", "label": [[3, 0, "e"]]},
-    {"text": "one two", "label": [[3, 4, "e"]]},
-    {"text": "one two", "label": [[-5, 2, "e"]]},
-    {"text": "one two", "label": [[0, 10**90, "e"]]},
-    {"text": "one two", "label": [[0, 3, ["e"]]]},
-    {"text": "one two", "label": [[0, 3, {}]]},
-    {"text": "one two", "label": [None]},
-    {"text": "one two", "label": {"a": 1}},
-    {"text": "one two", "entities": [{"start_offset": "0", "end_offset": 3, "label": "e"}]},
-    {"text": "one two", "entities": [{"start_offset": 0}]},
-    {"text": "one two", "label": [[0, 3, "e"]], "annotator": [3]},
-    {"text": "one two", "label": [[0, 3, "e"]], "annotator": {"a": 1}},
-    {"text": "one two", "label": [[0, 3, "e"]], "annotator": "\ud800"},
-]
-
-
-@pytest.mark.parametrize("row", DOCCANO, ids=lambda value: ascii(value)[:60])
-def test_doccano(tmp_path: Path, row: Any) -> None:
-    path = tmp_path / "export.jsonl"
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    complaint(lambda: import_marks(path, "doccano", EXAMPLES, evidence=["e"]), str(path), "row 1")
-
-
-BRAT = [
-    "T1",
-    "T1\t",
-    "T1\te",
-    "T1\te 0",
-    "T1\te 0 x\tone",
-    "T1\te 0 \u00b2\tone",
-    "T1\te 0 " + "9" * 5000 + "\tone",
-    "T1\te 3 0\tone",
-    "T1\te 0 3\ttwo",
-    "T1\te -3 3\tone",
-    "T1\te 0 99\tone two",
-    "T1\te 0 3;\tone",
-    "T1\te 3 4\t ",
-]
-
-
-@pytest.mark.parametrize("line", BRAT, ids=lambda value: ascii(value)[:30])
-def test_brat(tmp_path: Path, line: str) -> None:
-    (tmp_path / "a.txt").write_text("one two", encoding="utf-8")
-    (tmp_path / "a.ann").write_text(line + "\n", encoding="utf-8")
-    complaint(lambda: import_marks(tmp_path, "brat", EXAMPLES, with_empty=True), "a.ann", str(tmp_path))
-
-
-def test_exports_that_are_not_there(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    (tmp_path / "alone.ann").write_bytes(b"T1\te 0 3\tone\n")
-    (tmp_path / "bytes.ann").write_bytes(b"\xff")
-    (tmp_path / "bytes.txt").write_bytes(b"one two")
-    for path in (tmp_path / "none", tmp_path / "alone.ann", tmp_path / "bytes.ann", pipe, tmp_path / ("x" * 300)):
-        complaint(lambda path=path: import_marks(path, "brat", EXAMPLES))
-        complaint(lambda path=path: import_marks(path, "label-studio", EXAMPLES))
+    complaint(lambda: read_label_studio(path, EXAMPLES, evidence=["e"]), str(path))
 
 
 SHEETS: list[dict[str, Any]] = [

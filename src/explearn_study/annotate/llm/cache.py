@@ -22,7 +22,7 @@ import filelock
 
 from explearn.core.documents import kind_of, parse_json
 from explearn.core.errors import DataError, first_line
-from explearn.core.records import Example, is_unicode
+from explearn.core.records import Example
 
 
 def answer_key(model: str, version: str, example: Example) -> str:
@@ -57,8 +57,7 @@ class CachedAnswer:
     output_tokens: int
 
     def to_line(self) -> bytes:
-        # Escapes also carry what is no valid Unicode, which a server may send.
-        return (json.dumps(asdict(self), ensure_ascii=not is_unicode(self.content)) + "\n").encode()
+        return (json.dumps(asdict(self), ensure_ascii=False) + "\n").encode()
 
 
 _TYPES = {field.name: int if field.type == "int" else str for field in fields(CachedAnswer)}

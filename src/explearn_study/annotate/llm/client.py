@@ -317,7 +317,9 @@ class ChatClient:
             spent.add(actual)
         if failure is not None:
             raise failure
-        return Completion(self.endpoint.redact(content)[:MAX_ANSWER_CHARS], finish, spent)
+        # Halves of characters, which a server may send, cannot be written.
+        clean = self.endpoint.redact(content)[:MAX_ANSWER_CHARS].encode("utf-8", "replace").decode()
+        return Completion(clean, finish, spent)
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
         status = error.status_code

@@ -1,0 +1,165 @@
+"""Marks from Label Studio, as its exports JSON and JSON-MIN hold them.
+
+Spans are of characters: a word counts as marked when any of its characters lies in one. A text is matched to the task's
+by its words, for the ids of the tool are its own; where several texts have the same words, an id of the task among the
+tool's fields tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from explearn.core.documents import read_json
+from explearn.core.errors import DataError, kind_of, shown
+from explearn.core.records import Example, Rationale
+from explearn.core.validation import Shape, check
+from explearn.text.alignment import word_spans
+
+Identifier = str | int | None
+
+
+class _Data(Shape):
+    text: str
+    example_id: Identifier = None
+    text_id: Identifier = None
+    id: Identifier = None
+
+
+class _Account(Shape):
+    email: str | None = None
+    username: str | None = None
+    id: Identifier = None
+
+
+class _Result(Shape):
+    """A marked region, or something of another kind, such as a choice or a relation."""
+
+    value: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Region(Shape):
+    """A span [start, end) in characters; `text` is what it covers."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: int
+    text: str | None = None
+    labels: list[str] | None = None
+    hypertextlabels: list[str] | None = None
+
+
+class _Annotation(Shape):
+    completed_by: str | int | _Account | None = None
+    was_cancelled: bool | None = False
+    result: list[_Result] = Field(default_factory=list)
+
+    @property
+    def annotator(self) -> str | None:
+        account = self.completed_by
+        name = account.email or account.username or account.id if isinstance(account, _Account) else account
+        return f"annotator-{name}" if isinstance(name, int) else name or None
+
+
+class _Task(Shape):
+    data: _Data
+    annotations: list[_Annotation] = Field(default_factory=list)
+
+
+def read_label_studio(
+    path: Path, examples: Sequence[Example], *, annotator: str | None = None, evidence: Collection[str] = ()
+) -> list[Rationale]:
+    """Return the rationales of an export. An annotation without spans says that there is no evidence.
+
+    Args:
+        path: a JSON or JSON-MIN file.
+        examples: of the task.
+        annotator: who marked, where the file does not say (default: the file's name).
+        evidence: labels of the spans that are evidence (default: all spans are).
+
+    Raises DataError naming file and task for a text that is not of this task, or several, spans outside the text or
+    over none of its words, and a text that one annotator has twice.
+    """
+    documents = read_json(path)
+    if not isinstance(documents, list):
+        raise DataError(f"{path}: got {kind_of(documents)}; expected the list of tasks that Label Studio exports")
+    by_words: dict[tuple[str, ...], list[Example]] = defaultdict(list)
+    for example in examples:
+        by_words[example.all_words].append(example)
+    rationales: list[Rationale] = []
+    seen: dict[tuple[str, str], str] = {}
+    for number, document in enumerate(documents, start=1):
+        where = f"{path}, task {number}"
+        if isinstance(document, dict) and "data" not in document:
+            document = _long_form(document)
+        task: _Task = check(_Task, document, before=f"{where}, ")
+        for annotation in task.annotations:
+            if annotation.was_cancelled:
+                continue
+            example = _find(task.data, by_words, where)
+            name = annotation.annotator or annotator or path.stem
+            if (first := seen.get((example.id, name))) is not None:
+                raise DataError(f"{where}: {name!r} has marked {example.id!r} in {first} too; expected it once")
+            seen[example.id, name] = where
+            mask = _mask(annotation, task.data.text, frozenset(evidence), where)
+            rationales.append(Rationale(example.id, name, "human", mask))
+    return rationales
+
+
+def _long_form(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of JSON-MIN, which is for one task and annotator, as a task of the other form."""
+    regions = next((value for value in row.values() if isinstance(value, list) and value and _are_regions(value)), [])
+    annotation = {"completed_by": row.get("annotator"), "result": [{"value": region} for region in regions]}
+    return {"data": row, "annotations": [annotation] if regions or "annotator" in row else []}
+
+
+def _are_regions(values: Sequence[object]) -> bool:
+    return all(isinstance(value, dict) and {"start", "end"} <= value.keys() for value in values)
+
+
+def _find(data: _Data, by_words: Mapping[tuple[str, ...], list[Example]], where: str) -> Example:
+    candidates = by_words.get(tuple(data.text.split()), [])
+    if not candidates:
+        raise DataError(f"{where}: got the text {shown(data.text)}; expected the words of a text of this task")
+    ids = {str(value) for value in (data.example_id, data.text_id, data.id)}
+    named = [example for example in candidates if example.id in ids]
+    if len(candidates) > 1 and len(named) != 1:
+        raise DataError(
+            f"{where}: {len(candidates)} texts of this task read {shown(data.text)}; expected the id of one in a field "
+            "example_id, text_id or id"
+        )
+    return (named or candidates)[0]
+
+
+def _mask(annotation: _Annotation, text: str, evidence: frozenset[str], where: str) -> tuple[bool, ...]:
+    words = word_spans(text)
+    mask = [False] * len(words)
+    for value in (result.value for result in annotation.result if _are_regions([result.value])):
+        region: _Region = check(_Region, value, before=f"{where}, ")
+        if evidence and evidence.isdisjoint(region.labels or region.hypertextlabels or ()):
+            continue
+        start, end = region.start, region.end
+        if region.text is not None and (text[start:end], end - start) != (region.text, len(region.text)):
+            # A browser counts in units of UTF-16, where a character beyond the first 65,536 is two.
+            start, end = _from_utf16(text, start), _from_utf16(text, end)
+            if text[start:end] != region.text:
+                raise DataError(
+                    f"{where}: got a span of {shown(region.text)}; expected the text to have it at {region.start}"
+                )
+        hit = [number for number, (first, last) in enumerate(words) if first < end and last > start]
+        if not (start < end <= len(text) and hit):
+            raise DataError(
+                f"{where}: got the span [{shown(start)}, {shown(end)}); expected one with a word in it, within the "
+                f"text's {len(text)} characters"
+            )
+        for number in hit:
+            mask[number] = True
+    return tuple(mask)
+
+
+def _from_utf16(text: str, offset: int) -> int:
+    encoded = text.encode("utf-16-le", "surrogatepass")[: 2 * max(0, offset)]
+    return len(encoded.decode("utf-16-le", "replace"))

@@ -1,0 +1,108 @@
+"""Exports of Label Studio, imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project_cases import TEXTS, Project
+
+from explearn.core.errors import DataError
+from explearn_study.annotate.people.label_studio import read_label_studio
+
+
+def task(text: str, *spans: tuple[int, int, str], **more: Any) -> dict[str, Any]:
+    def region(start: int, end: int, label: str) -> dict[str, Any]:
+        # Offsets of the browser, in units of UTF-16.
+        units = [len(text[:offset].encode("utf-16-le")) // 2 for offset in (start, end)]
+        value = {"start": units[0], "end": units[1], "text": text[start:end], "labels": [label]}
+        return {"type": "labels", "from_name": "label", "to_name": "text", "value": value}
+
+    regions = [region(*span) for span in spans]
+    choice = {"type": "choices", "value": {"choices": ["positive"]}}
+    return {"id": 1, "data": {"text": text}, "annotations": [{"completed_by": 3, "result": [*regions, choice]}], **more}
+
+
+def at(text: str, *words: str) -> list[tuple[int, int, str]]:
+    return [(text.index(word), text.index(word) + len(word), "EVIDENCE") for word in words]
+
+
+def write(path: Path, value: object) -> Path:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def marks(path: Path, **options: Any) -> dict[tuple[str, str], str]:
+    rationales = read_label_studio(path, TEXTS, **options)
+    return {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
+
+
+EMOJI = TEXTS[2].text  # the emoji and the words after it are where offsets differ
+
+
+def test_spans_become_marks_by_whoever_annotated(tmp_path: Path) -> None:
+    tasks = [
+        task(EMOJI, *at(EMOJI, "harming", "\u6620\u753b \U0001f600 !")),
+        task(TEXTS[1].text),
+        {"id": 3, "data": {"text": TEXTS[4].text}, "annotations": []},
+        {
+            "data": {"text": "a  warm and\nfunny film", "id": "f-7"},
+            "annotations": [
+                {"completed_by": {"id": 9, "email": "a@b.c"}, "result": []},
+                {"completed_by": 4, "was_cancelled": True, "result": []},
+            ],
+        },
+    ]
+    assert marks(write(tmp_path / "e.json", tasks)) == {
+        ("f-2", "annotator-3"): "00100111",
+        ("f-1", "annotator-3"): "0000000",
+        ("f-7", "a@b.c"): "00000",
+    }
+
+
+def test_the_short_form_and_labels_of_evidence(tmp_path: Path) -> None:
+    text = TEXTS[1].text
+    spans = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")]
+    spans[1]["labels"] = ["TOPIC"]
+    rows = [
+        {"id": 1, "text": text, "annotator": 2, "label": spans, "sentiment": "negative"},
+        {"id": 2, "text": TEXTS[4].text},  # nobody has looked at it
+    ]
+    path = write(tmp_path / "min.json", rows)
+    assert marks(path) == {("f-1", "annotator-2"): "0000011"}
+    assert marks(path, evidence=["EVIDENCE"]) == {("f-1", "annotator-2"): "0000010"}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"a": 1}, "got dict; expected the list of tasks"),
+        ([{"data": {}}], "task 1, field 'data.text': got none"),
+        ([task("another text")], "expected the words of a text of this task"),
+        ([task(TEXTS[0].text)], "2 texts of this task read 'a warm and funny film'; expected the id of one"),
+        ([task(TEXTS[1].text)] * 2, "'annotator-3' has marked 'f-1' in"),
+        ([task(TEXTS[1].text, annotations=[{"completed_by": 3}] * 2)], "task 1 too; expected it once"),
+    ],
+)
+def test_exports_that_do_not_fit_are_named(tmp_path: Path, value: Any, words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        marks(write(tmp_path / "e.json", value))
+    assert str(caught.value).startswith(str(tmp_path / "e.json"))
+    assert words in str(caught.value)
+
+
+def test_files_that_are_not_there(films: Project) -> None:
+    assert "none.json: no such file" in films.complaint("import", "none.json", "--format", "label-studio")
+    assert "none.csv: no such file" in films.complaint("import", "none.csv")
+    assert "unknown format 'labelstudio'; did you mean label-studio?" in films.complaint(
+        "import", "x", "--format", "labelstudio"
+    )
+
+
+def test_the_command_files_them_as_human_marks(films: Project) -> None:
+    path = write(films.root / "e.json", [task(EMOJI, *at(EMOJI, "charming"))])
+    assert "human.jsonl: 1 mark\n" in films.succeed("import", path, "--format", "label-studio")
+    (row,) = films.rows("human.jsonl")
+    assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])
