@@ -101,11 +101,11 @@ def table(text: str, found: Found) -> str:
     _, end, tail = rest.partition(END)
     if not (start and end):
         raise SystemExit(f"{TABLE}: the comments about the table are missing; expected {START!r} and {END!r}")
-    rows = ["| method | family | signed | pieces | passes | what it is |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = ["| method | family | passes | what it is |", "| --- | --- | --- | --- |"]
     for name, (info, cls) in found.items():
         if not info.learned:
-            signed = "yes" if cls.signed else "no"
-            rows.append(f"| {name} | {info.family} | {signed} | {cls.aggregation} | {info.cost} | {info.summary} |")
+            signed = " ±" if cls.signed else ""
+            rows.append(f"| {name}{signed} | {info.family} | {info.cost} | {info.summary} |")
     return "\n".join([f"{head}{START}", "", *rows, "", f"{END}{tail}"])
 
 
