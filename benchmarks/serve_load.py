@@ -1,6 +1,6 @@
 """Load on `explearn serve`: short texts through ExpNet at a steady rate, on loopback.
 
-    python benchmarks/serve_load.py [--rate 50] [--seconds 30] [--threads 2] [--method expnet] [--bundle FOLDER]
+    python benchmarks/serve_load.py [--rate 50] [--seconds 30] [--threads 2] [--method NAME] [--bundle FOLDER]
 
 Trains the demo's classifier and an ExpNet for it (on the marked words of data/corpus/topics.jsonl), exports both as a
 bundle, and serves that in a process of its own. This process sends texts at times fixed beforehand, `rate` a second,
@@ -64,7 +64,7 @@ class Service:
 
     def __init__(self, bundle: Path, threads: int, methods: str | None) -> None:
         more = [] if methods is None else ["--methods", methods]
-        command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--port", "0", "--rate", "0", *more]
+        command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--port", "0", *more]
         self._process = subprocess.Popen(
             [*map(str, command), "--threads", str(threads)],
             stdout=subprocess.PIPE,
@@ -158,12 +158,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--method", default="expnet", help="expnet, or one that needs no training")
+    parser.add_argument("--method", default="expnet_in_domain", help="expnet_in_domain, or one that needs no training")
     parser.add_argument("--bundle", type=Path, help="serve this one, with its classifier, instead")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bundle = options.bundle or make_bundle(Path(folder))
-        service = Service(bundle, options.threads, None if options.method == "expnet" else options.method)
+        service = Service(bundle, options.threads, None if options.method == "expnet_in_domain" else options.method)
         try:
             print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
             fine = asyncio.run(load(service, options.method, options.rate, options.seconds))

@@ -22,7 +22,7 @@ from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.server import address_of, bind, hosts_of, server_of
 
 METHODS = ("occlusion", "attcat")
-LIMITS = Limits(rate=0, texts=8, text_chars=500, body_bytes=20_000, body_seconds=1.0, head_seconds=1.0)
+LIMITS = Limits(texts=8, text_chars=500)
 
 
 def app_of(*names: str, kind: str = "bert", classes: int = 3, limits: Limits = LIMITS, **options: Any) -> FastAPI:
@@ -33,8 +33,8 @@ def app_of(*names: str, kind: str = "bert", classes: int = 3, limits: Limits = L
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
-    with TestClient(app_of(), raise_server_exceptions=True) as found:
-        yield found
+    with TestClient(app_of()) as client:
+        yield client
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def status_of(answer: bytes) -> int:
 
 def sentence_of(answer: bytes) -> str:
     """The error of an answer, which is JSON with one sentence."""
-    told = json.loads(answer.partition(b"\r\n\r\n")[2])
-    assert list(told) == ["error"]
-    said: str = told["error"]
-    return said
+    body = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert list(body) == ["error"]
+    sentence: str = body["error"]
+    return sentence
 
 
 def serving(app: FastAPI, limits: Limits = LIMITS) -> Iterator[Live]:

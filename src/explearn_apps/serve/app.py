@@ -1,4 +1,4 @@
-"""The service as an ASGI application: the JSON API, health and metrics, and the page."""
+"""The service as an ASGI application: the JSON API, health, metrics, errors, and the page."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from explearn.core.errors import ExplearnError
-from explearn.core.visible import visible
+from explearn.core.documents import parse_json
+from explearn.core.errors import DataError, ExplearnError
+from explearn.core.escape import printable
+from explearn.core.validation import check
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.info import first_sentence
 from explearn.model.classifier import Classifier
-from explearn_apps.serve.api import add_api
 from explearn_apps.serve.engine import Engine
-from explearn_apps.serve.guard import SECURITY_HEADERS, Allowance, Guard
+from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
 from explearn_apps.serve.limits import Limits
-from explearn_apps.serve.metrics import Metrics
 from explearn_apps.serve.page import add_page
-from explearn_apps.serve.refusals import ClientGoneError, RefusedError, error_response
-from explearn_apps.serve.service import Service, problem_sentence, service_of
+from explearn_apps.serve.responses import JSON, error_response, json_response
+from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse, MethodSummary, Problem, Served, result
 
-PATHS = ("/", "/explain", "/methods", "/health", "/ready", "/metrics", "/openapi.json", "/page.css", "/page.js")
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "No JSON, or beyond what JSON may hold."},
+    413: {"model": Problem, "description": "Too large, or too many of something."},
+    415: {"model": Problem, "description": "Not application/json."},
+    422: {"model": Problem, "description": "A field, a name or a text that cannot be used."},
+    429: {"model": Problem, "description": "The service is busy; see Retry-After."},
+}
 
 
 def make_app(
@@ -35,7 +43,7 @@ def make_app(
     hosts: Collection[str] | None = None,
     threads: int | None = None,
 ) -> FastAPI:
-    """The service of a classifier and some methods.
+    """Make the service of a classifier and some methods.
 
     Args:
         classifier: what is explained; not a model that answers questions.
@@ -46,68 +54,93 @@ def make_app(
 
     Raises as `Engine` does.
     """
-    limits, metrics = limits or Limits(), Metrics()
-    allowance = Allowance(limits.rate, limits.burst)
-    engine = Engine(classifier, explainers, limits, metrics, threads)
-    metrics.waiting.set_function(lambda: engine.waiting)
+    engine = Engine(classifier, explainers, limits or Limits(), threads)
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:
-        await engine.start()
+        engine.batcher.start()
         try:
             yield
         finally:
-            await engine.close()
+            await engine.batcher.close()
 
     # The interactive pages of FastAPI load scripts from elsewhere.
     app = FastAPI(title="Explearn", lifespan=running, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.service = Service(engine, limits, metrics, allowance)
-    add_api(app)
-    add_page(app)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(ExplearnError, _bad_input)
-    app.add_exception_handler(ClientGoneError, _gone)
-    app.add_exception_handler(Exception, _fault)
-    app.add_middleware(Guard, limits=limits, metrics=metrics, allowance=allowance, hosts=hosts, paths=PATHS)
+    app.state.engine = engine
+    add_api(app, engine)
+    add_page(app, engine)
+    paths = [str(getattr(route, "path", "")) for route in app.routes]
+
+    async def http_error(request: Request, error: Any) -> Response:
+        sentence = str(error.detail)
+        if error.status_code in (404, 405):
+            address = f"{printable(request.method)[:20]} {printable(request.url.path)[:100]}"
+            sentence = f"{address}: {sentence.lower()}; expected one of {', '.join(paths)}"
+        return error_response(error.status_code, sentence, error.headers)
+
+    async def bad_input(_request: Request, error: Any) -> Response:
+        return error_response(422, str(error))
+
+    async def gone(_request: Request, _error: Any) -> Response:
+        # Nobody reads it; 499 is nginx's status for it, which the metrics then count.
+        return error_response(499, "the client went away")
+
+    async def fault(_request: Request, _error: Any) -> Response:
+        # The traceback goes to the log. The guard, inside of which this is not, has not set the headers.
+        return error_response(500, "the service failed; its log says why", SECURITY_HEADERS)
+
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(ExplearnError, bad_input)
+    app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(Exception, fault)
+    app.add_middleware(Guard, limits=engine.limits, metrics=engine.metrics, hosts=hosts, paths=paths)
     return app
 
 
-# ---- errors ----------------------------------------------------------------------------------------------------------
+def add_api(app: FastAPI, engine: Engine) -> None:
+    """Add the API's paths. Its JSON is read within the bounds of `parse_json`."""
+    schema = {"requestBody": {"required": True, "content": {JSON: {"schema": ExplainRequest.model_json_schema()}}}}
 
+    @app.post("/explain", response_model=ExplainResponse, responses=REFUSALS, openapi_extra=schema)
+    async def explain(request: Request) -> Response:
+        """Explain some texts by some methods: a score for each word, larger meaning more evidence for the label."""
+        try:
+            body = parse_json(await request.body())
+        except ValueError as error:
+            raise HTTPException(400, f"body: {error}") from error
+        answers = await engine.answer(request, check(ExplainRequest, body, DataError))
+        rows = [result(one.probabilities, [a for method in one.by_method for a in method]) for one in answers]
+        return json_response({"results": rows})
 
-async def _http_error(request: Request, error: Any) -> Response:
-    said = str(error.detail)
-    path = visible(request.url.path)[:100]
-    if error.status_code == 404:
-        said = f"{path}: no such page; expected one of {', '.join(PATHS)}"
-    elif error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
-        said = f"{visible(request.method)[:20]} {path}: not allowed; expected {allowed}"
-    return error_response(error.status_code, said, dict(error.headers or {}))
+    @app.get("/methods", response_model=Served)
+    async def methods() -> Response:
+        """Say what is served."""
+        served = Served(
+            classifier=engine.classifier.name,
+            problem=str(engine.classifier.problem),
+            labels=engine.classifier.labels,
+            methods=[
+                MethodSummary(
+                    name=name, family=e.about.family, cost=e.about.cost, summary=first_sentence(type(e).__doc__ or "")
+                )
+                for name, e in engine.explainers.items()
+            ],
+            limits=engine.limits,
+        )
+        return json_response(served.model_dump())
 
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Say whether the process answers."""
+        return {"status": "ok"}
 
-async def _invalid(_request: Request, error: Any) -> Response:
-    return error_response(422, problem_sentence(error.errors()[0]))
+    @app.get("/ready", responses={503: {"description": "Requests would not be worked on."}})
+    async def ready() -> Response:
+        """Say whether requests would be worked on: 200, otherwise 503."""
+        working = engine.batcher.working
+        return json_response({"status": "ready" if working else "not ready"}, 200 if working else 503)
 
-
-async def _refused(request: Request, error: Any) -> Response:
-    service_of(request).metrics.refused.labels(error.reason).inc()
-    response: Response = error.response()
-    return response
-
-
-async def _bad_input(_request: Request, error: Any) -> Response:
-    return error_response(422, str(error))
-
-
-async def _gone(request: Request, _error: Any) -> Response:
-    service_of(request).metrics.aborted.inc()
-    # Nobody reads it: the connection is closed.
-    return error_response(408, "the client went away")
-
-
-async def _fault(_request: Request, _error: Any) -> Response:
-    # The traceback goes to the log. The guard, inside of which this is not, has not set the headers.
-    return error_response(500, "the service failed; its log says why", dict(SECURITY_HEADERS))
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Give counters for Prometheus."""
+        return Response(generate_latest(engine.metrics.registry), headers={"content-type": CONTENT_TYPE_LATEST})

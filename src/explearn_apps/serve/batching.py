@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from explearn_apps.serve.limits import Limits
-from explearn_apps.serve.refusals import busy
+from explearn_apps.serve.responses import busy
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True, eq=False)
 class _Work(Generic[Key, Item, Result]):
-    """What one request wants of one method."""
+    """The items of one request for one method."""
 
     key: Key
     items: Sequence[Item]
@@ -52,7 +52,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._task: asyncio.Task[None] | None = None
 
     def run_alone(self, key: Key, items: Sequence[Item]) -> Sequence[Result]:
-        """What `run` gives, from the thread; waits for it."""
+        """Return what `run` gives, from the thread; waits for it."""
         return self._worker.submit(self._run, key, items).result()
 
     def start(self) -> None:
@@ -65,13 +65,16 @@ class Batcher(Generic[Key, Item, Result]):
 
     @property
     def waiting(self) -> int:
-        """Items that no thread has taken up yet."""
+        """Number of items that no thread has taken up yet."""
         return sum(len(work.items) for work in self._queue if not work.future.done())
 
     async def submit(self, key: Key, items: Sequence[Item]) -> list[Result]:
-        """Results of some items, in order. Raises RefusedError when too many wait, and what `run` raises."""
+        """Return the results of some items, in order.
+
+        Raises HTTPException when too many wait, and what `run` raises.
+        """
         if not self.working:
-            raise busy("the service is shutting down; try again later", "shutdown")
+            raise busy("the service is shutting down; try again later")
         if self.waiting + len(items) > self._limits.waiting:
             raise busy(f"{self.waiting} texts are waiting already; try again in a moment")
         loop = asyncio.get_running_loop()
@@ -88,7 +91,7 @@ class Batcher(Generic[Key, Item, Result]):
         while self._queue:
             future = self._queue.popleft().future
             if not future.done():
-                future.set_exception(busy("the service is shutting down; try again later", "shutdown"))
+                future.set_exception(busy("the service is shutting down; try again later"))
         await asyncio.to_thread(self._worker.shutdown)
 
     async def _work_on(self) -> None:
@@ -97,15 +100,15 @@ class Batcher(Generic[Key, Item, Result]):
             await self._arrived.wait()
             if self._queue:
                 oldest = self._queue[0]
-                left = oldest.arrived + self._limits.join_seconds - loop.time()
-                if left > 0 and self.waiting < self._limits.join_texts:
-                    await asyncio.sleep(left)
+                rest = oldest.arrived + self._limits.join_seconds - loop.time()
+                if rest > 0 and self.waiting < self._limits.join_texts:
+                    await asyncio.sleep(rest)
             together = self._take()
             if together:
                 await loop.run_in_executor(self._worker, self._do, loop, together)
 
     def _take(self) -> list[_Work[Key, Item, Result]]:
-        """The oldest work with what has the same key, as far as it fits into a batch."""
+        """Take the oldest work with what has the same key, as far as it fits into a batch."""
         waiting = [work for work in self._queue if not work.future.done()]
         taken: list[_Work[Key, Item, Result]] = []
         room = self._limits.join_texts

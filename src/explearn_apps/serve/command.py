@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from explearn.cli.running import Seed, command
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
+from explearn.core.escape import printable
 from explearn.core.extras import check_installed
-from explearn.core.visible import visible
-
-if TYPE_CHECKING:
-    import socket
-
-    from explearn_apps.serve.limits import Limits
 
 
 @command
@@ -59,13 +54,9 @@ def serve(
     ] = None,
     max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1, max=10_000)] = 32,
     max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
-    rate: Annotated[
-        float,
-        typer.Option(
-            help="Texts a second that a client may have explained, each once a method and label; 0: any.", min=0
-        ),
-    ] = 100.0,
-    timeout: Annotated[float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1)] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
+    ] = 30.0,
     seed: Seed = None,
     *,
     compute: ComputeOptions,
@@ -79,44 +70,28 @@ def serve(
     # The tokenizer's own threads would compete with torch's.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from explearn_apps.serve.limits import Limits
-    from explearn_apps.serve.server import bind
-
-    limits = Limits.of_options(max_texts=max_texts, max_chars=max_chars, rate=rate, timeout=timeout)
-    # A port in use is said before torch and transformers are loaded.
-    listening = bind(host, port)
-    try:
-        _serve(listening, limits, sources, classifier, named, compute, seed, threads)
-    finally:
-        listening.close()
-
-
-def _serve(
-    listening: socket.socket,
-    limits: Limits,
-    sources: list[str],
-    classifier: str | None,
-    named: list[str],
-    compute: ComputeOptions,
-    seed: int | None,
-    threads: int | None,
-) -> None:
-    from explearn_apps.serve.app import make_app
-    from explearn_apps.serve.loading import load
-    from explearn_apps.serve.server import address_of, hosts_of, is_loopback
+    from explearn_apps.serve.server import address_of, bind, hosts_of
     from explearn_apps.serve.server import serve as run
 
-    loaded = load(sources, classifier, named, compute, seed)
-    app = make_app(loaded.classifier, loaded.explainers, limits, hosts=hosts_of(listening), threads=threads)
-    app.state.service.engine.warm_up()
-    for name, reason in loaded.left_out.items():
-        print(f"left out: {name} ({reason})", file=sys.stderr)
-    if not is_loopback(listening):
-        print(
-            "warning: whoever reaches this address can use the service: it has no authentication and no encryption",
-            file=sys.stderr,
-        )
-    names = ", ".join(app.state.service.engine.explainers)
-    # A bundle says for itself what its classifier is called.
-    name = visible(loaded.classifier.name, one_line=True)
-    print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
-    run(app, listening, limits)
+    limits = Limits(texts=max_texts, text_chars=max_chars, seconds=timeout)
+    # A port in use is said before torch and transformers are loaded.
+    with bind(host, port) as listening:
+        from explearn_apps.serve.app import make_app
+        from explearn_apps.serve.loading import load
+
+        loaded, explainers, left_out = load(sources, classifier, named, compute, seed)
+        hosts = hosts_of(listening)
+        app = make_app(loaded, explainers, limits, hosts=hosts, threads=threads)
+        app.state.engine.warm_up()
+        for name, reason in left_out.items():
+            print(f"left out: {name} ({reason})", file=sys.stderr)
+        if hosts is None:
+            print(
+                "warning: whoever reaches this address can use the service: it has no authentication and no encryption",
+                file=sys.stderr,
+            )
+        names = ", ".join(app.state.engine.explainers)
+        # A bundle says for itself what its classifier is called.
+        name = printable(loaded.name, one_line=True)
+        print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+        run(app, listening, limits)

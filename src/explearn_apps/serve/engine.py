@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
+from explearn.model.encoding import as_segments
 from explearn.model.problems import Problem
 from explearn.model.question_answering import QuestionAnswerer
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.metrics import Metrics
+from explearn_apps.serve.responses import busy
+from explearn_apps.serve.schemas import ExplainRequest
 
-Segments = str | tuple[str, str]
-"""A text, or a text with its second segment."""
+Item = tuple[str | tuple[str, str], list[str] | None]
+"""A text, or a text with its second segment, and the labels to explain; None: those that the method chooses."""
 
 WARM_UP = "One text before the first."
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What a batch is of. method: None: the classifier's probabilities. chosen: whether the classes are given."""
+class TextAnswer:
+    """Answer for one text.
 
-    method: str | None
-    chosen: bool
+    Attributes:
+        probabilities: by label; None where not asked for, and of a regression.
+        by_method: for each method the attributions, one a class.
+    """
+
+    probabilities: dict[str, float] | None
+    by_method: list[list[Attribution]]
 
 
 class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: that is explained. name: of it; both without the place of a local folder.
-        explainers: by name, in the order given.
+        classifier: without the place of a local folder in its name. explainers: by name, in the order given.
 
     Args:
         threads: of torch's operators; None: as torch is set.
@@ -51,20 +61,15 @@ class Engine:
     """
 
     def __init__(
-        self,
-        classifier: Classifier,
-        explainers: Sequence[Explainer],
-        limits: Limits,
-        metrics: Metrics,
-        threads: int | None = None,
+        self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, threads: int | None = None
     ) -> None:
         if isinstance(classifier, QuestionAnswerer):
             raise UnsupportedError(f"{classifier.name}: answers questions; expected a classifier")
         if is_folder(classifier.name):
             # Where it is on this machine is nobody's business, and errors name it, too.
-            place, classifier = Path(classifier.name), copy.copy(classifier)
-            classifier.name = place.resolve().name
-        self.classifier, self.name = classifier, classifier.name
+            folder, classifier = Path(classifier.name), copy.copy(classifier)
+            classifier.name = folder.resolve().name
+        self.classifier, self.limits, self.metrics = classifier, limits, Metrics()
         self.explainers: dict[str, Explainer] = {}
         for explainer in explainers:
             if explainer.name in self.explainers:
@@ -73,81 +78,98 @@ class Engine:
             self.explainers[explainer.name] = explainer
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
-        self._metrics = metrics
-        self._batcher: Batcher[_Task, tuple[Segments, Any], Any] = Batcher(
-            self._run, limits, lambda: self._begin(threads)
+        self.batcher: Batcher[tuple[str, bool], Item, Any] = Batcher(
+            self._run, limits, lambda: None if threads is None else torch.set_num_threads(threads)
         )
-
-    @property
-    def ready(self) -> bool:
-        return self._batcher.working
-
-    @property
-    def waiting(self) -> int:
-        """Texts that wait for the model, each counted once a method."""
-        return self._batcher.waiting
+        self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @property
     def has_probabilities(self) -> bool:
         return self.classifier.problem is not Problem.REGRESSION
 
     def warm_up(self) -> None:
-        """Explain one text by every method, before there are requests, so that the first one does not wait.
+        """Explain one text by every method, so that the first request does not wait.
 
         Raises ExplearnError where a method cannot.
         """
-        for name in self.explainers:
-            self._batcher.run_alone(_Task(name, False), [(WARM_UP, WARM_UP if self._takes_pairs else None)])
-
-    @property
-    def _takes_pairs(self) -> bool:
-        """Whether the classifier's prompt has a place for a second segment, which then every text must have."""
         completion = getattr(self.classifier, "completion", None)
-        return completion is not None and completion.params.takes_pairs
+        takes_pairs = completion is not None and completion.params.takes_pairs
+        for name in self.explainers:
+            self.batcher.run_alone((name, False), [((WARM_UP, WARM_UP) if takes_pairs else WARM_UP, None)])
 
-    async def start(self) -> None:
-        """Begin to work, in the running event loop."""
-        self._batcher.start()
+    async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
+        """Answer for each text of a request.
 
-    async def close(self) -> None:
-        await self._batcher.close()
-
-    def check_names(self, methods: Sequence[str], labels: Sequence[str]) -> None:
-        """Raise UnknownNameError for a method that is not served or a label that the classifier does not have."""
+        Raises UnknownNameError and DataError for names and texts that cannot be used, HTTPException for more than the
+        limits allow, when the service is busy and when the time is over, ClientDisconnect.
+        """
+        wanted.check(self.limits)
+        methods = [next(iter(self.explainers))] if wanted.methods is None else wanted.methods
         for method in methods:
             if method not in self.explainers:
                 raise UnknownNameError("method", method[:100], self.explainers)
-        for label in labels:
+        for label in wanted.label or ():
             self.classifier.label_index(label)
+        texts: list[Any] = list(wanted.texts)
+        if wanted.pairs is not None:
+            texts = list(zip(wanted.texts, wanted.pairs, strict=True))
+        words, labels = 0, len(wanted.label or ()) or 1
+        for number, text in enumerate(texts, start=1):
+            first, second, _ = as_segments(text, number)
+            words += len(first.split()) + len((second or "").split())
+        if (scores := words * len(methods) * labels) > self.limits.scores:
+            raise HTTPException(
+                413,
+                f"texts: {words:,} words by {len(methods)} methods for {labels} labels are {scores:,} scores; expected "
+                f"at most {self.limits.scores:,}",
+            )
+        items = [(text, wanted.label or None) for text in texts]
+        work = [self.batcher.submit((method, bool(wanted.label)), items) for method in methods]
+        with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
+        if with_probabilities:
+            work.append(self.batcher.submit(("probabilities", False), items))
+        columns = await _unless_gone(request, work, self.limits.seconds)
+        rows = columns.pop() if with_probabilities else [None] * len(texts)
+        names = self.classifier.labels
+        return [
+            TextAnswer(None if row is None else dict(zip(names, row, strict=True)), [of[place] for of in columns])
+            for place, row in enumerate(rows)
+        ]
 
-    async def explain(
-        self, method: str, texts: Sequence[Segments], labels: Sequence[str] = ()
-    ) -> list[list[Attribution]]:
-        """Of each text its attributions, one for each of `labels`; none: for what `Explainer.explain` chooses."""
-        wanted = list(labels) or None
-        return await self._batcher.submit(_Task(method, bool(wanted)), [(text, wanted) for text in texts])
-
-    async def probabilities(self, texts: Sequence[Segments]) -> list[list[float]]:
-        """Probabilities of the classifier's labels for each text."""
-        return await self._batcher.submit(_Task(None, False), [(text, None) for text in texts])
-
-    # ---- in the thread of the model ------------------------------------------------------------------------------
-
-    def _begin(self, threads: int | None) -> None:
-        if threads is not None:
-            torch.set_num_threads(threads)
-
-    def _run(self, task: _Task, items: Sequence[tuple[Segments, Any]]) -> Sequence[Any]:
-        start = time.perf_counter()
+    def _run(self, key: tuple[str, bool], items: Sequence[Item]) -> Sequence[Any]:
+        """Do a batch in the thread of the model. key: method or "probabilities", and whether labels are chosen."""
+        (name, chosen), start = key, time.perf_counter()
         texts = [text for text, _ in items]
-        found: Sequence[Any]
-        if task.method is None:
-            found = self.classifier.predict_proba(self.classifier.encode(texts)).tolist()
+        results: list[Any]
+        if name in self.explainers:
+            targets = [labels or () for _, labels in items] if chosen else None
+            results = list(self.explainers[name].explain_each(self.classifier, texts, targets))
         else:
-            targets = [wanted for _, wanted in items] if task.chosen else None
-            found = list(self.explainers[task.method].explain_each(self.classifier, texts, targets))
-        name = task.method or "probabilities"
-        self._metrics.texts.labels(name).inc(len(items))
-        self._metrics.batches.labels(name).observe(len(items))
-        self._metrics.model_seconds.labels(name).inc(time.perf_counter() - start)
-        return found
+            results = self.classifier.predict_proba(self.classifier.encode(texts)).tolist()
+        self.metrics.texts.labels(name).inc(len(items))
+        self.metrics.batches.labels(name).observe(len(items))
+        self.metrics.model_seconds.labels(name).inc(time.perf_counter() - start)
+        return results
+
+
+async def _unless_gone(request: Request, work: Sequence[Coroutine[Any, Any, Any]], seconds: float) -> list[Any]:
+    """Return the results of some work; cancel it all when a part fails, the client goes away or time is over."""
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.ensure_future(one) for one in work]
+    together: asyncio.Future[Any] = asyncio.gather(*tasks)
+    gone: asyncio.Future[Any] = asyncio.ensure_future(disconnected())
+    try:
+        await asyncio.wait({together, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if together.done():
+            return list(together.result())
+        if gone.done():
+            raise ClientDisconnect
+        raise busy(f"no answer within {seconds:g} seconds; send fewer texts, or try again later", 5)
+    finally:
+        for task in (*tasks, gone):
+            task.cancel()
+        await asyncio.gather(*tasks, gone, together, return_exceptions=True)

@@ -1,9 +1,8 @@
-"""What `explearn serve` serves, from the names on its command line."""
+"""Load the classifier and the methods of `explearn serve` from the names on its command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.bundle.loading import Bundle, find_explainer, is_method
@@ -18,22 +17,13 @@ QUICK = ("attcat", "attn_lrp", "gae", "occlusion")
 (occlusion, which asks for predictions alone) one a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """left_out: of QUICK, the methods that cannot explain the classifier, and why."""
-
-    classifier: Classifier
-    explainers: list[Explainer]
-    left_out: dict[str, str] = field(default_factory=dict)
-
-
 def load(
     sources: Sequence[str],
     classifier: str | None,
     methods: Sequence[str],
     compute: ComputeOptions,
     seed: int | None = None,
-) -> Loaded:
+) -> tuple[Classifier, list[Explainer], dict[str, str]]:
     """Load a classifier and the methods to explain it by.
 
     Args:
@@ -42,14 +32,22 @@ def load(
         methods: names of methods that need no training.
         seed: of methods that draw at random.
 
+    Returns also, by name, the methods of QUICK that cannot explain the classifier, and why.
+
     Raises ParamsError where there is no classifier, ModelError for what cannot be read or was made for another
     classifier, UnsupportedError for a named method that cannot explain it.
     """
-    found: list[tuple[Explainer, Bundle | None]] = [
-        (_named(source, seed), None) if is_method(source) else find_explainer(source) for source in sources
+
+    def untrained(name: str) -> Explainer:
+        options: dict[str, Any] = {"seed": seed} if seed is not None and "seed" in accepted_options(name) else {}
+        return get_explainer(name, **options)
+
+    chosen: list[tuple[Explainer, Bundle | None]] = [
+        (untrained(source), None) if is_method(source) else find_explainer(source) for source in sources
     ]
-    found += [(_named(name, seed), None) for name in methods]
-    holding = [bundle for _, bundle in found if bundle is not None and bundle.classifier_folder is not None]
+    chosen += [(untrained(name), None) for name in methods]
+    bundles = [bundle for _, bundle in chosen if bundle is not None]
+    holding = [bundle for bundle in bundles if bundle.classifier_folder is not None]
     if classifier is None and not holding:
         raise ParamsError(
             "--classifier: got none, and no bundle that holds one; expected the folder of a saved classifier, or a hub "
@@ -63,23 +61,17 @@ def load(
         loaded = Classifier.from_pretrained(folder, compute)
         # Every bundle's folder of it is called `classifier`.
         loaded.name = facts.name or loaded.name
-    for _, bundle in found:
-        if bundle is not None:
-            bundle.check_classifier(loaded)
-    if found:
-        return Loaded(loaded, [explainer for explainer, _ in found])
+    for bundle in bundles:
+        bundle.check_classifier(loaded)
+    if chosen:
+        return loaded, [explainer for explainer, _ in chosen], {}
     explainers, left_out = [], {}
     for name in QUICK:
-        explainer = _named(name, seed)
+        explainer = untrained(name)
         try:
             explainer.check_explains(loaded)
         except UnsupportedError as error:
             left_out[name] = str(error)
         else:
             explainers.append(explainer)
-    return Loaded(loaded, explainers, left_out)
-
-
-def _named(name: str, seed: int | None) -> Explainer:
-    given: dict[str, Any] = {"seed": seed} if seed is not None and "seed" in accepted_options(name) else {}
-    return get_explainer(name, **given)
+    return loaded, explainers, left_out

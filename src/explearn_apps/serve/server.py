@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import os
 import signal
 import socket
 from collections.abc import Collection
@@ -14,7 +13,6 @@ import uvicorn
 
 from explearn.core.errors import ParamsError
 from explearn_apps.serve.limits import Limits
-from explearn_apps.serve.protocol import bounded_protocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -22,66 +20,52 @@ if TYPE_CHECKING:
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """Names by which a service on a loopback address is called."""
 
-BACKLOG = 2048
-"""Connections that may wait to be taken up."""
-
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that no other process gets the port while the model is loaded.
+    """Return a socket that listens, so that no other process gets the port while the model is loaded.
 
     Raises ParamsError for a port that is in use or not allowed, and a host that is not of this machine.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, UnicodeError) as error:
-        raise ParamsError(f"--host: got {host!r}; expected a name or an address of this machine") from error
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if os.name == "posix":
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(BACKLOG)
-    except OSError as error:
-        found.close()
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ParamsError(f"--port: {host} port {port} cannot be used ({reason}); expected one that is free") from error
-    found.setblocking(False)
-    return found
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ParamsError(
+            f"--host {host}, --port {port}: cannot be used ({reason}); expected an address of this machine and a free "
+            "port"
+        ) from error
 
 
 def address_of(listening: socket.socket) -> str:
-    """The service's address, as a browser takes it."""
+    """Return the service's address, as a browser takes it."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def is_loopback(listening: socket.socket) -> bool:
-    """Whether none but this machine reaches it."""
-    return ipaddress.ip_address(str(listening.getsockname()[0]).partition("%")[0]).is_loopback
-
-
 def hosts_of(listening: socket.socket) -> Collection[str] | None:
-    """Names by which requests may call the service; None: any, where other machines reach it."""
-    if not is_loopback(listening):
+    """Return the names by which requests may call the service; None: any, where other machines reach it."""
+    host = str(listening.getsockname()[0]).partition("%")[0]
+    if not ipaddress.ip_address(host).is_loopback:
         return None
     return {*LOCAL, address_of(listening).removeprefix("http://").rpartition(":")[0]}
 
 
 def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """The server of an application, within some limits."""
+    """Return the server of an application, with uvicorn's own limits."""
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(limits),
+        http="h11",
         ws="none",
         loop="asyncio",
         lifespan="on",
         log_config=None,
+        # Errors of clients are answered; what is logged are faults.
+        log_level="error",
         access_log=False,
         # A client may not say who it is.
         proxy_headers=False,
         server_header=False,
-        backlog=BACKLOG,
-        h11_max_incomplete_event_size=limits.head_bytes,
+        limit_concurrency=limits.connections,
         timeout_graceful_shutdown=max(1, int(limits.seconds)),
     )
     return uvicorn.Server(config)
@@ -89,9 +73,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 def serve(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """Serve until SIGINT or SIGTERM. Requests in work are answered first, within `limits.seconds`."""
-    # What is wrong with a request is told to its client; what is logged are faults.
-    for noisy in ("uvicorn.error", "explearn.methods"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    logging.getLogger("explearn.methods").setLevel(logging.ERROR)
     # uvicorn raises a signal again when it is done; the end is then an orderly one.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
