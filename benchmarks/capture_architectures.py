@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from explearn.lens.capture import capture_attention, cls_row_and_column, head_mean
+from explearn.lens.attention import Attention, capture_attention
 
 TEXTS, TOKENS, ROUNDS = 2, 128, 7
 WIDTH, LAYERS, HEADS, FEEDFORWARD, VOCABULARY = 512, 6, 8, 1536, 2000
@@ -72,9 +72,9 @@ def measure(kind: str) -> str:
 
     runs = {
         "plain": plain,
-        "last": captured(cls_row_and_column, [LAYERS - 1]),
-        "all": captured(cls_row_and_column, None),
-        "means": captured(head_mean, None),
+        "last": captured(Attention.row_and_column, [LAYERS - 1]),
+        "all": captured(Attention.row_and_column, None),
+        "means": captured(Attention.head_mean, None),
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):

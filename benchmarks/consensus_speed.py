@@ -29,8 +29,6 @@ from explearn.model.classifier import Classifier
 LIMIT = 3.3
 """A tenth above the aim, 3, for machines other than the one where it was reached (docs/consensus.md)."""
 
-FORWARD = ["raw_attention", "attention_mean", "rollout"]
-
 
 def without(*names: str) -> list[str]:
     return [name for name in ConsensusParams().signals if name not in names]
@@ -38,8 +36,8 @@ def without(*names: str) -> list[str]:
 
 SETS: dict[str, list[str]] = {
     "as it is": without(),
-    "without attn_lrp": without("attn_lrp"),
-    "forward pass alone": FORWARD,
+    **{f"without {name}": without(name) for name in ConsensusParams().signals},
+    "forward pass alone": ["rollout"],
 }
 
 

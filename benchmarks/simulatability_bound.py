@@ -25,8 +25,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.judge.params import SimulatabilityParams
 from explearn.judge.simulatability import simulatability
-from explearn.lens.gradients import content_mask
 from explearn.lens.representations import word_embeddings
+from explearn.lens.watch import content_mask
 from explearn.methods.ivra.objectives import WordIndex
 from explearn.methods.ivra.simulatability import BagStudent
 from explearn.methods.registry import get_explainer

@@ -45,8 +45,7 @@ from explearn.judge.plausibility import binarise, rationale_counts, rationale_k,
 from explearn.judge.significance import holm
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.consensus.marked import marked_texts, source_weights
-from explearn.methods.consensus.model import MarkedText
+from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.targets import read_sources
 from explearn.methods.registry import get_explainer

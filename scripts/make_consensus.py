@@ -25,8 +25,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ExplearnError
 from explearn.lens.word_signals import WordSignals, read_signals
 from explearn.methods.consensus.explainer import SHIPPED, Consensus
-from explearn.methods.consensus.marked import marked_texts
-from explearn.methods.consensus.model import weight_of_skill
+from explearn.methods.consensus.model import marked_texts, weight_of_skill
 from explearn.methods.consensus.signals import write_signals
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, load_params

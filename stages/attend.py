@@ -6,9 +6,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
 from explearn.core.storage import atomic_folder
-from explearn.lens.capture import layer_count
-from explearn.lens.features import write_features
-from explearn.lens.refusal import write_refusal
+from explearn.lens.attention import layer_count
+from explearn.lens.features import write_features, write_refusal
 from explearn.model.classifier import Classifier
 from explearn_study.features_read import readers_of_features
 from explearn_study.params import Params

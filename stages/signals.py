@@ -2,8 +2,6 @@
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import atomic_folder
-from explearn.lens.word_signals import read_signals
-from explearn.methods.consensus.removal import texts_to_measure, write_effects
 from explearn.methods.consensus.signals import write_signals
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_learn_from
@@ -17,8 +15,8 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     """Explain the predicted class of a task's training and validation texts by many methods at once.
 
     Texts with marks come first, then others, drawn by seed; then more of those without marks. Writes
-    data/signals/TASK/train.parquet and validation.parquet; with signals.removal_samples above 0 LIME's scores of the
-    marked texts' words as well, in removal_train.parquet and removal_validation.parquet.
+    data/signals/TASK/train.parquet and validation.parquet, with signals.removal_samples above 0 with LIME's scores of
+    the marked texts' words.
     """
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
@@ -27,14 +25,16 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
         for split in ("train", "validation"):
             examples, wanted = workspace.read_examples(task, split), params.signals
             chosen = texts_to_learn_from(examples, gold, wanted.max_texts, wanted.unmarked_texts, seed)
-            write_signals(folder / f"{split}.parquet", classifier, chosen, description=f"{task}: signals of {split}")
-            if samples := params.signals.removal_samples:
-                found = read_signals(folder / f"{split}.parquet")
-                measured = texts_to_measure(chosen, found, gold, params.signals.removal_texts)
-                said = f"{task}: removal effects of {split}"
-                write_effects(
-                    folder / workspace.removal_effects(task, split).name, classifier, measured, samples, seed, said
-                )
+            write_signals(
+                folder / f"{split}.parquet",
+                classifier,
+                chosen,
+                f"{task}: signals of {split}",
+                gold,
+                wanted.removal_samples,
+                wanted.removal_texts,
+                seed,
+            )
 
 
 if __name__ == "__main__":

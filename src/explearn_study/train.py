@@ -14,10 +14,8 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example
 from explearn.core.seeds import seed_everything
 from explearn.core.shapes import Number, Shape, read_document
-from explearn.lens.features import ExampleFeatures, read_feature_metadata, read_features
-from explearn.lens.refusal import check_refusal
-from explearn.lens.removal_effects import read_removal_effects, with_effects
-from explearn.lens.word_signals import WordSignals, read_signals, read_signals_metadata
+from explearn.lens.features import ExampleFeatures, check_refusal, read_feature_metadata, read_features
+from explearn.lens.word_signals import WordSignals, read_signals
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import members
@@ -110,12 +108,7 @@ class WorkspaceTask:
 
     def signals(self, split: str) -> Iterable[WordSignals]:
         path = self.workspace.signals(self.name) / f"{split}.parquet"
-        effects = self.workspace.removal_effects(self.name, split)
-        texts = fitting_signals(read_signals(path), self.examples(split), path)
-        if not effects.exists():
-            return texts
-        classifier = str(read_signals_metadata(path)["classifier"])
-        return with_effects(texts, read_removal_effects(effects, classifier))
+        return fitting_signals(read_signals(path), self.examples(split), path)
 
     def lessons(self, teacher: str) -> Lessons:
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]

@@ -56,10 +56,6 @@ class Workspace:
         """Folder: train.parquet and validation.parquet; see `explearn.lens.word_signals`."""
         return self.root / "data" / "signals" / task
 
-    def removal_effects(self, task: str, split: str) -> Path:
-        """File that is there where `signals.removal_samples` asked for it."""
-        return self.signals(task) / f"removal_{split}.parquet"
-
     def teacher(self, task: str, name: str) -> Path:
         """Folder of what a method says of training and validation texts; see `explearn_study.teacher_files`."""
         return self.root / "data" / "teachers" / task / name

@@ -12,8 +12,9 @@ import torch
 import transformers
 
 from explearn.core.compute import ComputeOptions
-from explearn.lens.anatomy import BlockTrace, dissect, trace_block
-from explearn.lens.gradients import LayerGradients
+from explearn.lens.anatomy import BlockTrace, TracedPass
+from explearn.lens.attention import read_weights
+from explearn.lens.watch import LayerGradients
 from explearn.model.architectures import blocks_in_order
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -96,14 +97,9 @@ def long_classifier(kind: str) -> Classifier:
 
 
 def trace(module: torch.nn.Module, batch: Batch) -> tuple[list[BlockTrace], torch.Tensor]:
-    """The intermediates of every block, and the logits, of a classifier that is run part by part."""
-    anatomy = dissect(module)
-    hidden, blocks = anatomy.embed(batch), []
-    for block in anatomy.blocks:
-        blocks.append(trace_block(block, hidden, batch.attention_mask.bool()))
-        hidden = blocks[-1].result
-    head = anatomy.head
-    return blocks, head.classifier(head.activation(head.dense(hidden[:, 0])))
+    """The intermediates of every block, and the logits, of a classifier that is run block by block."""
+    run = TracedPass.run(module, batch)
+    return [run.block(layer) for layer in range(len(run.calls))], run.logits
 
 
 def hooks(module: torch.nn.Module) -> int:
@@ -151,7 +147,7 @@ def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
     inputs: list[torch.Tensor] = []
     blocks = blocks_in_order(of.model.base_model)
     handles = [table.register_forward_hook(begin)]
-    handles += [b.register_forward_pre_hook(lambda _m, args: inputs.append(args[0])) for b in blocks]
+    handles += [b.register_forward_pre_hook(lambda _m, args: inputs.append(args[0])) for b in dict.fromkeys(blocks)]
     try:
         with eager(of.model), torch.enable_grad():
             output = of.model(**batch.model_inputs(), output_attentions=True)
@@ -168,4 +164,5 @@ def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
         tuple(found[:layers]),
         tuple(x.detach() for x in inputs),
         tuple(found[layers:]),
+        read_weights(of.model.config, batch),
     )

@@ -10,7 +10,7 @@ import tiny
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import layer_count
+from explearn.lens.attention import layer_count
 from explearn.model.architectures import architecture, reads
 from explearn.model.classifier import Classifier
 

@@ -1,14 +1,15 @@
-"""The parts of an encoder under one set of names, and a pass through a block that keeps every intermediate.
+"""The parts of an encoder under one set of names, and what passes them.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations in the order in which they act. `dissect` finds them where `models.architectures` says; `trace_block` runs
-those of a block.
+activations. `dissect` finds them where `model.architectures` says; hooks on them see what they get and give while the
+model itself runs, or one of its blocks again (`trace_block`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, cast
 
@@ -16,28 +17,24 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import layer_count
-from explearn.model.architectures import BlockParts, architecture, blocks_in_order, unusual_build
+from explearn.lens.attention import Attention, AttentionCalls, layer_count
+from explearn.lens.threads import here_only, hooked
+from explearn.model.architectures import architecture, blocks_in_order, unusual_build
 from explearn.model.encoding import Batch
 from explearn.model.question_answering import SpanScorer
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
-Bias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.tanh}
 """Activations that a head calls as functions (`architectures.HeadParts`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EncoderBlock:
     """One Transformer block with layer norms after the residual sums (post-LN), as all supported encoders have.
 
     x -> attention_norm(x + output(attention(query(x), key(x), value(x)))) = y
     y -> norm(y + contract(activation(expand(y))))
-
-    Attention logits are Q K^T `scale` + `bias`(Q, K); a scale of None is d^-0.5 with d the heads' size, and no bias 0.
-    `bias` takes queries and keys, (batch, heads, tokens, d), not scaled, and gives (batch, heads, tokens, tokens);
-    `bias_modules` hold the weights that it takes besides those of `query` and `key`.
     """
 
     query: nn.Linear
@@ -50,22 +47,10 @@ class Block:
     activation: Activation
     contract: nn.Linear
     norm: nn.LayerNorm
-    scale: float | None = None
-    bias: Bias | None = None
-    bias_modules: tuple[nn.Module, ...] = ()
-
-    def logits(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        """Attention logits, (batch, heads, tokens, tokens), before padding is masked."""
-        products = query @ key.transpose(-1, -2)
-        return self.biased(products * (query.shape[-1] ** -0.5 if self.scale is None else self.scale), query, key)
-
-    def biased(self, scores: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        """Logits from the scaled products of queries and keys."""
-        return scores if self.bias is None else scores + self.bias(query, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ClassificationHead:
     """Classification head on the first token's vector: classifier(activation(dense(h)))."""
 
     dense: nn.Linear
@@ -82,26 +67,126 @@ class Anatomy:
         projection: linear map from embeddings to the width of the blocks (ALBERT, small ELECTRA), or None.
         blocks: in the order in which they run; ALBERT's shared block stands there once for each time it runs.
         head: classification head.
-        segments: whether the embeddings take segment ids.
-        masked: whether the embeddings of padding are set to 0 (DeBERTa).
     """
 
     embeddings: nn.Module
     projection: nn.Linear | None
-    blocks: tuple[Block, ...]
-    head: Head
-    segments: bool = True
-    masked: bool = False
+    blocks: tuple[EncoderBlock, ...]
+    head: ClassificationHead
 
-    def embed(self, batch: Batch) -> torch.Tensor:
-        """Input of the first block, shape (batch, tokens, d): embeddings, projected where the encoder does so."""
-        types = {}
-        if batch.token_type_ids is not None and self.segments:
-            types["token_type_ids"] = batch.token_type_ids
-        if self.masked:
-            types["mask"] = batch.attention_mask
-        embedded: torch.Tensor = self.embeddings(input_ids=batch.input_ids, **types)
-        return embedded if self.projection is None else self.projection(embedded)
+
+def dissect(model: nn.Module) -> Anatomy:
+    """Find a classifier's parts.
+
+    Raises UnsupportedError for model types whose parts `model.architectures` does not give, for variants whose blocks
+    are built in another way, and for models that answer questions, which have no classification head.
+    """
+    layer_count(model)
+    if isinstance(model, SpanScorer):
+        raise UnsupportedError(
+            "a model that answers questions has no classification head, which this method takes apart; attention, "
+            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
+        )
+    classifier: Any = model
+    base, entry = classifier.base_model, architecture(classifier.config)
+    blocks = dissect_blocks(base)
+    assert entry.head is not None and entry.head.dense is not None and entry.head.activation is not None
+    with unusual_build(classifier.config):
+        head = ClassificationHead(
+            dense=attrgetter(entry.head.dense)(model),
+            activation=activation_of(classifier, entry.head.activation),
+            classifier=linear_map(attrgetter(entry.head.classifier)(model)),
+        )
+        projection = None
+        if entry.projection is not None:
+            owner, _, name = entry.projection.rpartition(".")
+            # Small ELECTRA has a projection, base ELECTRA has none.
+            projection = getattr(attrgetter(owner)(base) if owner else base, name, None)
+    return Anatomy(base.embeddings, projection, blocks, head)
+
+
+def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
+    """Find the parts of the blocks of an encoder without its head (transformers' AutoModel), in the order they run.
+
+    Raises UnsupportedError as `dissect` does.
+    """
+    layer_count(base)
+    encoder: Any = base
+    parts = architecture(encoder.config).parts
+    if parts is None:
+        raise UnsupportedError(
+            f"a {encoder.config.model_type!r} model cannot be taken apart: this method is derived for blocks with "
+            "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, "
+            "attn_lrp, rollout and the methods that look at gradients or perturbed texts explain it"
+        )
+    with unusual_build(encoder.config):
+        if getattr(getattr(encoder, "encoder", None), "conv", None) is not None:
+            raise AttributeError("a convolution follows its first layer")  # of some DeBERTa models
+        places = {field.name: attrgetter(getattr(parts, field.name)) for field in fields(parts)}
+        return tuple(
+            EncoderBlock(**{name: place(block) for name, place in places.items()}) for block in blocks_in_order(base)
+        )
+
+
+def activation_of(model: Any, name: str) -> Activation:
+    """By its name as a function, or by its path, which leads to a module or to a name in the configuration."""
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    activation = attrgetter(name)(model)
+    if isinstance(activation, str):
+        from transformers.activations import ACT2FN
+
+        return cast(Activation, ACT2FN[activation])
+    return cast(Activation, activation)
+
+
+def linear_map(module: Any) -> nn.Linear:
+    """The module; raises AttributeError, for `unusual_build`, where it is no linear map."""
+    if not isinstance(module, nn.Linear):
+        raise AttributeError(f"its classifier is a {type(module).__name__}, not a linear map")
+    return module
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCall:
+    """How a model called one of its blocks: to run it again, as it is or on other hidden states, (b, n, d)."""
+
+    module: nn.Module
+    hidden: torch.Tensor
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        output: Any = self.module(hidden, *self.args, **self.kwargs)
+        return cast(torch.Tensor, output[0] if isinstance(output, tuple) else output)
+
+
+@contextmanager
+def block_calls(base: nn.Module) -> Iterator[list[BlockCall]]:
+    """Keep how an encoder's blocks are called in a forward pass made inside, in the order in which they run."""
+    calls: list[BlockCall] = []
+
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        calls.append(BlockCall(module, args[0], args[1:], kwargs))
+
+    blocks = dict.fromkeys(blocks_in_order(base))
+    with hooked([b.register_forward_pre_hook(here_only(keep), with_kwargs=True) for b in blocks]):
+        yield calls
+
+
+@contextmanager
+def passing(**modules: nn.Module | None) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
+    """Keep what some modules get and give in a forward pass made inside, by name: (input, output) of the first run."""
+    kept: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(_module: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
+            kept.setdefault(name, (args[0] if args else output, output))
+
+        return here_only(hook)
+
+    with hooked([m.register_forward_hook(keep(name)) for name, m in modules.items() if m is not None]):
+        yield kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,129 +220,52 @@ class BlockTrace:
     result: torch.Tensor
 
 
+def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | None = None) -> BlockTrace:
+    """Run a block again, on `hidden` or what it was called with, and keep its intermediates, with a graph if any."""
+    maps: list[torch.Tensor] = []
+
+    def write_out(attention: Attention) -> torch.Tensor | None:
+        maps.append(attention.matrix())
+        return None if attention.value is None else maps[0].to(attention.value.dtype) @ attention.value
+
+    hidden = call.hidden if hidden is None else hidden
+    names = ("query", "key", "value", "output", "attention_norm", "expand", "contract", "norm")
+    with passing(**{name: getattr(block, name) for name in names}) as seen, AttentionCalls(write_out, lambda: True):
+        call(hidden)
+    query, key, value = (split_heads(seen[name][1], block.heads) for name in names[:3])
+    return BlockTrace(
+        hidden, query, key, value, maps[0],
+        *seen["output"], *seen["attention_norm"], seen["expand"][1], *seen["contract"], *seen["norm"],
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
-class Encoder:
-    """Parts of an encoder without a head; the attributes are those of Anatomy."""
+class TracedPass:
+    """A forward pass of a classifier whose blocks can be computed again, one at a time.
 
-    embeddings: nn.Module
-    projection: nn.Linear | None
-    blocks: tuple[Block, ...]
-
-
-def dissect(model: nn.Module) -> Anatomy:
-    """Find a classifier's parts.
-
-    Raises UnsupportedError for model types whose parts `models.architectures` does not give, for variants whose blocks
-    are built in another way, and for models that answer questions, which have no classification head.
+    embedded: output of the embeddings, before a projection, (batch, tokens, e). output: of the last block, (batch,
+    tokens, d). activated: head.activation(head.dense(first token)), (batch, d). logits: (batch, C).
     """
-    layer_count(model)
-    if isinstance(model, SpanScorer):
-        raise UnsupportedError(
-            "a model that answers questions has no classification head, which this method takes apart; attention, "
-            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
-        )
-    classifier: Any = model
-    encoder = dissect_encoder(getattr(model, classifier.base_model_prefix))
-    entry = architecture(classifier.config)
-    assert entry.head is not None and entry.head.dense is not None and entry.head.activation is not None
-    with unusual_build(classifier.config):
-        head = Head(
-            dense=attrgetter(entry.head.dense)(model),
-            activation=activation_of(classifier, entry.head.activation),
-            classifier=_linear(attrgetter(entry.head.classifier)(model)),
-        )
-    masked = entry.bias == "disentangled"
-    return Anatomy(encoder.embeddings, encoder.projection, encoder.blocks, head, entry.segments, masked)
 
+    anatomy: Anatomy
+    calls: list[BlockCall]
+    embedded: torch.Tensor
+    output: torch.Tensor
+    activated: torch.Tensor
+    logits: torch.Tensor
 
-def dissect_encoder(base: nn.Module) -> Encoder:
-    """Find the parts of an encoder without its head (transformers' AutoModel).
+    @classmethod
+    def run(cls, model: Any, batch: Batch) -> TracedPass:
+        """Raises UnsupportedError as `dissect` does."""
+        anatomy, base = dissect(model), model.base_model
+        parts = {"embeddings": anatomy.embeddings, "encoder": base, "head": anatomy.head.classifier}
+        with block_calls(base) as calls, passing(**parts) as seen:
+            logits = model(**batch.model_inputs()).logits
+        return cls(anatomy, calls, seen["embeddings"][1], seen["encoder"][1][0], seen["head"][0], logits)
 
-    Raises UnsupportedError as `dissect` does.
-    """
-    count = layer_count(base)
-    encoder: Any = base
-    entry = architecture(encoder.config)
-    if entry.parts is None:
-        raise UnsupportedError(
-            f"a {encoder.config.model_type!r} model cannot be taken apart: this method is derived for blocks with "
-            "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, "
-            "attn_lrp, rollout and the methods that look at gradients or perturbed texts explain it"
-        )
-    with unusual_build(encoder.config):
-        blocks = tuple(_block(block, entry.parts) for block in blocks_in_order(base))
-        if entry.bias is not None:
-            add = BIASES[entry.bias]
-            blocks = tuple(map(add, [encoder.encoder] * len(blocks), blocks_in_order(base), blocks))
-        projection = None
-        if entry.projection is not None:
-            owner, _, name = entry.projection.rpartition(".")
-            # Small ELECTRA has a projection, base ELECTRA has none.
-            projection = getattr(attrgetter(owner)(encoder) if owner else encoder, name, None)
-    assert len(blocks) == count
-    return Encoder(encoder.embeddings, projection, blocks)
-
-
-def activation_of(model: Any, name: str) -> Activation:
-    """By its name as a function, or by its path, which leads to a module or to a name in the configuration."""
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
-    found = attrgetter(name)(model)
-    if isinstance(found, str):
-        from transformers.activations import ACT2FN
-
-        return cast(Activation, ACT2FN[found])
-    return cast(Activation, found)
-
-
-def _relative(encoder: Any, _layer: nn.Module, block: Block) -> Block:
-    """A block with MPNet's position bias: a number for each head and (bucket of) distance, the same in all layers."""
-
-    def bias(query: torch.Tensor, _key: torch.Tensor) -> torch.Tensor:
-        return cast(torch.Tensor, encoder.compute_position_bias(query[:, 0])).to(query.dtype)
-
-    return replace(block, bias=bias, bias_modules=(encoder.relative_attention_bias,))
-
-
-def _disentangled(encoder: Any, layer: Any, block: Block) -> Block:
-    """A block with DeBERTa's products of content and distance, (He et al. 2021, eq. 4).
-
-    Raises AttributeError where a convolution follows the first layer.
-    """
-    if encoder.conv is not None:
-        raise AttributeError("a convolution follows its first layer")
-    own = layer.attention.self
-    terms = 1 + sum(kind in own.pos_att_type for kind in ("c2p", "p2c"))
-    # transformers takes the root in float32 whatever the precision of the weights; so must what follows its sums.
-    scale = 1 / torch.tensor(own.attention_head_size * terms, dtype=torch.float32).sqrt().item()
-    if not own.relative_attention:
-        return replace(block, scale=scale)
-
-    def bias(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        shape = (*query.shape[:3], key.shape[2])
-        flat = query.flatten(0, 1), key.flatten(0, 1)
-        distances = encoder.get_rel_pos(query[:, 0])
-        found = own.disentangled_attention_bias(*flat, distances, encoder.get_rel_embedding(), terms)
-        return cast(torch.Tensor, found).view(shape)
-
-    names = ("rel_embeddings", "LayerNorm"), ("pos_key_proj", "pos_query_proj")
-    found = (getattr(owner, name, None) for owner, those in zip((encoder, own), names, strict=True) for name in those)
-    return replace(block, scale=scale, bias=bias, bias_modules=tuple(m for m in found if m is not None))
-
-
-BIASES: dict[str, Callable[[Any, Any, Block], Block]] = {"relative": _relative, "disentangled": _disentangled}
-"""What `architectures.Architecture.bias` names."""
-
-
-def _linear(module: Any) -> nn.Linear:
-    if not isinstance(module, nn.Linear):
-        raise AttributeError(f"its classifier is a {type(module).__name__}, not a linear map")
-    return module
-
-
-def _block(layer: nn.Module, parts: BlockParts) -> Block:
-    found = {field.name: attrgetter(getattr(parts, field.name))(layer) for field in fields(parts)}
-    return Block(**{**found, "heads": int(found["heads"])})
+    def block(self, layer: int) -> BlockTrace:
+        """The intermediates of a block, computed again."""
+        return trace_block(self.anatomy.blocks[layer], self.calls[layer])
 
 
 def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
@@ -268,34 +276,3 @@ def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
 def merge_heads(vectors: torch.Tensor) -> torch.Tensor:
     """(batch, heads, tokens, d / heads) -> (batch, tokens, d)."""
     return vectors.transpose(1, 2).flatten(2)
-
-
-def trace_block(block: Block, hidden: torch.Tensor, mask: torch.Tensor) -> BlockTrace:
-    """Run one block on (batch, tokens, d); `mask` is bool, (batch, tokens), False at padding."""
-    query, key, value = (split_heads(f(hidden), block.heads) for f in (block.query, block.key, block.value))
-    scores = block.logits(query, key)
-    attention = scores.masked_fill(~mask[:, None, None], float("-inf")).softmax(-1)
-    context = merge_heads(attention @ value)
-    attended = block.output(context)
-    attention_sum = attended + hidden
-    middle = block.attention_norm(attention_sum)
-    expanded = block.expand(middle)
-    activated = block.activation(expanded)
-    contracted = block.contract(activated)
-    total = contracted + middle
-    return BlockTrace(
-        input=hidden,
-        query=query,
-        key=key,
-        value=value,
-        attention=attention,
-        context=context,
-        attended=attended,
-        attention_sum=attention_sum,
-        middle=middle,
-        expanded=expanded,
-        activated=activated,
-        contracted=contracted,
-        sum=total,
-        result=block.norm(total),
-    )

@@ -10,7 +10,7 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import dissect
-from explearn.lens.threads import here_only
+from explearn.lens.threads import here_only, hooked
 
 
 @contextmanager
@@ -39,9 +39,5 @@ def first_token_alone(model: nn.Module) -> Iterator[None]:
         nonlocal calls
         calls = 0  # a pass that ran out of memory left it anywhere
 
-    handles = [norm.register_forward_hook(here_only(on_norm)), model.register_forward_pre_hook(here_only(on_pass))]
-    try:
+    with hooked([norm.register_forward_hook(here_only(on_norm)), model.register_forward_pre_hook(here_only(on_pass))]):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

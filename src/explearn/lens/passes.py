@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from explearn.core.errors import UnsupportedError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -22,37 +20,23 @@ class Passes:
     backward: int = 0
 
 
-def _last_layer(model: nn.Module) -> nn.Module:
-    """The map that gives the logits: every pass goes through it, even one that runs the model part by part."""
-    from explearn.lens.anatomy import dissect
-
-    try:
-        return dissect(model).head.classifier
-    except UnsupportedError:
-        return model
-
-
 @contextmanager
 def count_passes(model: nn.Module) -> Iterator[Passes]:
     """Count the passes through a sequence classifier made inside the block.
 
     A backward pass counts when it starts at the logits; gradients with respect to several classes count several times.
     """
-    import torch
-
     passes = Passes()
 
     def on_backward(gradient: torch.Tensor) -> None:
         passes.backward += len(gradient)
 
-    def on_forward(_module: nn.Module, _inputs: object, output: object) -> None:
-        logits = output if isinstance(output, torch.Tensor) else getattr(output, "logits", None)
-        assert isinstance(logits, torch.Tensor)
-        passes.forward += len(logits)
-        if logits.requires_grad:
-            logits.register_hook(on_backward)  # type: ignore[no-untyped-call]
+    def on_forward(_module: nn.Module, _inputs: object, output: Any) -> None:
+        passes.forward += len(output.logits)
+        if output.logits.requires_grad:
+            output.logits.register_hook(on_backward)
 
-    handle = _last_layer(model).register_forward_hook(on_forward)
+    handle = model.register_forward_hook(on_forward)
     try:
         yield passes
     finally:

@@ -1,4 +1,4 @@
-"""Keeping what a method does to a model to the thread that does it.
+"""Hooks that act in one thread alone, and are taken away at the end.
 
 Methods look into a model by hooks on its modules. Another thread may predict with the same model at that moment: a hook
 made by `here_only` does nothing there. Where a library sets hooks and attributes of its own, it gets `a_view` of the
@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from torch import nn
@@ -27,6 +28,16 @@ def here_only(hook: Callable[..., Any]) -> Callable[..., Any]:
         return hook(*arguments, **options) if threading.get_ident() == owner else None
 
     return guarded
+
+
+@contextmanager
+def hooked(handles: Sequence[Any]) -> Iterator[None]:
+    """Take hooks away at the end, also after an exception."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def a_view(model: Model) -> Model:

@@ -14,13 +14,11 @@ from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
-from explearn.lens.removal_effects import with_effects
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier, check_listed
 from explearn.methods.base.task import Lessons, TaskData, check_task
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
-from explearn.methods.consensus.removal import removal_effects, texts_to_measure
-from explearn.methods.consensus.signals import compute_signals
+from explearn.methods.consensus.signals import compute_signals, with_removal
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import load_encoder
 
@@ -132,11 +130,11 @@ class ListedTask:
         return source, compute_features(self.classifier, self.examples(split), self.layers, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        signals = compute_signals(self.classifier, self.examples(split))
+        examples = self.examples(split)
+        texts = compute_signals(self.classifier, examples)
         if not self.removal_samples:
-            return signals
-        measured = texts_to_measure(self.examples(split), signals, self.gold, len(signals))
-        return with_effects(signals, removal_effects(self.classifier, measured, self.removal_samples, self.seed))
+            return texts
+        return with_removal(self.classifier, examples, texts, self.gold, self.removal_samples, self.seed)
 
     @arguments(teacher=TEXT)
     def lessons(self, teacher: str) -> Lessons:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlockParts:
-    """Where a block keeps its parts, as dotted paths from the block; see `anatomy.Block` for what they are."""
+    """Where a block keeps its parts, as dotted paths from the block; see `anatomy.EncoderBlock` for what they are."""
 
     query: str
     key: str
@@ -36,7 +36,7 @@ class BlockParts:
 
 @dataclass(frozen=True, slots=True)
 class HeadParts:
-    """Where a classification head keeps its parts, as dotted paths from the classifier; see `anatomy.Head`.
+    """Where a classification head keeps its parts, dotted paths from the classifier; see `anatomy.ClassificationHead`.
 
     `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
     for it, or the path of such a name in the configuration. `base_model` is transformers' name for the encoder.
@@ -116,29 +116,16 @@ DECODER_HEAD = HeadParts(None, None, "score")
 
 
 @dataclass(frozen=True, slots=True)
-class RuleParts:
-    """What AttnLRP has rules for, besides norms and attention, in blocks that are not taken apart.
-
-    Paths from the block to its activation and, where the feed-forward layer multiplies two maps, to the linear map
-    behind their product; and from the classifier to its head's activation.
-    """
-
-    activation: str
-    gated: str | None = None
-    head_activation: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Architecture:
     """What is known of a model type.
 
     Attributes:
-        parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.Block` describes
+        parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.EncoderBlock` says
             them: layer norms after the residual sums, and attention that sees all tokens.
         head: where the classification head keeps its parts; None where they are not known.
         attention: how attention is found. `projections`: it is softmax(QK^T / sqrt(d)) of two projections with nothing
             added but the padding mask. `calls`: it is seen where the model calls torch's attention or softmax
-            (`introspection.patterns`), whatever is rotated, grouped, masked or added before. None: not known.
+            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: not known.
         causal: whether a token sees only those before it.
         bias: what is added to attention logits: `relative`, a number for each distance and head (MPNet), or
             `disentangled`, products of content and distances (DeBERTa); None: nothing.
@@ -149,7 +136,6 @@ class Architecture:
             may have one.
         counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
         segments: whether the embeddings take segment ids.
-        rules: what AttnLRP needs of blocks without `parts`.
         reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
             name of the configuration's field that says `cls` for the first token or `mean` for all (ModernBERT).
     """
@@ -165,7 +151,6 @@ class Architecture:
     attention: Literal["projections", "calls"] | None = "projections"
     causal: bool = False
     bias: Literal["relative", "disentangled"] | None = None
-    rules: RuleParts | None = None
 
 
 ROBERTA = Architecture(BERT_BLOCK, ROBERTA_HEAD, counts_from_padding=True)
@@ -177,7 +162,6 @@ DECODER = Architecture(
     reads="last",
     attention="calls",
     causal=True,
-    rules=RuleParts("mlp.act_fn", gated="mlp.down_proj"),
 )
 
 _UNSEEN_ROBERTAS = (
@@ -199,7 +183,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
     "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
     "gemma": DECODER,
-    "gpt2": replace(DECODER, blocks="h", rules=RuleParts("mlp.act")),
+    "gpt2": replace(DECODER, blocks="h"),
     "llama": DECODER,
     "mistral": DECODER,
     "modernbert": Architecture(
@@ -208,7 +192,6 @@ ARCHITECTURES: dict[str, Architecture] = {
         segments=False,
         reads="classifier_pooling",
         attention="calls",
-        rules=RuleParts("mlp.act", gated="mlp.Wo", head_activation="head.act"),
     ),
     "mpnet": Architecture(
         MPNET_BLOCK, ROBERTA_HEAD, counts_from_padding=True, segments=False, attention="calls", bias="relative"

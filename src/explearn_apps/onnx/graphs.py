@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import layer_count
+from explearn.lens.attention import layer_count
 from explearn.lens.features import TokenFeatures
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet

@@ -1,24 +1,26 @@
-"""Methods on attention and its gradient: gae, mgae, cam, grad_cam, cat, attcat.
+"""Methods on attention and hidden states with their gradients: gae, mgae, cam, grad_cam, cat, attcat.
 
-The gradients themselves are tested in tests/models/test_gradients.py.
+The gradients themselves are tested in tests/explearn/lens/test_watch.py.
 """
 
 from __future__ import annotations
 
-import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import golden
+import numpy as np
 import pytest
 import tiny
 import torch
-from attention_gradient_cases import double, gradients, scores
 
 import explearn
-from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.lens.gradients import LayerGradients
-from explearn.methods.relevance.gae import specialised
+from explearn.core.errors import ParamsError
+from explearn.lens.watch import LayerGradients, differentiate
+from explearn.methods.relevance.gae import gae_row, specialised
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+TARGETS = [i % 3 for i in range(len(TEXTS))]
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("gae", {}),
@@ -36,88 +38,59 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def variant_id(value: Any) -> str:
-    return "-".join(map(str, value)) or "default" if isinstance(value, dict) else str(value)
+def double(kind: str, classes: int = 3, **config: Any) -> explearn.Classifier:
+    """In float64, so that rounding hides nothing."""
+    of = tiny.make_classifier(kind, classes)
+    if config:
+        of.model = tiny.model(kind, classes, **config).requires_grad_(False)
+    of.model.double()
+    return of
 
 
-class TestAgainstTheOriginalCode:
-    @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
-    @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
-    @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-4)])
-    @pytest.mark.parametrize("name", ["cat", "attcat", "cat__special_masked", "attcat__special_masked"])
-    def test_cat_and_attcat(self, name: str, precision: str, tolerance: float, file: str, together: bool) -> None:
+def scores(name: str, of: explearn.Classifier, texts: Any, targets: Any = None, **options: Any) -> list[torch.Tensor]:
+    """Scores of each text's sub-tokens, special ones included, all texts in one padded batch."""
+    encodings = of.encode(texts)
+    wanted = None if targets is None else torch.tensor(targets)
+    found = explearn.get_explainer(name, **options).score_batch(of, of.batch(encodings), wanted)
+    return [row[: len(e)] for row, e in zip(found.scores, encodings, strict=True)]
+
+
+def gradients(of: explearn.Classifier, text: Any, target: int | None = None) -> LayerGradients:
+    """Of one text alone, without padding."""
+    wanted = None if target is None else torch.tensor([target])
+    return differentiate(of, of.batch(of.encode([text])), wanted, attentions=True, inputs=True)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
+@pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_scores_equal_the_original_code_s(precision: str, file: str, together: bool) -> None:
+    """In a padded batch the original's Grad-CAM would be another, since its extremes and means count padding, too."""
+    for name in ("cat", "attcat", "cat__special_masked", "attcat__special_masked"):
         method, _, mode = name.partition("__")
         explainer: Any = explearn.get_explainer(method, mask_special=mode == "special_masked")
+        tolerance = 1e-9 if precision == "float64" else 1e-4
         golden.assert_reproduces(explainer, name, tolerance, precision, file, together, special=True)
-
-    @pytest.mark.parametrize("together", [False, True], ids=["alone", "in_a_padded_batch"])
-    @pytest.mark.parametrize("file", [golden.PREDICTED, golden.OTHER_CLASS], ids=["predicted", "other_class"])
-    @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 2e-4)])
-    def test_grad_cam(self, precision: str, tolerance: float, file: str, together: bool) -> None:
-        """The original's scores in a padded batch would be others, since its minimum, maximum and means are taken over
-        padding too; ours are those of the text alone. In float32 they are off by 6e-5 alone and by 1.0e-4 in a batch.
-        """
-        explainer: Any = explearn.get_explainer("grad_cam", normalisation="matrix")
-        golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
+    explainer = explearn.get_explainer("grad_cam", normalisation="matrix")
+    tolerance = 1e-9 if precision == "float64" else 2e-4
+    golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=variant_id)
-class TestEveryVariant:
-    def test_padding_changes_nothing(self, name: str, options: dict[str, Any], kind: str) -> None:
-        """Relative to each text's own largest score, however small that is."""
-        of = double(kind)
-        texts = [*tiny.TEXTS, *tiny.PAIRS]
-        for found, text in zip(scores(name, of, texts, **options), texts, strict=True):
-            (alone,) = scores(name, of, [text], **options)
-            assert found.dtype == torch.float64
-            torch.testing.assert_close(found, alone, rtol=0, atol=1e-10 * float(alone.abs().max()))
-
-    def test_low_precision_gives_finite_float32(self, name: str, options: dict[str, Any], kind: str) -> None:
-        of = tiny.make_classifier(kind, precision="bf16")
-        batch = of.batch(of.encode(tiny.TEXTS))
-        found = explearn.get_explainer(name, **options).score_batch(of, batch, None)  # type: ignore[attr-defined]
-        assert found.scores.dtype == found.logits.dtype == torch.float32
-        assert found.scores.isfinite().all()
-
-    def test_a_text_of_special_tokens_alone_gives_finite_scores(
-        self, name: str, options: dict[str, Any], kind: str
-    ) -> None:
-        of = tiny.classifier(kind)
-        (encoding,) = of.encode(["lazy"])
-        batch = of.batch([encoding.delete([0]), *of.encode(tiny.TEXTS)])
-        found = explearn.get_explainer(name, **options).score_batch(of, batch, None)  # type: ignore[attr-defined]
-        assert found.scores.isfinite().all()
-        assert found.logits.isfinite().all()
-
-    def test_nothing_is_left_on_the_model_also_after_an_exception(
-        self, name: str, options: dict[str, Any], kind: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        of = tiny.make_classifier(kind)
-        method = explearn.get_explainer(name, **options)
-        list(method.explain(of, tiny.TEXTS))
-
-        def fail(*_: object) -> None:
-            raise RuntimeError("no memory")
-
-        head: Any = of.model.classifier
-        monkeypatch.setattr(getattr(head, "dense", head), "forward", fail)
-        before = of.model.config._attn_implementation
-        with pytest.raises(RuntimeError, match="no memory"):
-            list(method.explain(of, tiny.TEXTS))
-        assert tiny.hooks(of.model) == 0
-        assert of.model.config._attn_implementation == before
-        assert not of.model.config.output_hidden_states
-        assert not any(p.requires_grad for p in of.model.parameters())
-        assert torch.is_grad_enabled()
-
-    def test_other_architectures_are_refused_before_any_work(
-        self, name: str, options: dict[str, Any], kind: str
-    ) -> None:
-        of = tiny.make_classifier(kind)
-        of.model.config.model_type = "longformer"
-        with pytest.raises(UnsupportedError, match="attention of a 'longformer' model cannot be captured"):
-            list(explearn.get_explainer(name, **options).explain(of, []))
+@pytest.mark.parametrize("kind", ["bert", "albert", "roberta"])
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_padding_changes_nothing_and_low_precision_stays_finite(name: str, options: dict[str, Any], kind: str) -> None:
+    """Relative to each text's own largest score, however small that is; also of a text of special tokens alone."""
+    of = double(kind)
+    for found, text in zip(scores(name, of, TEXTS, **options), TEXTS, strict=True):
+        (alone,) = scores(name, of, [text], **options)
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found, alone, rtol=0, atol=1e-10 * float(alone.abs().max()))
+    low = tiny.make_classifier(kind, precision="bf16")
+    (encoding,) = low.encode(["lazy"])
+    batch = low.batch([encoding.delete([0]), *low.encode(tiny.TEXTS)])
+    passed = explearn.get_explainer(name, **options).score_batch(low, batch, None)  # type: ignore[attr-defined]
+    assert passed.scores.dtype == passed.logits.dtype == torch.float32
+    assert passed.scores.isfinite().all() and passed.logits.isfinite().all()
 
 
 def gae_by_matrices(found: LayerGradients, kept: dict[int, list[int]] | None = None) -> torch.Tensor:
@@ -133,13 +106,16 @@ def gae_by_matrices(found: LayerGradients, kept: dict[int, list[int]] | None = N
 
 class TestGAE:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_is_the_first_row_of_the_product_of_matrices(self, kind: str) -> None:
-        of = double(kind)
-        targets = [i % 3 for i in range(len(tiny.TEXTS))]
-        for found, text, target in zip(scores("gae", of, tiny.TEXTS, targets), tiny.TEXTS, targets, strict=True):
-            torch.testing.assert_close(found, gae_by_matrices(gradients(of, text, target)), rtol=1e-10, atol=1e-12)
+    def test_is_the_first_row_of_the_product_of_matrices_of_the_heads_kept(self, kind: str) -> None:
+        of, kept = double(kind), {0: [1, 3], 2: [0]}
+        every = scores("gae", of, TEXTS, TARGETS)
+        some = scores("mgae", of, TEXTS, TARGETS, heads=kept)
+        for all_heads, named, text, target in zip(every, some, TEXTS, TARGETS, strict=True):
+            layers = gradients(of, text, target)
+            torch.testing.assert_close(all_heads, gae_by_matrices(layers), rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(named, gae_by_matrices(layers, kept), rtol=1e-10, atol=1e-12)
 
-    def test_two_layers_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_layers_by_hand(self) -> None:
         """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
 
         E_1 = mean((0 2; 0 0), (0 0; 4 0)) = (0 1; 2 0), E_2 = mean((0 2; 0 0), 0) = (0 1; 0 0)
@@ -148,42 +124,25 @@ class TestGAE:
         attention = torch.full((1, 2, 2, 2), 0.5)
         first = torch.tensor([[[[0.0, 4.0], [-2.0, 0.0]], [[0.0, -8.0], [8.0, 0.0]]]])
         second = torch.tensor([[[[0.0, 4.0], [0.0, 0.0]], [[0.0, -8.0], [0.0, -4.0]]]])
-        logits, targets = torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64)
-        made = LayerGradients(logits, targets, (attention, attention), (first, second), (), ())
-        method: Any = explearn.get_explainer("gae")
-        monkeypatch.setattr("explearn.methods.relevance.gae.differentiate", lambda *_, **__: made)
-        anything: Any = None
-        assert method.score_batch(anything, anything, None).scores.tolist() == [[3.0, 2.0]]
+        row = gae_row([attention] * 2, [first, second], torch.tensor([[1.0, 0.0]]))
+        assert row.tolist() == [[3.0, 2.0]]
 
 
 class TestMaskedGAE:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_maps_of_heads_not_named_are_zero(self, kind: str) -> None:
-        of = double(kind)
-        kept = {0: [1, 3], 2: [0]}
-        for found, text in zip(scores("mgae", of, tiny.TEXTS, heads=kept), tiny.TEXTS, strict=True):
-            torch.testing.assert_close(found, gae_by_matrices(gradients(of, text), kept), rtol=1e-10, atol=1e-12)
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"heads": dict.fromkeys(range(tiny.LAYERS), range(tiny.HEADS))},
-            {"heads": "gradient", "fraction": 0},
-            {"share": 1},
-        ],
-    )
-    def test_with_all_heads_it_is_gae(self, options: dict[str, Any]) -> None:
+    def test_with_all_heads_it_is_gae_and_without_any_nothing_leaves_the_first_token(self) -> None:
         of = double("bert")
-        for found, full in zip(scores("mgae", of, tiny.TEXTS, **options), scores("gae", of, tiny.TEXTS), strict=True):
-            torch.testing.assert_close(found, full, rtol=0, atol=0)
-
-    def test_without_heads_nothing_leaves_the_first_token(self) -> None:
-        for found in scores("mgae", double("bert"), tiny.TEXTS, heads={}):
+        whole = scores("gae", of, tiny.TEXTS)
+        every = dict.fromkeys(range(tiny.LAYERS), range(tiny.HEADS))
+        for options in ({"heads": every}, {"heads": "gradient", "fraction": 0}, {"share": 1}):
+            for found, full in zip(scores("mgae", of, tiny.TEXTS, **options), whole, strict=True):
+                torch.testing.assert_close(found, full, rtol=0, atol=0)
+        for found in scores("mgae", of, tiny.TEXTS, heads={}):
             assert found.tolist() == [1.0] + [0.0] * (len(found) - 1)
 
-    def test_the_best_heads_are_those_of_most_relevance_in_their_layer(self) -> None:
+    @pytest.mark.parametrize("fraction", [0.25, 0.6, 1.0])
+    def test_the_best_heads_are_those_of_most_relevance_in_their_layer(self, fraction: float) -> None:
         of = double("electra")
-        for fraction, text in itertools.product((0.25, 0.6, 1.0), tiny.TEXTS):
+        for text in tiny.TEXTS:
             layers = gradients(of, text)
             kept = {}
             for layer, (a, g) in enumerate(zip(layers.attentions, layers.attention_gradients, strict=True)):
@@ -197,8 +156,7 @@ class TestMaskedGAE:
         half of the rest is reached at 0.55 and 0.6.
         """
         tokens = 10
-        even = torch.full((tokens, tokens), 1 / tokens)
-        eye = torch.eye(tokens)
+        even, eye = torch.full((tokens, tokens), 1 / tokens), torch.eye(tokens)
         following, before = eye.roll(1, dims=1), eye.roll(-1, dims=1)
         last = torch.zeros(tokens, tokens)
         last[:, -1] = 1
@@ -229,66 +187,127 @@ class TestMaskedGAE:
         # The second text is shorter: what stands behind its eight tokens must not count.
         shorter = torch.rand(heads.shape)
         shorter[:, :8, :8] = 1 / 8
-        batch: Any = SimpleNamespace(
-            input_ids=torch.zeros(2, tokens, dtype=torch.int64),
-            attention_mask=torch.tensor([[1] * 10, [1] * 8 + [0] * 2]),
-            encodings=[special_at_the_ends(10), special_at_the_ends(8)],
-        )
         shorter[:, :8, 8:] = 0
-        found = specialised(torch.stack([heads, shorter]), batch, 0.5)
+        found = specialised(torch.stack([heads, shorter]), batch_of_lengths(10, 8), 0.5)
         assert found[0].tolist() == [masked for _, masked in expected]
         assert not found[1].any()
-
-    def test_even_attention_is_no_role_in_a_short_text(self) -> None:
-        """Two thirds of it are on special tokens."""
-        batch: Any = SimpleNamespace(
-            input_ids=torch.zeros(1, 3, dtype=torch.int64),
-            attention_mask=torch.ones(1, 3, dtype=torch.int64),
-            encodings=[special_at_the_ends(3)],
-        )
-        assert not specialised(torch.full((1, 1, 3, 3), 1 / 3), batch, 0.5).any()
-
-    @pytest.mark.parametrize("options", [{"share": 0.1}, {"heads": "gradient", "fraction": 0.9}])
-    def test_leaving_heads_out_raises_no_score(self, options: dict[str, Any]) -> None:
-        of = double("roberta")
-        lower = 0
-        for found, full in zip(scores("mgae", of, tiny.TEXTS, **options), scores("gae", of, tiny.TEXTS), strict=True):
-            assert (found <= full + 1e-12).all()
-            lower += bool((found < full - 1e-6).any())
-        assert lower > 0
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"heads": "syntactic"}, "heads: got 'syntactic'; expected one of specialised, gradient, or"),
-            ({"heads": {"1": [0]}}, r"heads: got '1': \[0\]; expected a layer's number and a list of heads"),
-            ({"heads": {1: "0"}}, "heads: got 1: '0'; expected"),
-            ({"heads": {1: 0}}, "heads: got 1: 0; expected"),
-            ({"share": 1.5}, "share: got 1.5; expected a number between 0 and 1"),
-            ({"fraction": float("nan")}, "fraction: got nan; expected"),
-            ({"fraction": "half"}, "fraction: got 'half'; expected"),
-        ],
-    )
-    def test_options_that_cannot_be(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(ParamsError, match=message):
-            explearn.get_explainer("mgae", **options)
+        # In a text of one word two thirds of even attention are on special tokens, and it is no role.
+        assert not specialised(torch.full((1, 1, 3, 3), 1 / 3), batch_of_lengths(3), 0.5).any()
 
     @pytest.mark.parametrize(
         ("heads", "message"),
         [
             ({3: [0]}, "heads: layer 3 does not exist: the model has 3, from 0"),
-            ({-1: [0]}, "heads: layer -1 does not exist"),
             ({2: [1, 4]}, "heads: head 4 of layer 2 does not exist: it has 4, from 0"),
         ],
     )
-    def test_heads_that_the_classifier_does_not_have(self, heads: dict[int, list[int]], message: str) -> None:
+    def test_heads_that_cannot_be(self, heads: Any, message: str) -> None:
         with pytest.raises(ParamsError, match=message):
             list(explearn.get_explainer("mgae", heads=heads).explain(tiny.classifier("bert"), tiny.TEXTS))
 
 
-def special_at_the_ends(tokens: int) -> Any:
+def batch_of_lengths(*lengths: int) -> Any:
+    """Texts of so many tokens, a special one at either end of each."""
+
     class Ends(SimpleNamespace):
         def __len__(self) -> int:
-            return tokens
+            return len(self.special)
 
-    return Ends(special=(True, *([False] * (tokens - 2)), True))
+    longest = max(lengths)
+    return SimpleNamespace(
+        input_ids=torch.zeros(len(lengths), longest, dtype=torch.int64),
+        attention_mask=(torch.arange(longest) < torch.tensor(lengths)[:, None]).long(),
+        encodings=[Ends(special=(True, *([False] * (n - 2)), True)) for n in lengths],
+    )
+
+
+class TestCAM:
+    @staticmethod
+    def as_if_first(of: explearn.Classifier, states: torch.Tensor, token: int) -> torch.Tensor:
+        """Logits of the model's own head on a sequence that begins with this token."""
+        model: Any = of.model
+        kind, rest = model.config.model_type, states[:, token:]
+        if kind == "bert":
+            return model.classifier(model.bert.pooler(rest))
+        if kind == "albert":
+            return model.classifier(torch.tanh(model.albert.pooler(rest[:, 0])))
+        if kind == "distilbert":
+            return model.classifier(torch.relu(model.pre_classifier(rest[:, 0])))
+        return model.classifier(rest)
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_is_the_logit_that_a_token_would_give_at_the_first_place(self, kind: str) -> None:
+        of = double(kind)
+        last: Any = getattr(of.model.classifier, "out_proj", of.model.classifier)
+        torch.nn.init.normal_(last.bias)
+        for found, plain, centred, text in zip(
+            scores("cam", of, tiny.TEXTS, [1] * 5),
+            scores("cam", of, tiny.TEXTS, [1] * 5, attention=False),
+            scores("cam", of, tiny.TEXTS, [1] * 5, attention=False, centred=True),
+            tiny.TEXTS,
+            strict=True,
+        ):
+            batch = of.batch(of.encode([text]))
+            with torch.inference_mode():
+                states = of.model(**batch.model_inputs(), output_hidden_states=True).hidden_states[-1]
+                logits = torch.cat([self.as_if_first(of, states, t) - last.bias for t in range(states.shape[1])])
+            attention = tiny.eager_attentions(of, batch)[-1][0].mean(0)[0]
+            torch.testing.assert_close(plain, logits[:, 1])
+            torch.testing.assert_close(found, logits[:, 1] * attention)
+            torch.testing.assert_close(centred, logits[:, 1] - logits.mean(-1))
+
+
+class TestGradCAM:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_heads_are_weighted_by_their_mean_gradient_and_clamped_together(self, kind: str) -> None:
+        of = double(kind)
+        plain, rescaled = (scores("grad_cam", of, TEXTS, TARGETS, normalisation=n) for n in ("none", "matrix"))
+        for found, scaled, text, target in zip(plain, rescaled, TEXTS, TARGETS, strict=True):
+            last = gradients(of, text, target)
+            weights = last.attention_gradients[-1][0].mean((-1, -2))
+            expected = sum(w * a for w, a in zip(weights, last.attentions[-1][0], strict=True)) / tiny.HEADS
+            matrix = expected.relu()
+            torch.testing.assert_close(found, matrix[0], rtol=1e-9, atol=1e-14)
+            spread = matrix.max() - matrix.min()
+            wanted = (matrix[0] - matrix.min()) / (spread if spread > 0 else 1)
+            torch.testing.assert_close(scaled, wanted, rtol=1e-9, atol=1e-9)
+        assert any(found.any() for found in plain)
+
+    @pytest.mark.parametrize("normalisation", ["none", "matrix"])
+    def test_a_map_of_zeros_stays_zero(self, normalisation: str) -> None:
+        """One head, and two classes of opposite weights: for one of them its mean gradient is below 0."""
+        of = double("bert", 2, num_attention_heads=1)
+        weight: Any = of.model.classifier.weight
+        weight[1] = -weight[0]
+        first, second = (
+            scores("grad_cam", of, ["the quick brown fox"], [target], normalisation=normalisation)[0]
+            for target in (0, 1)
+        )
+        assert sorted([bool(first.any()), bool(second.any())]) == [False, True]
+        assert first.isfinite().all() and second.isfinite().all()
+
+
+class TestCAT:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_states_times_gradients_added_up_with_and_without_attention(self, kind: str) -> None:
+        of = double(kind)
+        both = (scores(name, of, TEXTS, TARGETS) for name in ("cat", "attcat"))
+        masked = scores("attcat", of, TEXTS, TARGETS, mask_special=True)
+        for *found, text, target in zip(*both, masked, TEXTS, TARGETS, strict=True):
+            cat, attcat, without_special = found
+            passed = gradients(of, text, target)
+            products = [(x * g)[0].sum(-1) for x, g in zip(passed.inputs, passed.input_gradients, strict=True)]
+            received = [a[0].mean((0, 1)) for a in passed.attentions]
+            torch.testing.assert_close(cat, sum(products))
+            torch.testing.assert_close(attcat, sum(a * p for a, p in zip(received, products, strict=True)))
+            (encoding,) = of.encode([text])
+            assert [bool(score) for score in without_special] == [not special for special in encoding.special]
+
+    @pytest.mark.parametrize("name", ["cat", "attcat"])
+    def test_masking_changes_neither_the_class_explained_nor_its_probability(self, name: str) -> None:
+        of = tiny.make_classifier("electra", 2)
+        (plain,) = explearn.get_explainer(name).explain(of, tiny.TEXTS[:1])
+        (masked,) = explearn.get_explainer(name, mask_special=True).explain(of, tiny.TEXTS[:1])
+        assert masked.target == masked.predicted == plain.predicted
+        assert masked.probability == pytest.approx(plain.probability, abs=1e-5)
+        assert not np.allclose(plain.scores, masked.scores, rtol=1e-2)

@@ -6,6 +6,7 @@ The references are slow and plain: transformers' written-out attention, one text
 from __future__ import annotations
 
 import functools
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from torch import nn
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.lens.gradients import LayerGradients
-from explearn.lens.watched import head_states
+from explearn.lens.watch import LayerGradients
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import stand_in
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.methods.registry import get_info, list_explainers
+from explearn.methods.relevance.cam import head_states
 from explearn.model.architectures import architecture, blocks_in_order
 from explearn.model.classifier import Classifier
 
@@ -32,6 +33,9 @@ BIASED = ("deberta-v2", "mpnet")
 PRE_NORM = ("modernbert", "modernbert mean", *tiny.DECODERS)
 SEEN = (*POST_NORM, *BIASED, *PRE_NORM)
 KINDS = (*SEEN, "longformer")
+
+GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "gemma"), "mlp.down_proj")}
+"""Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 TEXT, TARGET = "unbelievably slow delivery and a quick dog", 1
 FEW: dict[str, dict[str, Any]] = {
@@ -196,14 +200,17 @@ class TestAgainstEagerAttention:
         with torch.inference_mode():
             logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
             handle.remove()
-            read, last = head_states(of, states[0][0])
-            given = read @ last.weight[TARGET]
-        row = read_row(kind, len(given))
-        assert_close(token_scores(of, "cam", attention=False), given)
-        assert_close(token_scores(of, "cam"), given * (row @ layers.attentions[-1][0].mean(0)))
+            activated, weight = head_states(of, states[0][0])
+            activation = activated @ weight[TARGET]
+        row = read_row(kind, len(activation))
+        assert_close(token_scores(of, "cam", attention=False), activation)
+        assert_close(token_scores(of, "cam"), activation * (row @ layers.attentions[-1][0].mean(0)))
         if kind != "modernbert mean":  # there the head reads no one token's state
+            head = architecture(model.config).head
+            assert head is not None
+            last = attrgetter(head.classifier)(model)
             bias = 0.0 if last.bias is None else last.bias[TARGET]
-            torch.testing.assert_close(given[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(activation[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
 
     def test_attn_lrp_is_the_gradient_of_a_model_whose_parts_are_held_constant(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
@@ -228,7 +235,6 @@ class DetachedAttention(torch.overrides.TorchFunctionMode):
 def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
     """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
     model: Any = of.model
-    rules = architecture(model.config).rules
 
     def norm(module: Any, args: Any, output: Any) -> torch.Tensor:
         (x,) = args
@@ -256,8 +262,8 @@ def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
     handles = [m.register_forward_hook(norm) for m in norms]
     blocks = blocks_in_order(model.base_model)
     handles.append(blocks[0].register_forward_pre_hook(begin))
-    if rules is not None and rules.gated is not None:
-        maps = [functools.reduce(getattr, rules.gated.split("."), block) for block in blocks]
+    if gated := GATED.get(model.config.model_type):
+        maps = [attrgetter(gated)(block) for block in blocks]
         handles += [m.register_forward_pre_hook(lambda _m, args: (half(args[0]),)) for m in maps]
     patched = pytest.MonkeyPatch()
     try:

@@ -15,17 +15,10 @@ from explearn.core.errors import DataError, ParamsError, UnknownNameError, Unsup
 from explearn.core.records import Example
 from explearn.core.storage import parquet_writer
 from explearn.lens.passes import count_passes
-from explearn.lens.word_signals import SCHEMA, signals_table
+from explearn.lens.text_tables import table_of
+from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals, read_signals_metadata
 from explearn.methods.consensus.params import Signal
-from explearn.methods.consensus.signals import (
-    METHODS,
-    SIGNALS,
-    WordSignals,
-    compute_signals,
-    read_signals,
-    read_signals_metadata,
-    write_signals,
-)
+from explearn.methods.consensus.signals import METHODS, compute_signals, write_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 from explearn.model.classifier import Classifier
 
@@ -42,22 +35,6 @@ def test_the_names_stand_in_three_places_alike() -> None:
     assert get_args(Signal) == SIGNALS == tuple(METHODS)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-def test_each_signal_is_its_method_s_own_word_score(kind: str, classes: int) -> None:
-    classifier = tiny.classifier(kind, classes)
-    targets = [n % classes for n in range(len(EXAMPLES))]
-    found = compute_signals(classifier, EXAMPLES, targets)
-    for column, name in enumerate(SIGNALS):
-        expected = list(explearn.get_explainer(name).explain(classifier, EXAMPLES, targets))
-        largest = max(1.0, *(float(np.abs(a.scores).max()) for a in expected))
-        for signals, attribution in zip(found, expected, strict=True):
-            np.testing.assert_allclose(signals.scores[:, column], attribution.scores, atol=1e-5 * largest, rtol=0)
-            assert signals.probability == pytest.approx(attribution.probability, abs=1e-5)
-            assert (signals.target, signals.predicted) == (attribution.target, attribution.predicted)
-            assert (signals.example_id, signals.words) == (attribution.example_id, attribution.words)
-
-
 def with_biases(kind: str, **compute: Any) -> Classifier:
     """Of three classes. Fresh models have no biases to speak of, so that what they add to a score would go unseen."""
     classifier = tiny.make_classifier(kind, 3, **compute)
@@ -68,14 +45,20 @@ def with_biases(kind: str, **compute: Any) -> Classifier:
     return classifier
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert", "electra"])
-def test_biases_play_their_part(kind: str) -> None:
+@pytest.mark.parametrize("kind", [*tiny.ARCHITECTURES, "deberta-v2", "modernbert", "llama"])
+def test_each_signal_is_its_method_s_own_word_score(kind: str) -> None:
     classifier = with_biases(kind)
     classifier.model.double()
-    found = compute_signals(classifier, EXAMPLES)
+    targets = [n % 3 for n in range(len(EXAMPLES))]
+    found = compute_signals(classifier, EXAMPLES, targets)
     for column, name in enumerate(SIGNALS):
-        for signals, one in zip(found, explearn.get_explainer(name).explain(classifier, EXAMPLES), strict=True):
-            np.testing.assert_allclose(signals.scores[:, column], one.scores, rtol=1e-5, atol=1e-12)
+        expected = list(explearn.get_explainer(name).explain(classifier, EXAMPLES, targets))
+        for signals, one in zip(found, expected, strict=True):
+            # Scores are kept in float32.
+            np.testing.assert_allclose(signals.scores[:, column], one.scores, rtol=1e-5, atol=1e-9, err_msg=name)
+            assert signals.probability == pytest.approx(one.probability, abs=1e-5)
+            assert (signals.target, signals.predicted) == (one.target, one.predicted)
+            assert (signals.example_id, signals.words) == (one.example_id, one.words)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -86,7 +69,8 @@ def test_half_precision_gives_nearly_the_same(saved: bool) -> None:
         half.model.to(torch.bfloat16)
     whole, rough = compute_signals(with_biases("bert"), EXAMPLES, [0] * 8), compute_signals(half, EXAMPLES, [0] * 8)
     for one, other in zip(whole, rough, strict=True):
-        assert np.abs(one.scores - other.scores).max() < 0.05 * np.abs(one.scores).max()
+        largest = np.abs(one.scores).max(0)
+        assert (np.abs(one.scores - other.scores).max(0) < 0.1 * largest).all()
 
 
 @pytest.mark.parametrize("name", SIGNALS)
@@ -100,8 +84,7 @@ def test_a_signal_asked_for_alone_is_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "backward"),
-    [(SIGNALS, 2), (SIGNALS[:4], 0), (("gae", "cat", "gradient"), 1), (("attn_lrp",), 1)],
+    ("names", "backward"), [(SIGNALS, 2), (("rollout",), 0), (("gae", "gradient"), 1), (("attn_lrp",), 1)]
 )
 def test_one_forward_pass_serves_all(names: tuple[str, ...], backward: int) -> None:
     classifier = tiny.classifier("bert")
@@ -117,33 +100,23 @@ def test_a_word_that_was_not_read_has_no_signal() -> None:
     assert np.isfinite(found.scores[found.read]).all()
 
 
-class TestOtherArchitectures:
-    def unlisted(self) -> Any:
-        classifier = tiny.make_classifier("bert")
-        classifier.model.config.model_type = "unheard-of"
-        return classifier
-
-    def test_one_that_nobody_listed_has_its_gradients(self) -> None:
-        listed, unlisted = (
-            compute_signals(tiny.classifier("bert"), EXAMPLES),
-            compute_signals(self.unlisted(), EXAMPLES),
-        )
-        kept = [SIGNALS.index("input_x_gradient"), SIGNALS.index("gradient")]
-        for one, other in zip(unlisted, listed, strict=True):
-            np.testing.assert_allclose(one.scores[:, kept], other.scores[:, kept], atol=1e-5)
-            assert np.isnan(np.delete(one.scores, kept, axis=1)).all()
-
-    def test_one_without_any_of_those_asked_for_is_refused(self) -> None:
-        words = "has none of the signals gae, cam; it has input_x_gradient, gradient"
-        with pytest.raises(UnsupportedError, match=words):
-            compute_signals(self.unlisted(), EXAMPLES, names=["gae", "cam"])
+def test_an_architecture_that_nobody_listed_has_its_gradient() -> None:
+    unlisted: Any = tiny.make_classifier("bert")
+    unlisted.model.config.model_type = "unheard-of"
+    column = SIGNALS.index("gradient")
+    found = zip(compute_signals(unlisted, EXAMPLES), compute_signals(tiny.classifier("bert"), EXAMPLES), strict=True)
+    for one, other in found:
+        np.testing.assert_allclose(one.scores[:, column], other.scores[:, column], atol=1e-5)
+        assert np.isnan(np.delete(one.scores, column, axis=1)).all()
+    with pytest.raises(UnsupportedError, match="has none of the signals gae, attn_lrp; it has gradient"):
+        compute_signals(unlisted, EXAMPLES, names=["gae", "attn_lrp"])
 
 
 @pytest.mark.parametrize(
     ("given", "kind", "words"),
     [
         ({"names": ["gea"]}, UnknownNameError, r"unknown signal 'gea'; did you mean gae"),
-        ({"names": []}, ParamsError, "signals: got none; expected some of raw_attention"),
+        ({"names": []}, ParamsError, "signals: got none; expected some of rollout"),
         ({"targets": [0]}, ParamsError, "targets: got 1; expected one for each of 8 texts"),
     ],
 )
@@ -152,51 +125,45 @@ def test_bad_input_is_named(given: dict[str, Any], kind: type[Exception], words:
         compute_signals(tiny.classifier("bert"), EXAMPLES, **given)
 
 
-class TestFiles:
-    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
-        classifier = tiny.classifier("bert", 3)
-        write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES, names=["gae", "cam"])
-        metadata = read_signals_metadata(tmp_path / "signals.parquet")
-        assert metadata["classifier"] == classifier.fingerprint
-        assert (metadata["asked"], metadata["texts"]) == (["gae", "cam"], len(EXAMPLES))
-        expected = compute_signals(classifier, EXAMPLES, names=["gae", "cam"])
-        for found, one in zip(read_signals(tmp_path / "signals.parquet"), expected, strict=True):
-            np.testing.assert_array_equal(found.scores, one.scores)
-            assert (found.example_id, found.words, found.predicted) == (one.example_id, one.words, one.predicted)
-            assert (found.probability, found.target) == (one.probability, one.target)
-
-    def write(self, path: Path, rows: list[WordSignals], **metadata: Any) -> None:
-        said = {"classifier": "x", "signals": list(SIGNALS), "texts": len(rows), **metadata}
-        with parquet_writer(path, SCHEMA, said) as writer:
-            writer.write_table(signals_table(rows))
-
-    def test_a_text_without_a_score_for_each_word(self, tmp_path: Path) -> None:
-        row = WordSignals("a", ("one", "two"), "yes", 0.5, np.zeros((3, len(SIGNALS)), np.float32))
-        self.write(tmp_path / "x.parquet", [row])
-        with pytest.raises(DataError, match=r"x\.parquet, row 1, field 'scores' has 3 entries; expected 2"):
-            list(read_signals(tmp_path / "x.parquet"))
-
-    def test_a_file_of_other_signals(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "x.parquet", [text()], signals=["gae"])
-        with pytest.raises(DataError, match=r"x\.parquet: holds signals gae; expected raw_attention"):
-            list(read_signals(tmp_path / "x.parquet"))
-
-    def test_a_file_with_fewer_texts_than_it_says(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "x.parquet", [text()], texts=2)
-        with pytest.raises(DataError, match="holds 1 texts; expected 2"):
-            list(read_signals(tmp_path / "x.parquet"))
-
-    def test_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"none\.parquet: no such file"):
-            list(read_signals(tmp_path / "none.parquet"))
-
-
 def text(**columns: list[float]) -> WordSignals:
     """A text of four words; signals that are not given are missing."""
     scores = np.full((4, len(SIGNALS)), np.nan, dtype=np.float32)
     for name, values in columns.items():
         scores[:, SIGNALS.index(name)] = values
-    return WordSignals("a", ("The", "castle", "...", "(gleamed)."), "yes", 0.75, scores)
+    return WordSignals("a", ("The", "castle", "...", "(gleamed)."), "yes", 0.75, scores, "yes")
+
+
+class TestFiles:
+    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
+        classifier = tiny.classifier("bert", 3)
+        write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES)
+        metadata = read_signals_metadata(tmp_path / "signals.parquet")
+        assert (metadata["classifier"], metadata["texts"]) == (classifier.fingerprint, len(EXAMPLES))
+        for found, one in zip(
+            read_signals(tmp_path / "signals.parquet"), compute_signals(classifier, EXAMPLES), strict=True
+        ):
+            np.testing.assert_array_equal(found.scores, one.scores)
+            assert (found.example_id, found.words, found.predicted) == (one.example_id, one.words, one.predicted)
+            assert (found.probability, found.target, found.removal) == (one.probability, one.target, None)
+
+    @pytest.mark.parametrize(
+        ("row", "metadata", "words"),
+        [
+            (
+                WordSignals("a", ("one", "two"), "yes", 0.5, np.zeros((3, len(SIGNALS)), np.float32), "yes"),
+                {},
+                r"x\.parquet, row 1, field 'scores' has 3 entries; expected 2",
+            ),
+            (text(), {"signals": ["cam"]}, r"x\.parquet: holds signals cam; expected rollout"),
+            (text(), {"texts": 2}, "holds 1 texts; expected 2"),
+        ],
+    )
+    def test_damage(self, tmp_path: Path, row: WordSignals, metadata: dict[str, Any], words: str) -> None:
+        facts = {"classifier": "x", "signals": list(SIGNALS), "texts": 1, **metadata}
+        with parquet_writer(tmp_path / "x.parquet", SCHEMA, facts) as writer:
+            writer.write_table(table_of([row], SCHEMA))
+        with pytest.raises(DataError, match=words):
+            list(read_signals(tmp_path / "x.parquet"))
 
 
 class TestFeatures:
@@ -204,9 +171,11 @@ class TestFeatures:
         found: list[float] = word_matrix(given)[:, feature_names().index(name)].tolist()
         return found
 
-    def test_ranks_share_their_place_among_equals(self) -> None:
+    def test_ranks_share_their_place_among_equals_and_so_do_numbers_equal_up_to_rounding(self) -> None:
         """Places 0, 1 and 2 shared by two: (0 + .5) / 4, twice (1.5 + .5) / 4, (3 + .5) / 4."""
         assert self.column(text(gae=[5, 2, 2, 1]), "gae_rank") == [0.875, 0.5, 0.5, 0.125]
+        rounded = text(gae=[0.3, 0.30000001, 0.3, 0.29999999])
+        assert self.column(rounded, "gae_rank") == [0.5] * 4 and self.column(rounded, "gae_z") == [0] * 4
 
     def test_z_scores(self) -> None:
         """Mean 2, standard deviation the root of 2.5."""
@@ -214,48 +183,38 @@ class TestFeatures:
         assert self.column(text(gae=[4, 3, 1, 0]), "gae_z") == pytest.approx(expected)
 
     def test_a_missing_signal_is_neutral_and_not_in_the_mean(self) -> None:
-        given = text(gae=[1, 2, 3, 4], cam=[1, 2, 4, 3])
-        assert self.column(given, "cat_z") == [0] * 4
-        assert self.column(given, "cat_rank") == [0.5] * 4
+        given = text(gae=[1, 2, 3, 4], rollout=[1, 2, 4, 3])
+        assert self.column(given, "gradient_z") == [0] * 4
+        assert self.column(given, "gradient_rank") == [0.5] * 4
         assert self.column(given, "mean_rank") == [0.125, 0.375, 0.75, 0.75]
 
-    def test_what_is_equal_up_to_rounding_is_equal(self) -> None:
-        given = text(gae=[0.3, 0.30000001, 0.3, 0.29999999])
-        assert self.column(given, "gae_z") == [0] * 4
-        assert self.column(given, "gae_rank") == [0.5] * 4
-
-    def test_a_word_that_was_not_read_is_left_out(self) -> None:
+    def test_a_word_that_was_not_read_is_left_out_and_nothing_read_is_neutral(self) -> None:
         given = text(gae=[1, 2, np.nan, 3])
         assert self.column(given, "gae_rank") == pytest.approx([1 / 6, 0.5, 0.5, 5 / 6])
         assert self.column(given, "gae_z")[2] == 0
-
-    def test_nothing_read_is_neutral(self) -> None:
-        found = word_matrix(text(), word_features=False)
         # Of each signal z, rank and share, then the mean rank, then rank and z of four neighbours.
-        assert found.tolist() == [[0, 0.5, 0] * len(SIGNALS) + [0.5] + [0] * 8] * 4
+        assert word_matrix(text(), word_features=False).tolist() == [[0, 0.5, 0] * len(SIGNALS) + [0.5] + [0] * 8] * 4
 
     def test_the_words_themselves(self) -> None:
         given = text(gae=[1, 2, 3, 4])
-        assert self.column(given, "length") == [3, 6, 3, 7]
-        assert self.column(given, "stop_word") == [1, 0, 0, 0]
-        assert self.column(given, "punctuation") == [0, 0, 1, 0]
-        assert self.column(given, "position") == [0, 0.25, 0.5, 0.75]
-        assert self.column(given, "log_words_to_15") == pytest.approx([np.log(4)] * 4)
-        assert self.column(given, "capital") == [1, 0, 0, 0]
-        assert self.column(given, "probability") == [0.75] * 4
-
-    def test_a_long_text_is_as_long_as_a_longer_one(self) -> None:
-        def length(words: int) -> float:
-            given = WordSignals("a", ("word",) * words, "yes", 0.5, np.zeros((words, len(SIGNALS)), dtype=np.float32))
-            return float(self.column(given, "log_words_to_15")[0])
-
-        assert length(14) == pytest.approx(np.log(14))
-        assert length(15) == length(40) == pytest.approx(np.log(15))
+        expected = {
+            "length": [3, 6, 3, 7],
+            "stop_word": [1, 0, 0, 0],
+            "punctuation": [0, 0, 1, 0],
+            "position": [0, 0.25, 0.5, 0.75],
+            "log_words_to_15": [np.log(4)] * 4,
+            "capital": [1, 0, 0, 0],
+            "probability": [0.75] * 4,
+        }
+        for name, values in expected.items():
+            assert self.column(given, name) == pytest.approx(values), name
+        many = WordSignals("a", ("word",) * 40, "yes", 0.5, np.zeros((40, len(SIGNALS)), np.float32), "yes")
+        assert self.column(many, "log_words_to_15")[0] == pytest.approx(np.log(15))
 
     def test_columns_have_their_names(self) -> None:
         for words in (True, False):
-            chosen = ("gae", "cat")
+            chosen = ("gae", "rollout")
             names = feature_names(chosen, words)
-            assert names[:7] == ("gae_z", "gae_rank", "gae_share", "cat_z", "cat_rank", "cat_share", "mean_rank")
+            assert names[:4] == ("gae_z", "gae_rank", "gae_share", "rollout_z") and names[6] == "mean_rank"
             assert names[7:11] == ("rank_before_1", "z_before_1", "rank_after_1", "z_after_1")
             assert word_matrix(text(gae=[1, 2, 3, 4]), chosen, words).shape == (4, len(names))

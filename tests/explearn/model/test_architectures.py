@@ -12,7 +12,7 @@ from rounding import assert_close
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import dissect
-from explearn.lens.capture import capture_attention, head_mean, layer_count
+from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.words import table_weight
 from explearn.model import architectures
 from explearn.model.architectures import (
@@ -72,11 +72,11 @@ class TestParts:
 
     def test_attention_is_captured_as_the_model_has_it(self, model_type: str) -> None:
         model, texts = tiny_model(model_type), batch()
-        with capture_attention(model, head_mean) as captured, torch.inference_mode():
+        with capture_attention(model, Attention.head_mean) as captured, torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True).attentions
         mask = texts.attention_mask.bool()
         for layer, attention in enumerate(expected):
-            assert_close(captured.of(layer)[mask], attention.mean(1)[mask])
+            assert_close(captured[layer][mask], attention.mean(1)[mask])
 
     def test_positions_counted_from_the_offset_are_the_model_s_own(self, model_type: str) -> None:
         model, texts = tiny_model(model_type), batch()

@@ -22,8 +22,8 @@ from explearn.core.shapes import check_shape, read_document
 from explearn.core.storage import parquet_writer, read_attributions, read_rationales, write_table
 from explearn.core.tables import METADATA_KEY
 from explearn.lens.features import ExampleFeatures, feature_schema, read_features
-from explearn.lens.features import _table as features_table
-from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals, signals_table
+from explearn.lens.text_tables import table_of
+from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals
 from explearn.methods.base.learned import TrainedState
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.model.classifier import Classifier
@@ -127,9 +127,9 @@ def replaced(path: Path, column: str, values: list[Any], kind: pa.DataType | Non
 @pytest.fixture
 def signals(tmp_path: Path) -> Path:
     path = tmp_path / "train.parquet"
-    rows = [WordSignals(e.id, e.words, "yes", 0.5, np.zeros((2, len(SIGNALS)), np.float32)) for e in EXAMPLES]
+    rows = [WordSignals(e.id, e.words, "yes", 0.5, np.zeros((2, len(SIGNALS)), np.float32), "yes") for e in EXAMPLES]
     with parquet_writer(path, SCHEMA, {"classifier": "x", "signals": list(SIGNALS), "texts": 3}) as writer:
-        writer.write_table(signals_table(rows))
+        writer.write_table(table_of(rows, SCHEMA))
     return path
 
 
@@ -147,7 +147,7 @@ def features(tmp_path: Path) -> Path:
     ]
     schema = feature_schema(4)
     with parquet_writer(path, schema, SOURCE) as writer:
-        writer.write_table(features_table(rows, schema))
+        writer.write_table(table_of(rows, schema))
     return path
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.records import filled
 from explearn.judge.plausibility import ranking
-from explearn.lens.anatomy import dissect_encoder, trace_block
+from explearn.lens.anatomy import block_calls, dissect_blocks
 from explearn.lens.threads import here_only
 from explearn.methods.aml.attribution_model import AttributionModel, Reading
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
@@ -102,29 +102,22 @@ class LowRankTuning:
     Copies of a whole encoder do not batch well; these do: the blocks below run once, and the frozen weights serve all
     texts. The head's last map changes in full.
 
-    Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_encoder`).
+    Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_blocks`).
     """
 
     def __init__(
         self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
     ) -> None:
         self._model, self._classifier, self._reading, self._predictions = model, classifier, reading, predictions
-        parts = dissect_encoder(model.backbone)
-        lower, self._upper = parts.blocks[:-BLOCKS], parts.blocks[-BLOCKS:]
-        inputs = model.inputs(reading.source, predictions)
-        self._mask = inputs.pop("attention_mask").bool()
-        with torch.no_grad(), classifier.autocast():
-            hidden: torch.Tensor = parts.embeddings(input_ids=None, **inputs)
-            if parts.projection is not None:
-                hidden = parts.projection(hidden)
-            for block in lower:
-                hidden = trace_block(block, hidden, self._mask).result
-        self._hidden = hidden.detach()
+        blocks = dissect_blocks(model.backbone)[-BLOCKS:]
+        with torch.no_grad(), classifier.autocast(), block_calls(model.backbone) as calls:
+            model.backbone(**model.inputs(reading.source, predictions))
+        self._upper = calls[-BLOCKS:]
         generator = torch.Generator().manual_seed(seed)
         # Blocks may share their layers (ALBERT).
         layers = dict.fromkeys(
             layer
-            for block in self._upper
+            for block in blocks
             for layer in (block.query, block.key, block.value, block.output, block.expand, block.contract)
         )
         texts = len(reading.target)
@@ -139,9 +132,9 @@ class LowRankTuning:
         handles = [change.layer.register_forward_hook(here_only(change.add)) for change in self._changes]
         try:
             with self._classifier.autocast():
-                hidden = self._hidden
-                for block in self._upper:
-                    hidden = trace_block(block, hidden, self._mask).result
+                hidden = self._upper[0].hidden
+                for call in self._upper:
+                    hidden = call(hidden)
                 scores = self._model.score(hidden, self._predictions)
         finally:
             for handle in handles:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import ModelError, UnsupportedError
-from explearn.lens.gradients import content_mask
+from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier

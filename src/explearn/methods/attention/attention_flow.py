@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.settings import Rounds, Section
-from explearn.lens.capture import capture_attention, head_mean, layer_count, read_weights
+from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.architectures import reads
@@ -58,7 +58,6 @@ class AttentionFlow(BatchExplainer):
                 f"{classifier.model.config.model_type!r} model reads the mean of all; rollout explains it"
             )
 
-    @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         longest = max(map(len, batch.encodings))
         if longest > self.options.max_tokens_per_text:
@@ -67,17 +66,14 @@ class AttentionFlow(BatchExplainer):
                 f"{self.options.max_tokens_per_text}; it solves a max-flow problem for each sub-token: raise the "
                 "option and wait, or use rollout, which takes any length"
             )
-        with capture_attention(classifier.model, head_mean) as captured, classifier.autocast():
-            logits = classifier.model(**batch.model_inputs()).logits.float()
-        attention = torch.stack([captured.of(layer) for layer in range(layer_count(classifier.model))], dim=1)
-        layers = attention.double().cpu().numpy()
+        logits, means = reduced_attention(classifier, batch, Attention.head_mean)
+        layers = torch.stack(means, dim=1).double().cpu().numpy()
         scores = np.zeros(batch.input_ids.shape)
         starts = read_weights(classifier.model.config, batch).argmax(-1).tolist()
         for row, encoding in enumerate(batch.encodings):
             n = len(encoding)
             scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions, starts[row])
-        found = torch.from_numpy(scores).to(attention)
-        return BatchScores(found, logits, resolve_targets(logits, targets))
+        return BatchScores(torch.from_numpy(scores).to(means[0]), logits, resolve_targets(logits, targets))
 
 
 def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from explearn.core.settings import LayerIndex, Section
-from explearn.lens.capture import capture_attention, cls_row_mean, layer_count, resolve_layer
+from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -34,12 +34,10 @@ class RawAttention(BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         resolve_layer(classifier.model, self.options.layer)
 
-    @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         layer = resolve_layer(classifier.model, self.options.layer)
-        with capture_attention(classifier.model, cls_row_mean, [layer]) as captured, classifier.autocast():
-            logits = classifier.model(**batch.model_inputs()).logits.float()
-        return BatchScores(captured.of(layer), logits, resolve_targets(logits, targets))
+        logits, (row,) = reduced_attention(classifier, batch, Attention.row, [layer])
+        return BatchScores(row.mean(-1), logits, resolve_targets(logits, targets))
 
 
 class AttentionMean(BatchExplainer):
@@ -60,9 +58,6 @@ class AttentionMean(BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
 
-    @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        with capture_attention(classifier.model, cls_row_mean) as captured, classifier.autocast():
-            logits = classifier.model(**batch.model_inputs()).logits.float()
-        rows = [captured.of(layer) for layer in range(layer_count(classifier.model))]
-        return BatchScores(torch.stack(rows).mean(0), logits, resolve_targets(logits, targets))
+        logits, rows = reduced_attention(classifier, batch, Attention.row)
+        return BatchScores(torch.stack(rows).mean((0, -1)), logits, resolve_targets(logits, targets))

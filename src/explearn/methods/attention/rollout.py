@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from explearn.lens.capture import capture_attention, head_mean, layer_count, read_weights
+from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -32,29 +32,21 @@ class Rollout(BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
 
-    @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        with capture_attention(classifier.model, head_mean) as captured, classifier.autocast():
-            logits = classifier.model(**batch.model_inputs()).logits.float()
-        means = [captured.of(layer) for layer in range(layer_count(classifier.model))]
+        logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         row = rollout_row(means, read_weights(classifier.model.config, batch))
         return BatchScores(row, logits, resolve_targets(logits, targets))
 
 
-def rollout_row(head_means: Sequence[torch.Tensor], reads: torch.Tensor | None = None) -> torch.Tensor:
+def rollout_row(head_means: Sequence[torch.Tensor], reads: torch.Tensor) -> torch.Tensor:
     """Row of the rollout of the token that the head reads, (batch, tokens).
 
     Args:
-        head_means: mean over heads of each layer's attention, first layer first, (batch, queries, tokens). The last may
-            hold the row of [CLS] alone.
-        reads: how much of each token the head reads, (batch, tokens) (default: the first token).
+        head_means: mean over heads of each layer's attention, first layer first, (batch, queries, keys).
+        reads: how much of each token the head reads, (batch, tokens).
     """
-    if reads is None:
-        row = torch.zeros_like(head_means[-1][:, 0])
-        row[:, 0] = 1.0
-    else:
-        row = reads.to(head_means[-1])
+    row = reads.to(head_means[-1])
     for attention in reversed(head_means):
         # Rows of A sum to 1, so those of A + I sum to 2.
-        row = (torch.einsum("bq,bqk->bk", row[:, : attention.shape[1]], attention) + row) / 2
+        row = (torch.einsum("bq,bqk->bk", row, attention) + row) / 2
     return row

@@ -156,7 +156,7 @@ class Explainer(ABC):
         try:
             self.check(classifier)
         except UnsupportedError as error:
-            if self.name in str(error):
+            if str(error).startswith(self.name):
                 raise
             raise UnsupportedError(f"{self.name}: {error}") from error
 

@@ -16,10 +16,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.consensus.aim import check_effects
-from explearn.methods.consensus.marked import marked_texts, source_weights
-from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
+from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, word_scores
+from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
 from explearn.methods.info import About
 from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
@@ -176,23 +175,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
             with torch.inference_mode():
                 found, logits = {}, classifier.logits(batch)
             chosen = resolve_targets(logits, targets)
-        tokens = {name: values.float().cpu().numpy() for name, values in found.items()}
-        probabilities = classifier.probabilities(logits.double()).cpu()
-        scores = np.zeros(tuple(batch.input_ids.shape), dtype=np.float32)
-        for row, (encoding, target) in enumerate(zip(batch.encodings, chosen.tolist(), strict=True)):
-            text = WordSignals(
-                example_id=encoding.example_id,
-                words=encoding.words,
-                predicted=classifier.labels[int(probabilities[row].argmax())],
-                probability=float(probabilities[row, target]),
-                scores=word_scores(encoding, {name: values[row] for name, values in tokens.items()}),
-                target=classifier.labels[target],
-            )
-            owner = np.asarray(encoding.word_ids)
-            real = owner != NO_WORD
-            word = self.word_probabilities(text)
-            scores[row, : len(owner)][real] = word[owner[real]]
-        return BatchScores(torch.from_numpy(scores).to(logits.device), logits, chosen)
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, text in enumerate(text_signals(classifier, batch.encodings, found, logits, chosen)):
+            owner = torch.tensor(batch.encodings[row].word_ids)
+            word = torch.from_numpy(self.word_probabilities(text)).float()
+            scores[row, : len(owner)] = torch.where(owner != NO_WORD, word[owner], 0.0)
+        return BatchScores(scores.to(logits.device), logits, chosen)
 
     def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Probability that each word of a text is evidence, float64, (words,)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
 from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.aim import mixture, removal_targets
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import WORD_COLUMNS, feature_names, word_matrix
@@ -27,6 +28,12 @@ LEAST_SLOPE = 0.01
 says keeps its order."""
 
 MOST_ITERATIONS = 200
+
+COPIES_SHARE = 0.25
+"""Share of a task's weight that its copies with missing signals have together."""
+
+WORDS_PER_TASK = 5000
+"""Words that each task counts as against the penalty, however many it has."""
 
 
 class MarkedText(NamedTuple):
@@ -46,6 +53,25 @@ def weight_of_skill(mcc: float | None) -> float:
     The signals of a classifier that has not learned its task say little about what people mark. None: not known, as 1.
     """
     return 1.0 if mcc is None else max(mcc, LEAST_SKILL) ** 2
+
+
+def marked_texts(task: TaskData) -> list[MarkedText]:
+    """The texts of a task's training rationales that have marks and a right prediction, with their signals."""
+    gold, split = task.gold, task.rationale_split
+    labels = {example.id: example.label for example in task.examples(split) if example.id in gold}
+    if not labels:
+        return []
+    return [
+        MarkedText(text, gold[text.example_id])
+        for text in task.signals(split)
+        if text.example_id in labels and text.predicted == labels[text.example_id] and text.read.any()
+    ]
+
+
+def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
+    """How much each of the other tasks named counts, by its classifier's skill."""
+    skills = {one.name: one.skill for one in task.others}
+    return {name: weight_of_skill(skills[name]) for name in names}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,8 +254,8 @@ def task_rows(
     else:
         weight, natural = np.where(marks, 0.5 / density, 0.5 / (1 - density)), np.ones(len(marks))
     if options.copies:
-        weight *= np.where(copies, options.copies_share / options.copies, 1 - options.copies_share)
-    weight *= share * options.words_per_task / weight.sum()
+        weight *= np.where(copies, COPIES_SHARE / options.copies, 1 - COPIES_SHARE)
+    weight *= share * WORDS_PER_TASK / weight.sum()
     return TaskRows(inputs, marks, numbers, weight, natural, copies, len(task), share)
 
 
@@ -302,7 +328,6 @@ def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusPar
 
 def _platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
     """Slope and offset of sigmoid(slope logit + offset), by maximum likelihood, the slope at LEAST_SLOPE or above."""
-    from scipy.optimize import brentq
     from sklearn.linear_model import LogisticRegression
 
     weights = weights / weights.sum()
@@ -313,12 +338,9 @@ def _platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[flo
     slope = float(regression.coef_[0, 0]) / spread
     if slope >= LEAST_SLOPE:
         return slope, float(regression.intercept_[0]) - slope * centre
+    # So flat a curve is the density of marks at the centre, and keeps the order.
     density = float(weights @ marks)
-
-    def excess(offset: float) -> float:
-        return float(weights @ _sigmoid(LEAST_SLOPE * (logits - centre) + offset)) - density
-
-    return LEAST_SLOPE, float(brentq(excess, -50, 50)) - LEAST_SLOPE * centre
+    return LEAST_SLOPE, float(np.log(density / (1 - density))) - LEAST_SLOPE * centre
 
 
 def _bootstrap(

@@ -6,28 +6,16 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Seeded
+from explearn.core.settings import MOST_ROUNDS, Seeded
 
 # The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
-Signal = Literal[
-    "raw_attention",
-    "attention_mean",
-    "rollout",
-    "cam",
-    "gae",
-    "grad_cam",
-    "attcat",
-    "cat",
-    "input_x_gradient",
-    "gradient",
-    "attn_lrp",
-]
+Signal = Literal["rollout", "gae", "gradient", "attn_lrp"]
 
 
 class ConsensusParams(Seeded):
-    signals: list[Signal] = [name for name in get_args(Signal) if name != "cam"]
-    """Methods whose word scores are combined; fewer take less time. An empty list: the words alone, whatever the model.
-    `cam` is left out: it alone needs the last layer's result for every word, and adds nothing to the others."""
+    signals: list[Signal] = list(get_args(Signal))
+    """Methods whose word scores are combined; fewer take less time. An empty list: the words alone, whatever the
+    model."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
@@ -38,12 +26,8 @@ class ConsensusParams(Seeded):
     """Inverse strength of the L2 penalty of the logistic regression; each task counts as 5,000 words."""
     copies: Annotated[int, Field(ge=0, le=20)] = 2
     """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
-    copies_share: Fraction = 0.25
-    """Share of a task's weight that its copies have together."""
     bootstrap: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 100
     """Draws of the training texts for the intervals of the coefficients; 0: no intervals."""
-    words_per_task: PositiveInt = 5000
-    """Words that each task counts as against the penalty, however many it has."""
 
     @model_validator(mode="after")
     def _looks_at_something(self) -> Self:

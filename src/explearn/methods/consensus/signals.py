@@ -1,13 +1,14 @@
-"""The signals of a text's words: scores of many methods from one forward and two backward passes.
+"""The signals of a text's words: scores of several methods from one forward and two backward passes.
 
-Each is the word score of the method of its name with its default options: same formula, same function where there is
-one, and the same way from sub-tokens to words.
+Each is the word score of the method of its name with its default options: same formula, same function, and the same way
+from sub-tokens to words.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -18,80 +19,38 @@ from tqdm.auto import tqdm
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.storage import parquet_writer
-from explearn.lens.anatomy import dissect
-from explearn.lens.capture import capture_attention, head_mean, layer_count
-from explearn.lens.gradients import full_precision
-from explearn.lens.word_signals import (
-    SCHEMA,
-    SIGNALS,
-    WordSignals,
-    read_signals,
-    read_signals_metadata,
-    signals_table,
-)
-from explearn.methods.attention.raw_attention import AttentionMean, RawAttention
+from explearn.lens.attention import read_weights
+from explearn.lens.first_token import first_token_alone
+from explearn.lens.text_tables import table_of
+from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
+from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
 from explearn.methods.attention.rollout import Rollout, rollout_row
-from explearn.methods.base.explainer import BatchExplainer, Explainer
-from explearn.methods.consensus.passes import Asked, SharedPass, shared_pass
-from explearn.methods.gradient.embedded import EmbeddedClassifier
+from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
-from explearn.methods.gradient.input_x_gradient import InputXGradient
-from explearn.methods.relevance.attcat import CAT, AttCAT, received_attention
+from explearn.methods.perturbation.lime import Lime
 from explearn.methods.relevance.attn_lrp import AttnLRP
-from explearn.methods.relevance.cam import CAM, GradCAM, class_activation, grad_cam_map
 from explearn.methods.relevance.gae import GAE, gae_row
+from explearn.methods.relevance.rules import changed_backward
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
-from explearn.model.question_answering import SpanScorer
 from explearn.text.alignment import NO_WORD, aggregate
 
-__all__ = [
-    "SIGNALS",
-    "WordSignals",
-    "available_signals",
-    "batch_signals",
-    "compute_signals",
-    "read_signals",
-    "read_signals_metadata",
-    "word_scores",
-    "write_signals",
-]
-
-METHODS: dict[str, type[Explainer]] = {
-    "raw_attention": RawAttention,
-    "attention_mean": AttentionMean,
-    "rollout": Rollout,
-    "cam": CAM,
-    "gae": GAE,
-    "grad_cam": GradCAM,
-    "attcat": AttCAT,
-    "cat": CAT,
-    "input_x_gradient": InputXGradient,
-    "gradient": Gradient,
-    "attn_lrp": AttnLRP,
-}
+METHODS: dict[str, type[BatchExplainer]] = {"rollout": Rollout, "gae": GAE, "gradient": Gradient, "attn_lrp": AttnLRP}
 """Signal -> the method that it is a score of."""
-
-ATTENTION = ("raw_attention", "attention_mean", "rollout")
-"""Signals that need no more than the attention weights."""
-GRADIENT = ("input_x_gradient", "gradient")
-"""Signals that any encoder has."""
 
 PASSES = 2
 """Batches are smaller than the budget by this factor: what the ways back need, the attention matrices and their
-gradients among it, takes more memory than classifying. On a CPU, batches of the whole budget and of a quarter of it
-took longer."""
+gradients among it, takes more memory than classifying."""
 
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""
 
+Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
+
 
 def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
-    """Those of `names` that a classifier's architecture has.
-
-    An encoder that is taken apart (`models.architectures`) has all; a model that answers questions has those of
-    ATTENTION and GRADIENT; any other has those whose methods explain it, of GRADIENT at least.
+    """Those of `names` whose methods explain a classifier: `gradient` at least, and all where attention is captured.
 
     Raises UnknownNameError for a name that is no signal, ParamsError for no name, and UnsupportedError where none of
     them is left.
@@ -101,38 +60,18 @@ def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) ->
     for name in names:
         if name not in SIGNALS:
             raise UnknownNameError("signal", name, SIGNALS)
-    known: tuple[str, ...]
-    if _fused(classifier):
-        known = SIGNALS
-    elif _answers_questions(classifier):
-        known = (*ATTENTION, *GRADIENT)
-    else:
-        known = tuple(name for name in SIGNALS if _explains(METHODS[name](), classifier))
-    found = tuple(name for name in names if name in known)
-    if not found:
+    known = [name for name in SIGNALS if _explains(METHODS[name]().check, classifier)]
+    if not set(known) & set(names):
         raise UnsupportedError(
             f"a {classifier.model.config.model_type!r} model has none of the signals {', '.join(names)}; "
             f"it has {', '.join(known) or 'none at all'}"
         )
-    return found
+    return tuple(name for name in names if name in known)
 
 
-def _fused(classifier: Classifier) -> bool:
-    """Whether one pass, part by part, serves all signals: blocks whose attention is Q K^T alone, without a bias."""
+def _explains(check: Callable[[Classifier], None], classifier: Classifier) -> bool:
     try:
-        blocks = dissect(classifier.model).blocks
-    except UnsupportedError:
-        return False
-    return all(block.bias is None and block.scale is None for block in blocks)
-
-
-def _answers_questions(classifier: Classifier) -> bool:
-    return isinstance(classifier.model, SpanScorer)
-
-
-def _explains(method: Explainer, classifier: Classifier) -> bool:
-    try:
-        method.check(classifier)
+        check(classifier)
     except UnsupportedError:
         return False
     return True
@@ -140,151 +79,47 @@ def _explains(method: Explainer, classifier: Classifier) -> bool:
 
 def batch_signals(
     classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
-) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
-    """Sub-token scores of several methods from shared passes over one batch.
+) -> Scored:
+    """Sub-token scores of several methods of one batch, from shared passes where its gradients can be had.
 
     Args:
         targets: classes explained, int64, (batch,); None: the predicted ones.
         names: the signals wanted; only what they need is computed.
 
-    Returns name -> scores, (batch, tokens), NaN for a signal that the architecture lacks; logits, (batch, C); and the
+    Returns name -> scores, (batch, tokens), of the signals that the architecture has; logits, (batch, C); and the
     targets, int64, (batch,). Raises as `available_signals` does.
     """
-    there = available_signals(classifier, names)
-    if _answers_questions(classifier):
-        found, logits, chosen = _whole(classifier, batch, targets, there)
-    elif not _fused(classifier):
-        found, logits, chosen = _one_by_one(classifier, batch, targets, there)
-    else:
-        wanted = frozenset(there)
-        passed = shared_pass(classifier, batch, targets, _asked(wanted))
-        with torch.inference_mode():
-            found = {name: _FORMULAS[name](classifier, batch, passed) for name in there}
-        logits, chosen = passed.logits, passed.targets
-    missing = torch.full(batch.input_ids.shape, torch.nan, device=logits.device, dtype=logits.dtype)
-    return {name: found.get(name, missing) for name in names}, logits, chosen
-
-
-def _asked(names: frozenset[str]) -> Asked:
-    return Asked(
-        attention_gradients=not names.isdisjoint({"gae", "grad_cam"}),
-        state_gradients=not names.isdisjoint({"attcat", "cat"}),
-        word_gradients=not names.isdisjoint(GRADIENT),
-        relevance="attn_lrp" in names,
-        last_attention="attcat" in names,
-        activated="cam" in names,
-    )
-
-
-# ---- formulas ----------------------------------------------------------------------------------------------------
-
-Formula = Callable[[Classifier, Batch, SharedPass], torch.Tensor]
-
-
-def _cls_rows(passed: SharedPass) -> list[torch.Tensor]:
-    """Attention from [CLS], mean over heads, of each layer, (batch, tokens)."""
-    return [attention[:, :, 0].mean(1) for attention in passed.attentions]
-
-
-def _rollout(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    return rollout_row(passed.head_means)
-
-
-def _cam(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    assert passed.activated is not None
-    weight = full_precision(dissect(classifier.model).head.classifier.weight)
-    return class_activation(passed.activated, weight[passed.targets]) * passed.attentions[-1][:, :, 0].mean(1)
-
-
-def _grad_cam(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    mask = batch.attention_mask.bool()
-    attention, gradient = passed.attentions[-1], passed.attention_gradients[-1]
-    return grad_cam_map(attention, gradient, ~mask[:, None], mask.sum(-1))[:, 0]
-
-
-def _products(passed: SharedPass) -> list[torch.Tensor]:
-    """Hidden state times gradient at each block's input, summed over features, (batch, tokens)."""
-    return [(x * g).sum(-1) for x, g in zip(passed.states, passed.state_gradients, strict=True)]
-
-
-def _attcat(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    assert passed.last_attention is not None
-    real = batch.attention_mask.to(passed.states[0].dtype)
-    means = (*passed.head_means[:-1], passed.last_attention.mean(1))
-    weights = [received_attention(mean[:, None], real) for mean in means]
-    return torch.stack([p * w for p, w in zip(_products(passed), weights, strict=True)]).sum(0)
-
-
-def _word_gradients(passed: SharedPass) -> tuple[torch.Tensor, torch.Tensor]:
-    assert passed.words is not None and passed.word_gradients is not None
-    return passed.words, passed.word_gradients
-
-
-def _input_x_gradient(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    words, gradients = _word_gradients(passed)
-    return (words * gradients).sum(-1)
-
-
-def _attn_lrp(classifier: Classifier, batch: Batch, passed: SharedPass) -> torch.Tensor:
-    assert passed.relevance is not None
-    return passed.relevance
-
-
-_FORMULAS: dict[str, Formula] = {
-    "raw_attention": lambda classifier, batch, passed: _cls_rows(passed)[-1],
-    "attention_mean": lambda classifier, batch, passed: torch.stack(_cls_rows(passed)).mean(0),
-    "rollout": _rollout,
-    "cam": _cam,
-    "gae": lambda classifier, batch, passed: gae_row(passed.attentions, passed.attention_gradients),
-    "grad_cam": _grad_cam,
-    "attcat": _attcat,
-    "cat": lambda classifier, batch, passed: torch.stack(_products(passed)).sum(0),
-    "input_x_gradient": _input_x_gradient,
-    "gradient": lambda classifier, batch, passed: _word_gradients(passed)[1].norm(dim=-1),
-    "attn_lrp": _attn_lrp,
-}
-
-
-def _one_by_one(
-    classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]
-) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
-    """Signals of an architecture without shared passes: each by its own method, at that method's own price."""
-    scored = {}
-    for name in names:
-        method = METHODS[name]()
-        assert isinstance(method, BatchExplainer)
-        scored[name] = method.score_batch(classifier, batch, targets)
+    names = available_signals(classifier, names)
+    if _explains(check_differentiable, classifier):
+        return _shared_passes(classifier, batch, targets, names)
+    scored = {name: METHODS[name]().score_batch(classifier, batch, targets) for name in names}
     first = scored[names[0]]
     return {name: full_precision(one.scores) for name, one in scored.items()}, first.logits, first.targets
 
 
-def _whole(
-    classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]
-) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
-    """Signals of a model that cannot be taken apart: its gradient at the word embeddings, and its attention."""
-    function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, "logit")
-    found: dict[str, torch.Tensor] = {}
-    backward = not set(GRADIENT).isdisjoint(names)
-    with torch.inference_mode(False), torch.set_grad_enabled(backward):
-        words = function.embed().clone().requires_grad_(backward)
-        if set(ATTENTION).isdisjoint(names):
-            values = function(words)
-        else:
-            with capture_attention(classifier.model, head_mean) as captured:
-                values = function(words)
-            means = [captured.of(layer) for layer in range(layer_count(classifier.model))]
-            found["raw_attention"] = means[-1][:, 0]
-            found["attention_mean"] = torch.stack([mean[:, 0] for mean in means]).mean(0)
-            found["rollout"] = rollout_row(means)
-        if backward:
-            (gradients,) = torch.autograd.grad(values.sum(), words)
-            gradients = full_precision(gradients)
-            found["input_x_gradient"] = (full_precision(words) * gradients).sum(-1)
-            found["gradient"] = gradients.norm(dim=-1)
-    return found, function.logits, function.targets
-
-
-# ---- words -------------------------------------------------------------------------------------------------------
+def _shared_passes(classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]) -> Scored:
+    model, scores = classifier.model, {}
+    with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
+        with changed_backward(model) as rules, first_token_alone(model):
+            run = watch(classifier, batch)
+        assert run.words is not None
+        chosen = resolve_targets(run.logits.detach(), targets)
+        if "attn_lrp" in names:
+            (gradient,) = gradients_of(run.logits, chosen, [run.embedded], keep=True)
+            scores["attn_lrp"] = (gradient * full_precision(run.embedded)).sum(-1)
+        rules.changed = False
+        attentions = run.attentions if "gae" in names else []
+        wanted = [*attentions, *([run.words] if "gradient" in names else [])]
+        gradients = gradients_of(run.logits, chosen, wanted) if wanted else []
+    maps = [full_precision(attention) for attention in run.attentions]
+    reads = read_weights(model.config, batch).to(maps[0])
+    if "gradient" in names:
+        scores["gradient"] = gradients[-1].norm(dim=-1)
+    if "gae" in names:
+        scores["gae"] = gae_row(maps, gradients[: len(maps)], reads)
+    if "rollout" in names:
+        scores["rollout"] = rollout_row([attention.mean(1) for attention in maps], reads)
+    return scores, full_precision(run.logits), chosen
 
 
 def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -298,14 +133,29 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
     """
     scores = np.full((len(encoding.words), len(SIGNALS)), np.nan, dtype=np.float32)
     read = sorted(set(encoding.word_ids) - {NO_WORD})
-    if not read:
-        return scores
     for column, name in enumerate(SIGNALS):
-        if name not in tokens or np.isnan(tokens[name][: len(encoding)]).all():
-            continue
-        found, _ = aggregate(tokens[name], encoding.word_ids, len(encoding.words), METHODS[name].aggregation)
-        scores[read, column] = found[read]
+        if read and name in tokens and not np.isnan(tokens[name][: len(encoding)]).all():
+            words, _ = aggregate(tokens[name], encoding.word_ids, len(encoding.words), METHODS[name].aggregation)
+            scores[read, column] = words[read]
     return scores
+
+
+def text_signals(
+    classifier: Classifier, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
+    targets: torch.Tensor,
+) -> Iterator[WordSignals]:  # fmt: skip
+    """Yield the word signals of a batch's texts from what `batch_signals` gives."""
+    tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
+    probabilities = classifier.probabilities(logits.double()).cpu().numpy()
+    for row, (encoding, target) in enumerate(zip(encodings, targets.tolist(), strict=True)):
+        yield WordSignals(
+            example_id=encoding.example_id,
+            words=encoding.words,
+            predicted=classifier.labels[int(probabilities[row].argmax())],
+            probability=float(probabilities[row, target]),
+            scores=word_scores(encoding, {name: values[row] for name, values in tokens.items()}),
+            target=classifier.labels[target],
+        )
 
 
 def compute_signals(
@@ -336,51 +186,62 @@ def compute_signals(
         batch = classifier.batch([encodings[i] for i in chosen])
         wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
         with classifier.gathered():
-            scores, logits, explained = batch_signals(classifier, batch, wanted, names)
-        tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
-        probabilities = classifier.probabilities(logits.double()).cpu().numpy()
-        for row, (index, target) in enumerate(zip(chosen, explained.tolist(), strict=True)):
-            rows[index] = WordSignals(
-                example_id=examples[index].id,
-                words=encodings[index].words,
-                predicted=classifier.labels[int(probabilities[row].argmax())],
-                probability=float(probabilities[row, target]),
-                scores=word_scores(encodings[index], {name: values[row] for name, values in tokens.items()}),
-                target=classifier.labels[target],
-            )
+            scored = batch_signals(classifier, batch, wanted, names)
+        rows.update(zip(chosen, text_signals(classifier, batch.encodings, *scored), strict=True))
         if progress is not None:
             progress(len(chosen))
     return [rows[i] for i in range(len(examples))]
 
 
-def stream_signals(
-    classifier: Classifier, examples: Sequence[Example], names: Sequence[str], description: str | None = None
-) -> Iterator[list[WordSignals]]:
-    """Signals of some texts, SHARD_TEXTS at a time, under a progress bar (description None: without)."""
-    remaining = iter(examples)
-    with tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar:
-        while shard := list(islice(remaining, SHARD_TEXTS)):
-            yield compute_signals(classifier, shard, names=names, progress=bar.update)
+def with_removal(
+    classifier: Classifier,
+    examples: Iterable[Example],
+    texts: Sequence[WordSignals],
+    marked: Collection[str],
+    samples: int,
+    seed: int,
+    most: int | None = None,
+) -> list[WordSignals]:
+    """The texts, those that a consensus learns from with their removal effects: LIME's scores of their words.
+
+    Args:
+        examples: what the texts' signals were computed of.
+        marked: ids with marks. Of these the first `most` texts with a right prediction are measured.
+        samples: copies of each text with words left out, the text itself included; equal ones are evaluated once.
+    """
+    by_id = {example.id: example for example in examples}
+    rightly = [t.example_id for t in texts if t.predicted == by_id[t.example_id].label and t.read.any()]
+    measured = [by_id[one] for one in rightly if one in marked][:most]
+    found = Lime(samples=samples, seed=seed).explain(classifier, measured) if measured else ()
+    effects = {attribution.example_id: attribution.scores for attribution in found}
+    return [replace(text, removal=effects.get(text.example_id)) for text in texts]
 
 
 def write_signals(
     target: str | os.PathLike[str],
     classifier: Classifier,
     examples: Sequence[Example],
-    names: Sequence[str] = SIGNALS,
     description: str | None = None,
+    marked: Collection[str] = (),
+    removal_samples: int = 0,
+    removal_texts: int = 300,
+    seed: int = 0,
 ) -> None:
     """Compute the signals of `examples` and write them shard by shard; memory does not grow with their number.
 
+    With `removal_samples` above 0 the first `removal_texts` of the marked texts get removal effects (`with_removal`).
     The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
     """
-    there = available_signals(classifier, names)
-    metadata = {
-        "classifier": classifier.fingerprint,
-        "signals": list(SIGNALS),
-        "asked": list(there),
-        "texts": len(examples),
-    }
-    with parquet_writer(target, SCHEMA, metadata) as writer:
-        for rows in stream_signals(classifier, examples, names, description):
-            writer.write_table(signals_table(rows))
+    available_signals(classifier)
+    metadata = {"classifier": classifier.fingerprint, "signals": list(SIGNALS), "texts": len(examples)}
+    remaining = iter(examples)
+    with (
+        parquet_writer(target, SCHEMA, metadata) as writer,
+        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
+    ):
+        while shard := list(islice(remaining, SHARD_TEXTS)):
+            rows = compute_signals(classifier, shard, progress=bar.update)
+            if removal_samples:
+                rows = with_removal(classifier, shard, rows, marked, removal_samples, seed, removal_texts)
+                removal_texts -= sum(row.removal is not None for row in rows)
+            writer.write_table(table_of(rows, SCHEMA))

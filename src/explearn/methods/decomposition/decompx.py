@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from explearn.core.settings import Section
-from explearn.lens.anatomy import Activation, Block, BlockTrace, dissect, trace_block
+from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
@@ -100,19 +100,18 @@ class DecompX(BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        anatomy = dissect(classifier.model)
-        mask = batch.attention_mask.bool()
-        rules = _Rules(self.options.bias, mask)
-        hidden = anatomy.embed(batch)
+        run = TracedPass.run(classifier.model, batch)
+        blocks, head = run.anatomy.blocks, run.anatomy.head
+        rules = PartRules(self.options.bias, batch.attention_mask.bool())
+        hidden = run.calls[0].hidden
         tokens = hidden.shape[1]
         pieces = list(slices(tokens, len(batch) * tokens, classifier.max_tokens))
         parts = hidden.new_zeros(len(batch), tokens, *hidden.shape[1:])
         parts.diagonal(dim1=1, dim2=2).copy_(hidden.transpose(1, 2))
-        for number, block in enumerate(anatomy.blocks, start=1):
-            kept = trace_block(block, hidden, mask)
-            hidden = kept.result
+        for number, block in enumerate(blocks, start=1):
+            kept = run.block(number - 1)
             # The head reads only the first token's vector.
-            rows = 1 if number == len(anatomy.blocks) else tokens
+            rows = 1 if number == len(blocks) else tokens
             owned = number == 1 and self.options.first_layer_bias == "owner"
             for k in pieces:
                 parts[:, k, :rows] += _attend(block, kept.attention[:, :, :rows], parts[:, k], k.start, owned)
@@ -120,23 +119,20 @@ class DecompX(BatchExplainer):
             bias = block.output.bias if owned else block.output(block.value.bias)
             for i in pieces if rows > 1 else [slice(0, 1)]:
                 parts[:, :, i] = rules.finish_block(block, self.options.activation, kept, i, bias, parts[:, :, i])
-        head = anatomy.head
-        dense = head.dense(hidden[:, :1])
-        activated = head.activation(dense)
-        logits = head.classifier(activated)[:, 0]
-        parts = rules.activate(
-            head.activation, self.options.head_activation, dense, activated, rules.linear(head.dense, parts)
-        )
+        # Where a number is near 0, its quotient with another rounding of it would be far from the slope.
+        dense = head.dense(run.output[:, :1])
+        activation, rule = head.activation, self.options.head_activation
+        parts = rules.activate(activation, rule, dense, activation(dense), rules.linear(head.dense, parts))
         parts = rules.linear(head.classifier, parts)[:, :, 0]
-        chosen = resolve_targets(logits, targets)
+        chosen = resolve_targets(run.logits, targets)
         scores = parts.gather(-1, chosen[:, None, None].expand(-1, tokens, 1)).squeeze(-1)
-        explained = logits.gather(-1, chosen[:, None]).squeeze(-1)
+        explained = run.logits.gather(-1, chosen[:, None]).squeeze(-1)
         missed = None if self.options.bias == "none" else (scores.sum(-1) - explained).abs()
-        return BatchScores(scores, logits, chosen, missed)
+        return BatchScores(scores, run.logits, chosen, missed)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class PartRules:
     """How maps act on the parts of a batch, (b, n, rows, width); mask is bool, (b, n), False at padding."""
 
     bias: Bias
@@ -173,7 +169,7 @@ class _Rules:
         return self.share((activated - slope * total)[:, None], parts.mul_(slope[:, None]))
 
     def finish_block(
-        self, block: Block, activation: Rule, kept: BlockTrace, i: slice, bias: torch.Tensor, parts: torch.Tensor
+        self, block: EncoderBlock, activation: Rule, kept: BlockTrace, i: slice, bias: torch.Tensor, parts: torch.Tensor
     ) -> torch.Tensor:
         """From the attention's output and residual connection on, with the attention's bias still to come; for some
         tokens i."""
@@ -183,7 +179,7 @@ class _Rules:
         return self.norm(block.norm, kept.sum[:, i], middle + self.linear(block.contract, wide))
 
 
-def _attend(block: Block, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
+def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
     """What attention (b, h, rows, n) makes of the parts (b, sources, n, d) of the tokens from number `first` on.
 
     owned: each source's own part takes the value bias with it. Returns (b, sources, rows, d), without other biases.

@@ -1,4 +1,4 @@
-"""What one attention block takes from each token, and its rollout through the layers; ALTI and GlobEnc share it.
+"""ALTI and GlobEnc: what one attention block takes from each token, and its rollout through the layers.
 
 With b = batch, n = tokens, h = heads, d = width: before its layer norm, token i's vector in a block is
 
@@ -19,8 +19,9 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.anatomy import Block, BlockTrace, dissect, trace_block
+from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
@@ -53,7 +54,7 @@ class LayerMixing(BatchExplainer):
 
     @abstractmethod
     def contributions(
-        self, block: Block, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
         """Contributions of some tokens j (the sources) to the first r tokens i.
 
@@ -69,23 +70,18 @@ class LayerMixing(BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        anatomy = dissect(classifier.model)
-        mask = batch.attention_mask.bool()
-        hidden = anatomy.embed(batch)
-        tokens = hidden.shape[1]
-        rollout = torch.eye(tokens, dtype=hidden.dtype, device=hidden.device)
-        for number, block in enumerate(anatomy.blocks, start=1):
-            rows = 1 if number == len(anatomy.blocks) else tokens
-            kept = trace_block(block, hidden, mask)
+        run = TracedPass.run(classifier.model, batch)
+        blocks, tokens = run.anatomy.blocks, run.output.shape[1]
+        rollout = torch.eye(tokens, dtype=run.output.dtype, device=run.output.device)
+        for layer, block in enumerate(blocks):
+            rows = 1 if layer == len(blocks) - 1 else tokens
+            kept = run.block(layer)
             columns = [
                 self.contributions(block, kept, head_vectors(block, kept, j), head_weights(kept, j, rows))
                 for j in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens)
             ]
             rollout = normalise_rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
-            hidden = kept.result
-        head = anatomy.head
-        logits = head.classifier(head.activation(head.dense(hidden[:, 0])))
-        return BatchScores(rollout[:, 0], logits, resolve_targets(logits, targets))
+        return BatchScores(rollout[:, 0], run.logits, resolve_targets(run.logits, targets))
 
 
 def slices(count: int, each: int, limit: int) -> Iterator[slice]:
@@ -96,7 +92,7 @@ def slices(count: int, each: int, limit: int) -> Iterator[slice]:
         yield slice(start, min(start + size, count))
 
 
-def head_vectors(block: Block, kept: BlockTrace, sources: slice) -> torch.Tensor:
+def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
     """What each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
     output = block.output.weight.view(len(block.output.weight), block.heads, -1)
     heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
@@ -126,3 +122,74 @@ def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
     rows, tokens = contributions.shape[1:]
     own = torch.eye(rows, tokens, dtype=contributions.dtype, device=contributions.device)
     return torch.where(totals > 0, contributions / totals, own)
+
+
+class ALTI(LayerMixing):
+    """How close each token's part of a layer's output comes to the whole, rolled out through the layers.
+
+    Aggregation of layer-wise token-to-token interactions (Ferrando et al. 2022).
+
+    With y_i the attention block's output (residual connection and layer norm included) and T_i(x_j) token j's part,
+
+        c[i, j] = max(0, ||y_i||_1 - ||y_i - T_i(x_j)||_1),
+
+    rows brought to sum 1, layers multiplied, row [CLS] (see LayerMixing). The feed-forward layers play no part.
+    """
+
+    about = About(
+        name="alti",
+        family="decomposition",
+        cost="one forward pass, and its parts token by token",
+        needs=frozenset({"attentions"}),
+        uncounted=True,
+    )
+
+    def contributions(
+        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        parts = transformed_vectors(block, kept, vectors, weights)
+        whole = kept.middle[:, None, : weights.shape[2]]
+        size, distance = (torch.linalg.vector_norm(v, ord=1, dim=-1) for v in (whole, parts.sub_(whole)))
+        return torch.clamp(size - distance, min=0)
+
+
+def transformed_vectors(
+    block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """T_i(x_j), shape (b, sources, r, d), from arguments as in `LayerMixing.contributions`.
+
+    Summed over all j they miss y_i by the biases: gamma * (b_O - mean(b_O)) / s_i + beta, s_i the layer norm's
+    deviation.
+    """
+    parts = weights @ linear_norm(block.attention_norm, vectors)
+    return parts.div_(deviation(block.attention_norm, kept.attention_sum[:, None, : weights.shape[2]]))
+
+
+class GlobEnc(LayerMixing):
+    """Size of each token's part of a layer's output, layer norms included, rolled out through the layers.
+
+    Global token attribution by norms of the whole encoder layer, N_ENC (Modarressi et al. 2022).
+
+    Token j's part of token i's vector passes the attention, its residual connection and layer norm (mean of its own,
+    deviation of the whole vector), then the second residual connection and layer norm alike; what the feed-forward
+    layer adds is left out of the parts, as its activation cannot be split. c[i, j] is the part's L2 norm; rows brought
+    to sum 1, layers multiplied, row [CLS] (see LayerMixing).
+
+    The two deviations of token i divide all of its row, and vanish when the row is brought to sum 1; so they are left
+    out.
+    """
+
+    about = About(
+        name="globenc",
+        family="decomposition",
+        cost="one forward pass, and its parts token by token",
+        needs=frozenset({"attentions"}),
+        uncounted=True,
+    )
+
+    def contributions(
+        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
+        lengths: torch.Tensor = torch.linalg.vector_norm(parts, dim=-1)
+        return lengths

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.lens.capture import layer_count
+from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.lens.capture import layer_count
+from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState

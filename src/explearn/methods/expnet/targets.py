@@ -13,8 +13,7 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.consensus.marked import marked_texts, source_weights
-from explearn.methods.consensus.model import MarkedText
+from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.expnet.params import ExpNetParams
 
 PSEUDO_SPLITS = ("train", "validation")

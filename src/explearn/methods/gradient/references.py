@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from explearn.lens.gradients import content_mask
+from explearn.lens.watch import content_mask
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, text_seed
 

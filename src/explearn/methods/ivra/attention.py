@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple, cast
 
 import entmax
@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import Mask, Reducer, capture_attention, layer_count
-from explearn.lens.gradients import content_mask
-from explearn.lens.patterns import Pattern
+from explearn.lens.attention import Attention, capture_attention, layer_count
+from explearn.lens.watch import content_mask
 from explearn.model.architectures import head_size
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -34,18 +33,20 @@ def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
 
 
 def mean_product(
-    query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, real: Mask, scale: float = 1.0
+    query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, seen: Attention, scale: float = 1.0
 ) -> torch.Tensor:
     """sum_h weights[h] mean_i q_i . k_j scale, (b, n), over the queries i that see key j.
 
     Args:
         query, key: (b, n, h, d). weights: (h,).
-        real: bool, (b, n), False at padding: every real token sees every other. Or a Pattern: of a causal or local
-            layer only the queries count that may attend to j; a key that none sees has 0.
+        seen: the layer's attention. Without a mask every real token sees every other; of a causal or local layer only
+            the queries count that may attend to j; a key that none sees has 0.
     """
-    if isinstance(real, Pattern):
-        seen = (real.visible & real.keys[:, :, None]).to(query.dtype)
-        share = seen / seen.sum(1, keepdim=True).clamp(min=1)
+    real = seen.keys
+    assert real is not None
+    if seen.mask is not None:
+        visible = (seen.mask.any(1) & real[:, None] & real[:, :, None]).to(query.dtype)
+        share = visible / visible.sum(1, keepdim=True).clamp(min=1)
         means = torch.einsum("bij,bihd->bjhd", share, query) * scale
         return torch.einsum("bjhd,h,bjhd->bj", means.to(key.dtype), weights.to(key.dtype), key)
     share = real.to(query.dtype) / real.sum(1, keepdim=True)
@@ -81,9 +82,9 @@ class AttentionModule(nn.Module, ABC):
 
     @abstractmethod
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, seen: Attention, content: torch.Tensor
     ) -> torch.Tensor:
-        """A layer's part, (b, n), from queries and keys (b, n, h, d), not scaled; `real` as in `mean_product`."""
+        """A layer's part, (b, n), from queries and keys (b, n, h, d), not scaled; `seen` as in `mean_product`."""
 
     @abstractmethod
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
@@ -93,21 +94,21 @@ class AttentionModule(nn.Module, ABC):
     def coefficients(self) -> dict[str, list[Any]]:
         """Return what was learned of whole parts: `heads`, (l, h), and `layers`, (l,), where the module has such."""
 
-    def reader(self, content: torch.Tensor) -> tuple[Reducer[torch.Tensor], list[torch.Tensor]]:
+    def reader(self, content: torch.Tensor) -> tuple[Callable[[Attention], torch.Tensor], list[torch.Tensor]]:
         """A reducer for `capture_attention`, for one forward pass, and the list that it fills with the layers' parts.
 
         What a layer holds in queries and keys is let go as soon as its part is known.
         """
         parts: list[torch.Tensor] = []
 
-        def reduce(query: torch.Tensor, key: torch.Tensor, mask: Mask) -> torch.Tensor:
-            if query is None:
+        def reduce(attention: Attention) -> torch.Tensor:
+            if attention.query is None or attention.key is None:
                 raise UnsupportedError(
                     "a model that writes its attention out shows no queries and keys; load it with "
                     "attn_implementation='sdpa'"
                 )
-            unscaled = query.transpose(1, 2) * self.head_size**0.5
-            parts.append(self.layer(len(parts), unscaled, key.transpose(1, 2), mask, content))
+            unscaled = attention.query.transpose(1, 2) * self.head_size**0.5
+            parts.append(self.layer(len(parts), unscaled, attention.key.transpose(1, 2), attention, content))
             return parts[-1]
 
         return reduce, parts
@@ -147,11 +148,11 @@ class InterpretableAttention(AttentionModule):
         self.layer_weights = nn.Parameter(torch.ones(layers), "layer" in levels)
 
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, seen: Attention, content: torch.Tensor
     ) -> torch.Tensor:
         queries = normalise(self.query_weights[index] * query, self.norm)
         keys = normalise(self.key_weights[index] * key, self.norm)
-        pooled = self.head_size * mean_product(queries, keys, self.head_weights[index], real)
+        pooled = self.head_size * mean_product(queries, keys, self.head_weights[index], seen)
         return over_text(pooled, content, self.norm)
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
@@ -183,9 +184,9 @@ class HeadAttention(AttentionModule):
         return normalise(self.head_weights.flatten(), self.norm).view_as(self.head_weights)
 
     def layer(
-        self, index: int, query: torch.Tensor, key: torch.Tensor, real: Mask, content: torch.Tensor
+        self, index: int, query: torch.Tensor, key: torch.Tensor, seen: Attention, content: torch.Tensor
     ) -> torch.Tensor:
-        return mean_product(query, key.float(), self.mixture[index], real, self.head_size**-0.5)
+        return mean_product(query, key.float(), self.mixture[index], seen, self.head_size**-0.5)
 
     def combine(self, parts: list[torch.Tensor], content: torch.Tensor) -> torch.Tensor:
         total = torch.stack(parts).sum(0)
@@ -204,7 +205,7 @@ class ExplainedBatch(NamedTuple):
 
 
 def explain_batch(
-    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False, keep_graph: bool = True
+    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False
 ) -> ExplainedBatch:
     """Classify and explain a batch in one forward pass.
 
@@ -212,7 +213,7 @@ def explain_batch(
     """
     content = content_mask(batch)
     reduce, parts = module.reader(content)
-    with classifier.autocast(), capture_attention(classifier.model, reduce, keep_graph=keep_graph):
+    with classifier.autocast(), capture_attention(classifier.model, reduce):
         output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=states)
     mean = None
     if states:

@@ -247,7 +247,7 @@ class IvRA(LearnedExplainer, BatchExplainer):
         if next(self.attention.parameters()).device != classifier.device:
             self.attention.to(classifier.device)
         with torch.inference_mode():
-            explained = explain_batch(classifier, self.attention, batch, keep_graph=False)
+            explained = explain_batch(classifier, self.attention, batch)
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
     # ---- files ---------------------------------------------------------------------------------------------------

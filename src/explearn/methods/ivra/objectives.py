@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from explearn.judge.protocols import top_count
-from explearn.lens.gradients import content_mask
+from explearn.lens.watch import content_mask
 from explearn.model.architectures import position_offset
 from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD

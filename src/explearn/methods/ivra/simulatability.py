@@ -16,8 +16,8 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from explearn.lens.capture import capture_attention
-from explearn.lens.gradients import content_mask
+from explearn.lens.attention import capture_attention
+from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
 from explearn.model.batching import random_batches
 from explearn.model.classifier import Classifier
@@ -102,7 +102,7 @@ class EncoderStudent(nn.Module):
         """Return logits (b, C) and log r of the student (b, n), -inf outside the text, its zeros raised to 1e-4."""
         reduce, parts = self.attention.reader(content)
         # Fused attention kernels have no second derivative.
-        with sdpa_kernel(SDPBackend.MATH), capture_attention(self.model, reduce, keep_graph=True):
+        with sdpa_kernel(SDPBackend.MATH), capture_attention(self.model, reduce):
             logits = self.model(**batch.model_inputs()).logits
         r = self.attention.combine(parts, content)
         logits = logits if logits.dtype == torch.float64 else logits.float()

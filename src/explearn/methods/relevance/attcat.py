@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from explearn.core.settings import Section
-from explearn.lens.gradients import LayerGradients, check_differentiable, content_mask, differentiate
+from explearn.lens.watch import LayerGradients, check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -45,12 +45,12 @@ class CAT(BatchExplainer):
         check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        found = self._explained_pass(classifier, batch, targets)
-        real = batch.attention_mask.to(found.inputs[0].dtype)
+        passed = self._explained_pass(classifier, batch, targets)
+        real = batch.attention_mask.to(passed.inputs[0].dtype)
         scores = torch.zeros_like(real)
-        for layer, (state, gradient) in enumerate(zip(found.inputs, found.input_gradients, strict=True)):
-            scores += (state * gradient).sum(-1) * self.weights(found.attentions[layer], real)
-        return BatchScores(scores, found.logits, found.targets)
+        for layer, (state, gradient) in enumerate(zip(passed.inputs, passed.input_gradients, strict=True)):
+            scores += (state * gradient).sum(-1) * self.weights(passed.attentions[layer], real)
+        return BatchScores(scores, passed.logits, passed.targets)
 
     def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
         """Weight of each token in one layer, (batch, tokens).
@@ -68,9 +68,8 @@ class CAT(BatchExplainer):
         content = content_mask(batch)
         # A text of which nothing but special tokens is left needs them: attention to nothing is not defined.
         seen = torch.where(content.any(-1, keepdim=True), content, batch.attention_mask.bool())
-        hidden = replace(batch, attention_mask=seen.to(batch.attention_mask.dtype))
-        found = differentiate(classifier, hidden, resolve_targets(logits, targets), inputs=True)
-        return replace(found, logits=logits)
+        passed = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
+        return replace(passed, logits=logits)
 
 
 class AttCAT(CAT):

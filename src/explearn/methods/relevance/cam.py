@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
 
 from explearn.core.settings import Section
-from explearn.lens.anatomy import dissect, trace_block
-from explearn.lens.capture import read_weights
-from explearn.lens.gradients import check_differentiable, differentiate, full_precision
-from explearn.lens.watched import head_states, watch
+from explearn.lens.anatomy import activation_of, linear_map
+from explearn.lens.attention import read_weights
+from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.architectures import architecture
+from explearn.model.architectures import architecture, unusual_build
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 from explearn.model.problems import ONE_CLASS
@@ -61,47 +61,33 @@ class CAM(BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        if architecture(classifier.model.config).parts is None:
-            return self._score_watched(classifier, batch, targets)
-        anatomy = dissect(classifier.model)
-        head, mask = anatomy.head, batch.attention_mask.bool()
         with classifier.autocast():
-            hidden = anatomy.embed(batch)
-            for block in anatomy.blocks:
-                passed = trace_block(block, hidden, mask)
-                hidden = passed.result
-            activated = head.activation(head.dense(hidden))
-            logits = head.classifier(activated[:, 0])
-        attention = full_precision(passed.attention[:, :, 0]).mean(1)
-        return self._scores(activated, head.classifier.weight, attention, logits, targets)
-
-    def _score_watched(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        """The same from the model's own forward pass; its attention row is that of the token that the head reads."""
-        with classifier.autocast():
-            found = watch(classifier, batch, first_layer=-1)
-            assert found.states is not None and found.logits is not None
-            activated, last = head_states(classifier, found.states)
-        maps = full_precision(found.attentions[0]).mean(1)
-        reads = read_weights(classifier.model.config, batch).to(maps)
-        return self._scores(activated, last.weight, torch.einsum("bq,bqk->bk", reads, maps), found.logits, targets)
-
-    def _scores(
-        self,
-        activated: torch.Tensor,
-        weight: torch.Tensor,
-        row: torch.Tensor,
-        logits: torch.Tensor,
-        targets: torch.Tensor | None,
-    ) -> BatchScores:
-        """Scores from what the last linear map reads of each token, (b, n, d), its weight and the attention row."""
-        chosen = resolve_targets(logits, targets)
+            run = watch(classifier, batch, first_layer=-1)
+            activated, weight = head_states(classifier, run.states)
+        chosen = resolve_targets(run.logits, targets)
         weight = full_precision(weight)
         if self.options.centred:
             weight = weight - weight.mean(0)
-        scores = class_activation(full_precision(activated), weight[chosen])
+        scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
         if self.options.attention:
-            scores = scores * row
-        return BatchScores(scores, full_precision(logits), chosen)
+            maps = full_precision(run.attentions[-1]).mean(1)
+            scores = scores * torch.einsum("bq,bqk->bk", read_weights(classifier.model.config, batch).to(maps), maps)
+        return BatchScores(scores, full_precision(run.logits), chosen)
+
+
+def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the head's last linear map reads of each vector (..., d), put where the head expects one, and its weight.
+
+    Raises UnsupportedError for a head that is not built as `model.architectures` says.
+    """
+    model: Any = classifier.model
+    head = architecture(model.config).head
+    assert head is not None
+    with unusual_build(model.config):
+        for place in (head.dense, head.activation, head.norm):
+            if place is not None:
+                states = activation_of(model, place)(states)
+        return states, linear_map(attrgetter(head.classifier)(model)).weight
 
 
 class GradCAM(BatchExplainer):
@@ -132,32 +118,16 @@ class GradCAM(BatchExplainer):
         check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        found = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
-        attention, gradient = found.attentions[-1], found.attention_gradients[-1]
+        passed = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
+        attention, gradient = passed.attentions[-1], passed.attention_gradients[-1]
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
-        if found.reads is None:
-            maps = grad_cam_map(attention, gradient, padding, mask.sum(-1))
-        else:
-            seen = (attention > 0) & ~padding[:, None]
-            weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
-            maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
-        scores = found.read_rows(maps)
+        seen = (attention > 0) & ~padding[:, None]
+        weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
+        maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        scores = torch.einsum("bq,bqk->bk", passed.reads, maps)
         if self.options.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
             scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
-        return BatchScores(scores, found.logits, found.targets)
-
-
-def class_activation(activated: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """What each token's state gives to the class, (batch, tokens): sum_k w[c, k] * g(h_j)[k]."""
-    return torch.einsum("bnd,bd->bn", activated, weight)
-
-
-def grad_cam_map(
-    attention: torch.Tensor, gradient: torch.Tensor, padding: torch.Tensor, tokens: torch.Tensor
-) -> torch.Tensor:
-    """M of GradCAM, (batch, queries, tokens)."""
-    weights = gradient.masked_fill(padding[:, None], 0).sum((-1, -2)) / tokens[:, None] ** 2
-    return torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
+        return BatchScores(scores, passed.logits, passed.targets)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 
 from explearn.core.errors import ParamsError
 from explearn.core.settings import Fraction, Section
-from explearn.lens.capture import layer_count
-from explearn.lens.gradients import check_differentiable, content_mask, differentiate
+from explearn.lens.attention import layer_count
+from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -43,14 +43,11 @@ class GAE(BatchExplainer):
         check_differentiable(classifier)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        found = differentiate(classifier, batch, targets, attentions=True)
-        row = gae_row(
-            found.attentions,
-            found.attention_gradients,
-            lambda layer, attention, relevance: self.kept_heads(layer, attention, relevance, batch),
-            found.read_row(),
-        )
-        return BatchScores(row, found.logits, found.targets)
+        passed = differentiate(classifier, batch, targets, attentions=True)
+        maps = list(zip(passed.attentions, passed.attention_gradients, strict=True))
+        heads = [self.kept_heads(layer, a, (a * g).clamp(min=0), batch) for layer, (a, g) in enumerate(maps)]
+        row = gae_row(passed.attentions, passed.attention_gradients, passed.reads, heads)
+        return BatchScores(row, passed.logits, passed.targets)
 
     def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Heads of one layer that count, bool, (batch, heads); here all.
@@ -130,23 +127,21 @@ class MaskedGAE(GAE):
 def gae_row(
     attentions: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor],
-    kept_heads: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
-    start: torch.Tensor | None = None,
+    reads: torch.Tensor,
+    heads: Sequence[torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6."""
-    row = torch.zeros_like(attentions[0][:, 0, 0])
-    row[:, 0] = 1.0
-    row = row if start is None else start
+    """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
+
+    Args:
+        attentions, gradients: A and df / dA of each layer, (batch, heads, queries, keys), first layer first.
+        reads: how much of each token the head reads, (batch, tokens).
+        heads: those that count in each layer, bool, (batch, heads) (default: all).
+    """
+    row = reads
     for layer in reversed(range(len(attentions))):
-        attention = attentions[layer]
-        relevance = (attention * gradients[layer]).clamp_(min=0)
-        from_query = row[:, : attention.shape[2]]
-        if kept_heads is None:
-            passed = torch.einsum("bq,bqk->bk", from_query, relevance.sum(1))
-        else:
-            kept = kept_heads(layer, attention, relevance)
-            passed = torch.einsum("bq,bh,bhqk->bk", from_query, kept.to(row.dtype), relevance)
-        row = row + passed / attention.shape[1]
+        relevance = (attentions[layer] * gradients[layer]).clamp(min=0)
+        kept = row.new_ones(relevance.shape[:2]) if heads is None else heads[layer].to(row)
+        row = row + torch.einsum("bq,bh,bhqk->bk", row, kept / kept.shape[1], relevance)
     return row
 
 
@@ -159,7 +154,5 @@ def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Te
     to_previous = torch.einsum("bhq,bq->bh", attention.diagonal(-1, -2, -1), content[:, 1:])
     to_special = torch.einsum("bhqk,bq,bk->bh", attention, content, 1 - content)
     roles = ((to_next, 1 / length), (to_previous, 1 / length), (to_special, 1 - words / length))
-    found = torch.zeros(attention.shape[:2], dtype=torch.bool, device=attention.device)
-    for total, even in roles:
-        found |= total / words.clamp(min=1) - even >= share * (1 - even)
-    return found
+    held = [total / words.clamp(min=1) - even >= share * (1 - even) for total, even in roles]
+    return torch.stack(held).any(0)

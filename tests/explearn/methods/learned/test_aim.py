@@ -11,15 +11,14 @@ import pytest
 import tiny
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import ParamsError
 from explearn.core.records import Example
-from explearn.lens.removal_effects import read_removal_effects, with_effects, write_removal_effects
-from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.lens.word_signals import SIGNALS, WordSignals, read_signals
 from explearn.methods.consensus.aim import check_effects, mixture, removal_targets
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.consensus.removal import removal_effects, texts_to_measure
+from explearn.methods.consensus.signals import with_removal, write_signals
 from explearn.methods.consensus.word_features import WORD_COLUMNS
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer
@@ -38,7 +37,7 @@ def texts_of(seed: int, count: int = 60, words: int = 12, measured: int | None =
         mask[np.argsort(-scores[:, MARKS])[:2]] = True
         known = measured is None or number < measured
         removal = scores[:, EFFECTS].copy() if known else None
-        text = WordSignals(str(number), ("word",) * words, "yes", 0.9, scores, removal=removal)
+        text = WordSignals(str(number), ("word",) * words, "yes", 0.9, scores, "yes", removal)
         found.append(MarkedText(text, mask.tolist()))
     return found
 
@@ -166,42 +165,27 @@ class TestBadInput:
             SignalsParams(removal_samples=1)
 
 
-class TestFiles:
-    def test_what_is_written_comes_back_beside_the_signals(self, tmp_path: Path) -> None:
-        path = tmp_path / "removal_train.parquet"
-        texts = [text.signals for text in texts_of(1, count=3)]
-        effects = {texts[0].example_id: np.arange(12, dtype=np.float32)}
-        write_removal_effects(path, effects, {"classifier": "abc"})
-        first, second, _ = with_effects([replace(t, removal=None) for t in texts], read_removal_effects(path, "abc"))
-        assert first.removal is not None and first.removal.tolist() == list(range(12))
+class TestMeasuring:
+    def test_effects_are_lime_s_scores_and_are_written_beside_the_signals(self, tmp_path: Path) -> None:
+        classifier = tiny.classifier("bert")
+        words = ("the", "cat", "sat")
+        label = classifier.predict([" ".join(words)])[0]
+        examples = [Example(str(i), words, label, "train", "t") for i in range(3)]
+        expected = list(get_explainer("lime", samples=20, seed=3).explain(classifier, examples))
+        write_signals(tmp_path / "train.parquet", classifier, examples, marked={"0", "2"}, removal_samples=20, seed=3)
+        first, second, third = read_signals(tmp_path / "train.parquet")
+        for found, attribution in zip((first, third), (expected[0], expected[2]), strict=True):
+            assert found.removal is not None
+            np.testing.assert_array_equal(found.removal, np.asarray(attribution.scores, np.float32))
         assert second.removal is None
 
-    def test_another_classifier_s(self, tmp_path: Path) -> None:
-        path = tmp_path / "removal_train.parquet"
-        write_removal_effects(path, {}, {"classifier": "abc"})
-        with pytest.raises(DataError, match=r"removal_train\.parquet: its removal effects are of another classifier"):
-            read_removal_effects(path, "xyz")
-
-    def test_another_number_of_words(self) -> None:
-        effects = {"0": np.zeros(3, dtype=np.float32)}
-        with pytest.raises(DataError, match=r"example '0' has 3 removal effects; expected 12, one per word"):
-            list(with_effects([texts_of(1, count=1)[0].signals], effects))
-
-
-class TestMeasuring:
-    def test_effects_are_those_of_lime(self) -> None:
-        classifier = tiny.classifier("bert")
-        examples = [Example("a", ("the", "cat", "sat"), "x", "train", "t")]
-        (expected,) = get_explainer("lime", samples=20, seed=3).explain(classifier, examples)
-        found = removal_effects(classifier, examples, 20, 3)
-        np.testing.assert_array_equal(found["a"], expected.scores)
-
     def test_texts_with_marks_and_a_right_prediction(self) -> None:
-        texts = [text.signals for text in texts_of(1, count=5)]
+        classifier = tiny.classifier("bert")
+        texts = [replace(text.signals, removal=None) for text in texts_of(1, count=5, words=3)]
         labels = ["yes", "no", "yes", "yes", "yes"]
         examples = [Example(t.example_id, t.words, y, "train", "t") for t, y in zip(texts, labels, strict=True)]
-        marked = {"0": (), "1": (), "3": (), "4": ()}
-        assert [e.id for e in texts_to_measure(examples, texts, marked, 2)] == ["0", "3"]
+        measured = with_removal(classifier, examples, texts, {"0", "1", "3", "4"}, 4, 0, most=2)
+        assert [one.example_id for one in measured if one.removal is not None] == ["0", "3"]
 
     def test_a_task_from_lists_measures_them_when_asked(self) -> None:
         classifier = tiny.classifier("bert")

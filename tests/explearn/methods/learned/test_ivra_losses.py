@@ -12,7 +12,7 @@ from ivra_cases import batch_of, examples, module_of, simulatability_of
 from scipy.spatial.distance import pdist
 from scipy.stats import pearsonr, spearmanr
 
-from explearn.lens.gradients import content_mask
+from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives, simulatability
 from explearn.methods.ivra.simulatability import BagStudent, EncoderStudent, pilot, simulation_loss, trainable
 

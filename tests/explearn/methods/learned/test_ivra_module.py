@@ -14,7 +14,7 @@ from ivra_cases import EMPTY, MODULES, NORMS, batch_of, module_of
 from explearn.core.records import filled
 from explearn.judge.plausibility import ranking
 from explearn.judge.protocols import top_count
-from explearn.lens.gradients import content_mask
+from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, explain_batch, normalise
 from explearn.model.classifier import Classifier

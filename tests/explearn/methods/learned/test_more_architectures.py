@@ -11,7 +11,7 @@ import tiny
 import torch
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.capture import capture_attention
+from explearn.lens.attention import Attention, capture_attention
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.explainer import ExpNet
@@ -86,11 +86,11 @@ class TestModules:
         torch.nn.init.normal_(module.head_weights, generator=torch.Generator().manual_seed(0))
         texts = [tiny.TEXTS[1], tiny.TEXTS[0]]
         with torch.inference_mode():
-            both = explain_batch(of, module, of.batch(of.encode(texts)), keep_graph=False).r
+            both = explain_batch(of, module, of.batch(of.encode(texts))).r
         for row, text in enumerate(texts):
             (encoding,) = of.encode([text])
             with torch.inference_mode():
-                r = explain_batch(of, module, of.batch([encoding]), keep_graph=False).r[0]
+                r = explain_batch(of, module, of.batch([encoding])).r[0]
             torch.testing.assert_close(both[row, : len(encoding)], r, atol=1e-5, rtol=1e-4)
             assert r.sum() == pytest.approx(1, abs=1e-5)
             assert all(r[i] == 0 for i, special in enumerate(encoding.special) if special)
@@ -105,9 +105,10 @@ class TestModules:
             reduce, parts = made.reader(content)
             kept: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-            def both(q: torch.Tensor, k: torch.Tensor, mask: Any, reduce: Any = reduce, kept: Any = kept) -> Any:
-                kept.append((q[0] * q.shape[-1] ** 0.5, k[0]))
-                return reduce(q, k, mask)
+            def both(attention: Attention, reduce: Any = reduce, kept: Any = kept) -> Any:
+                assert attention.query is not None and attention.key is not None
+                kept.append((attention.query[0] * attention.query.shape[-1] ** 0.5, attention.key[0]))
+                return reduce(attention)
 
             with torch.inference_mode(), capture_attention(of.model, both):
                 of.model(**batch.model_inputs())

@@ -136,7 +136,7 @@ class TestDamage:
 
     def test_a_file_of_another_stage(self, tmp_path: Path) -> None:
         pq.write_table(pa.table({"id": ["a"]}), tmp_path / "f.parquet")
-        with pytest.raises(DataError, match="no attention features; expected a file written by the stage attend"):
+        with pytest.raises(DataError, match="field 'classifier': got none; expected a value"):
             list(read_features(tmp_path / "f.parquet"))
 
     def test_fewer_texts_than_were_written(self, tmp_path: Path) -> None:

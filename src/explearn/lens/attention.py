@@ -1,0 +1,392 @@
+"""Attention as a model computes it, without giving up its fused kernels.
+
+Whatever a model rotates, groups, masks or adds before, its attention ends in one of two calls: torch's fused attention,
+which never stores the matrix, or a softmax over written-out logits. `AttentionCalls` sees these calls, and each gives
+an `Attention`, of which a method takes the part it needs: a row, a column, the mean over heads, the whole. Nothing is
+set on the model but hooks, which are gone at the end, and its results are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend
+from torch.overrides import TorchFunctionMode
+
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.lens.threads import here_only, hooked
+from explearn.model.architectures import (
+    architecture,
+    attention_captured,
+    blocks_in_order,
+    head_size,
+    is_captured,
+    reads,
+    unusual_build,
+)
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+Reduced = TypeVar("Reduced")
+
+BLOCK_ELEMENTS = 2**18
+"""Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """One layer's attention in one forward pass; b = batch, h = heads, n = tokens, d = width of a head.
+
+    Attributes:
+        query, key, value: (b, h, n, d), the query already scaled, keys and values repeated for each head of a group.
+            None where the model writes its attention out.
+        mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each sees all of `keys`.
+        probabilities: (b, h, n, n) where the model writes them out, else None.
+        normalisers: each query's log-sum-exp over the keys that it sees, (b, h, n), where the kernel gave them.
+        keys: bool, (b, n), False at padding; None: not known, and `mask` says it.
+        padded: whether `keys` hides any.
+        position: int64, (b,), the token whose vector the head reads; None where it reads the mean over all tokens.
+    """
+
+    query: torch.Tensor | None = None
+    key: torch.Tensor | None = None
+    value: torch.Tensor | None = None
+    mask: torch.Tensor | None = None
+    probabilities: torch.Tensor | None = None
+    normalisers: torch.Tensor | None = None
+    keys: torch.Tensor | None = None
+    padded: bool = True
+    position: torch.Tensor | None = None
+
+    def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
+        """Which keys each query sees, bool, of a shape that fits (texts, h, n, n); None: all."""
+        mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts]
+        keys = self.keys[texts, None, None] if self.keys is not None and self.padded else None
+        return keys if mask is None else mask if keys is None else mask & keys
+
+    def matrix(self, texts: slice = slice(None)) -> torch.Tensor:
+        """Probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 at what is not seen."""
+        if self.probabilities is not None:
+            return at_least_float32(self.probabilities[texts])
+        seen, logits = self.seen(texts), self._logits(texts)
+        if seen is None:
+            return logits.softmax(-1)
+        # Adding has a gradient for nothing. A row of -inf alone, which masks may have, would have NaN.
+        least = float("-inf") if self.mask is None else torch.finfo(torch.float32).min
+        probabilities = (logits + torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, least)).softmax(-1)
+        return probabilities if self.mask is None else probabilities * seen
+
+    def head_mean(self) -> torch.Tensor:
+        """Mean over heads, (b, n, n)."""
+        return torch.cat([self.matrix(texts).mean(1) for texts in self._blocks()])
+
+    def row(self) -> torch.Tensor:
+        """Attention from the token that is read to each, (b, n, h); the mean over all tokens' where all are read."""
+        if self.position is None:
+            return torch.cat([self._mean(self.matrix(texts), texts, 2) for texts in self._blocks()])
+        texts = torch.arange(len(self.position), device=self.position.device)
+        if self.probabilities is not None:
+            return at_least_float32(self.probabilities[texts, :, self.position]).transpose(1, 2)
+        assert self.query is not None and self.key is not None
+        logits = _products(self.key, self.query[texts, :, self.position])
+        mask = self.mask if self.mask is None else self.mask.expand(len(texts), -1, -1, -1)[texts, :, self.position]
+        for seen in (mask, self.keys[:, None] if self.keys is not None and self.padded else None):
+            if seen is not None:
+                logits = logits.masked_fill(~seen.transpose(1, 2), float("-inf"))
+        return logits.softmax(1)
+
+    def row_and_column(self) -> torch.Tensor:
+        """`row`, then the attention from each token to the one that is read, (b, n, 2h); ExpNet eq. 1.
+
+        The column needs each row's normaliser, but no row itself. Under a causal mask no token but the one read sees
+        it: the column is 0 but there. Where all tokens are read it is their mean. What stands at padding holds no
+        meaning.
+        """
+        row = self.row()
+        if self.position is None:
+            column = torch.cat([self._mean(self.matrix(texts), texts, 3) for texts in self._blocks()])
+        else:
+            column = self._column(row)
+        return torch.cat([row, column], -1)
+
+    def _column(self, row: torch.Tensor) -> torch.Tensor:
+        assert self.position is not None
+        texts = torch.arange(len(row), device=row.device)
+        if self.probabilities is not None:
+            return at_least_float32(self.probabilities[texts, :, :, self.position]).transpose(1, 2)
+        seen = None
+        if self.mask is not None:
+            seen = self.mask.expand(len(row), -1, -1, -1)[texts, :, :, self.position].transpose(1, 2)
+            place = self.position[:, None, None].expand(-1, 1, row.shape[2])
+            if not seen.scatter(1, place[..., : seen.shape[2]], False).any():
+                return torch.zeros_like(row).scatter(1, place, row.gather(1, place))
+        normalisers = self.normalisers
+        if normalisers is None:
+            normalisers = torch.cat([self._normalisers(block) for block in self._blocks()])
+        assert self.query is not None and self.key is not None
+        logits = _products(self.query, self.key[texts, :, self.position])
+        column = (logits - normalisers.transpose(1, 2)).exp()
+        return column if seen is None else column.masked_fill(~seen, 0.0)
+
+    def _normalisers(self, texts: slice) -> torch.Tensor:
+        logits, seen = self._logits(texts), self.seen(texts)
+        return (logits if seen is None else logits.masked_fill_(~seen, torch.finfo(logits.dtype).min)).logsumexp(-1)
+
+    def _logits(self, texts: slice) -> torch.Tensor:
+        """Q K^T, (texts, h, n, n), at least float32."""
+        assert self.query is not None and self.key is not None
+        # Heads that lie apart are copied first: copying their transpose takes longer.
+        return at_least_float32(self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2))
+
+    def _mean(self, matrix: torch.Tensor, texts: slice, kept: int) -> torch.Tensor:
+        """Mean over the text's queries of each key's attention (kept = 2), or over its keys of each query's (3)."""
+        assert self.keys is not None
+        share = self.keys[texts].to(matrix.dtype) / self.keys[texts].sum(-1, keepdim=True)
+        return torch.einsum("bhqk,bq->bkh" if kept == 2 else "bhqk,bk->bqh", matrix, share)
+
+    def _blocks(self) -> list[slice]:
+        """Slices of the batch, small on a CPU."""
+        whole = self.query if self.probabilities is None else self.probabilities
+        assert whole is not None
+        batch, heads, tokens, _ = whole.shape
+        size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if whole.device.type == "cpu" else batch
+        return [slice(start, start + size) for start in range(0, batch, size)]
+
+
+def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _products(vectors: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
+    """The product of every token's vector, (b, h, n, d), with one, (b, h, d), head by head: (b, n, h)."""
+    # The heads of a token lie side by side in memory; einsum would take them apart.
+    return (at_least_float32(vectors).transpose(1, 2) * at_least_float32(one)[:, None]).sum(-1)
+
+
+class AttentionCalls(TorchFunctionMode):
+    """Hands the attention calls made while entered to `on_call`; what that returns, if anything, is the result.
+
+    A fused call's result is the context (b, h, n, d), a softmax's the probabilities (b, h, n, n). Only calls of the
+    thread that entered are seen.
+
+    Args:
+        wanted: asked at each call whether `on_call` gets it.
+    """
+
+    def __init__(self, on_call: Callable[[Attention], torch.Tensor | None], wanted: Callable[[], bool]) -> None:
+        super().__init__()
+        self.on_call, self.wanted = on_call, wanted
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is nn.functional.scaled_dot_product_attention:
+            if not self.wanted():
+                return func(*args, **kwargs)
+            attention, result = _fused_call(*args, **kwargs)
+            other = self.on_call(attention)
+            return other if other is not None else func(*args, **kwargs) if result is None else result
+        result = func(*args, **kwargs)
+        if func not in _SOFTMAX or result.ndim != 4 or not self.wanted():
+            return result
+        other = self.on_call(Attention(probabilities=result))
+        return result if other is None else other
+
+
+_SOFTMAX = (nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+
+
+def _fused_call(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Attention, torch.Tensor | None]:
+    """The attention of a call of torch's scaled_dot_product_attention, without dropout.
+
+    With its result, to the bit, where that comes from the kernel for CPUs, which knows the normalisers that a column
+    needs and most of what attention costs; elsewhere None.
+    """
+    result = normalisers = None
+    differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    if not (is_causal or enable_gqa or differentiated) and (attn_mask is None or attn_mask.dtype == torch.bool):
+        bias = None
+        if attn_mask is not None:
+            bias = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
+        if runs_flash_on_cpu(query, key, value, bias, dropout_p, scale):
+            flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+            result, normalisers = flash(query, key, value, dropout_p, False, attn_mask=bias, scale=scale)
+            normalisers = at_least_float32(normalisers)
+    if enable_gqa:
+        groups = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    mask = attn_mask
+    if is_causal:
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()[None, None]
+    elif mask is not None and mask.dtype != torch.bool:
+        # transformers' own masks hold 0 and the lowest number, or -inf.
+        mask = mask > torch.finfo(mask.dtype).min / 2
+    scaled = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+    return Attention(scaled, key, value, mask, normalisers=normalisers), result
+
+
+def runs_flash_on_cpu(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    dropout: float,
+    scale: float | None,
+) -> bool:
+    """Whether scaled_dot_product_attention takes the kernel whose normalisers can be had."""
+    if query.device.type != "cpu":
+        return False
+    if torch.is_autocast_enabled("cpu") and {t.dtype for t in (query, key, value)} != {torch.get_autocast_dtype("cpu")}:
+        return False  # Autocast would turn them into its own type first.
+    choice = torch._fused_sdp_choice(query, key, value, bias, dropout, False, scale=scale)
+    return bool(choice == SDPBackend.FLASH_ATTENTION.value)
+
+
+@contextmanager
+def attention_layers(
+    model: nn.Module, on_layer: Callable[[int, Attention], torch.Tensor | None], layers: Sequence[int] | None = None
+) -> Iterator[None]:
+    """Hand the attention of some layers of the forward passes made inside to `on_layer`, with the layer's number.
+
+    Args:
+        model: a sequence classifier, to be called with `attention_mask` and `input_ids` as keywords. Layers are counted
+            in the order in which they run: ALBERT's shared layer counts once for each time it runs.
+        on_layer: what it returns, if anything, takes the place of what the model computes (`AttentionCalls`).
+        layers: indices from 0 (None: all).
+
+    Raises UnsupportedError for a model whose attention cannot be captured (`layer_count`), or is not computed by calls
+    that can be seen.
+    """
+    count, whole = layer_count(model), cast(Any, model)
+    config = whole.config
+    parts = architecture(config).parts
+    wanted = set(range(count) if layers is None else layers)
+    seen: dict[str, Any] = {"calls": 0}
+    projected: list[torch.Tensor] = []
+
+    def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        keys = kwargs["attention_mask"].bool()
+        seen.update(calls=0, keys=keys, padded=not keys.all(), position=read_position(config, kwargs["input_ids"]))
+
+    def on_projection(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
+        # Layers that project distances with the same weights (DeBERTa) do so after the content.
+        if len(projected) < 2 and seen["calls"] in wanted:
+            projected.append(output.view(*output.shape[:2], -1, head_size(config)).transpose(1, 2))
+
+    def is_wanted() -> bool:
+        seen["calls"] += 1
+        return seen["calls"] - 1 in wanted
+
+    def on_call(attention: Attention) -> torch.Tensor | None:
+        query, key = attention.query, attention.key
+        if projected:
+            query, key = projected[0] * head_size(config) ** -0.5, projected[1]
+            projected.clear()
+        # A block that is known (`BlockParts`) sees all tokens: its mask says no more than `keys`.
+        mask = attention.mask if parts is None else None
+        known = {name: seen[name] for name in ("keys", "padded", "position")}
+        return on_layer(seen["calls"] - 1, replace(attention, query=query, key=key, mask=mask, **known))
+
+    def on_end(_module: nn.Module, _args: object, _output: object) -> None:
+        if seen["calls"] != count:
+            raise UnsupportedError(
+                f"this {config.model_type!r} model has {count} layers, and {seen['calls']} of them computed attention "
+                "with torch's own functions; load it with attn_implementation 'sdpa' or 'eager'"
+            )
+
+    handles = [
+        model.register_forward_pre_hook(here_only(on_model), with_kwargs=True),
+        model.register_forward_hook(here_only(on_end)),
+    ]
+    if parts is not None and (architecture(config).attention == "calls" or config._attn_implementation == "eager"):
+        with unusual_build(config):
+            linears = [m for b in blocks_in_order(whole.base_model) for m in attrgetter(parts.query, parts.key)(b)]
+        handles += [m.register_forward_hook(here_only(on_projection)) for m in dict.fromkeys(linears)]
+    with hooked(handles), AttentionCalls(on_call, is_wanted):
+        yield
+
+
+@contextmanager
+def capture_attention(
+    model: nn.Module, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
+) -> Iterator[dict[int, Reduced]]:
+    """Reduce the attention of some layers of every forward pass made inside the block: layer -> what is kept.
+
+    A second forward pass overwrites the first's results. Arguments and errors as of `attention_layers`.
+    """
+    kept: dict[int, Reduced] = {}
+    with attention_layers(model, lambda layer, attention: kept.update({layer: reduce(attention)}), layers):
+        yield kept
+
+
+def reduced_attention(
+    classifier: Classifier, batch: Batch, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
+) -> tuple[torch.Tensor, list[Reduced]]:
+    """Classify a batch and reduce the attention of some layers on the way: logits, (b, C), and a result a layer."""
+    with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as kept, classifier.autocast():
+        logits = classifier.model(**batch.model_inputs()).logits.float()
+    return logits, [kept[layer] for layer in layers or range(len(kept))]
+
+
+def layer_count(model: nn.Module) -> int:
+    """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
+    config: Any = model.config
+    if not is_captured(architecture(config)):
+        raise UnsupportedError(
+            f"attention of a {config.model_type!r} model cannot be captured; supported: "
+            f"{', '.join(attention_captured())}; input_x_gradient works for any encoder"
+        )
+    if getattr(config, "is_decoder", False) and not architecture(config).causal:
+        raise UnsupportedError(
+            f"this {config.model_type!r} model is a decoder (is_decoder), whose tokens see only those before them; "
+            "attention is captured from encoders"
+        )
+    # ALBERT may repeat groups of several layers.
+    return int(config.num_hidden_layers) * int(getattr(config, "inner_group_num", 1))
+
+
+def resolve_layer(model: nn.Module, layer: int) -> int:
+    """A layer index from 0, from one that may count from the end; raises ParamsError when there is no such layer."""
+    count = layer_count(model)
+    if not -count <= layer < count:
+        raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
+    return layer % count
+
+
+def read_position(config: Any, input_ids: torch.Tensor) -> torch.Tensor | None:
+    """The token that a classifier's head reads, int64, (batch,); None where it reads the mean over all tokens.
+
+    The last token is, as in transformers, the last whose id is not the padding's.
+    """
+    place = reads(config)
+    if place == "mean":
+        return None
+    if place == "first":
+        return torch.zeros_like(input_ids[:, 0])
+    order = torch.arange(input_ids.shape[1], device=input_ids.device)
+    last: torch.Tensor = (order * (input_ids != int(config.pad_token_id))).argmax(-1)
+    return last
+
+
+def read_weights(config: Any, batch: Batch) -> torch.Tensor:
+    """How much of each token's vector the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
+    position = read_position(config, batch.input_ids)
+    if position is None:
+        real = batch.attention_mask.float()
+        return real / real.sum(-1, keepdim=True)
+    weights = torch.zeros(batch.input_ids.shape, device=batch.input_ids.device)
+    return weights.scatter_(1, position[:, None], 1.0)

@@ -1,0 +1,199 @@
+"""One forward pass of a classifier, watched: attention, hidden states and embeddings, and their gradients by autograd.
+
+The pass is the model's own, whatever its architecture. Its attention alone is written out, since fused kernels hold no
+probabilities to take a gradient at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from explearn.core.errors import UnsupportedError
+from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
+from explearn.lens.threads import here_only, hooked
+from explearn.model.architectures import blocks_in_order
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.model.question_answering import SpanScorer
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a forward pass computed, with its graph; b = batch, h = heads, n = tokens, d = width.
+
+    Attributes:
+        words: word embeddings, (b, n, e).
+        embedded: output of the embeddings, (b, n, e), before a projection to the width of the blocks.
+        attentions: probabilities, (b, h, n, n), row = query, of the layers from the first one watched on.
+        inputs: of their blocks, (b, n, d).
+        states: the encoder's output, (b, n, d), behind its last norm where it ends with one.
+        logits: (b, C).
+    """
+
+    logits: torch.Tensor
+    states: torch.Tensor
+    embedded: torch.Tensor
+    words: torch.Tensor | None = None
+    attentions: list[torch.Tensor] = field(default_factory=list)
+    inputs: list[torch.Tensor] = field(default_factory=list)
+
+
+def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None) -> Watched:
+    """Run a classifier and keep what is said in Watched.
+
+    The graph starts at the word embeddings or, where `first_layer` is not 0, at the input of that block; layers below
+    it build none and are not kept. Under `torch.inference_mode()` or `torch.no_grad()` there is none at all.
+
+    Args:
+        first_layer: counted from 0, or from the end when negative.
+        keys: which tokens may be attended to, bool, (batch, tokens) (default: all but padding).
+
+    Raises UnsupportedError as `attention.attention_layers` does.
+    """
+    model: Any = classifier.model
+    first = first_layer % layer_count(model)
+    kept: dict[str, Any] = {}
+    attentions: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
+
+    def on_words(_module: nn.Module, _args: object, output: torch.Tensor) -> torch.Tensor:
+        # The classifier's parameters are frozen: the graph starts here, or at a block.
+        words = output.detach().requires_grad_(first == 0 and torch.is_grad_enabled())
+        kept["words"] = words
+        return words
+
+    def on_embeddings(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
+        kept["embedded"] = output
+
+    def on_block(_module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
+        hidden = args[0]
+        kept.setdefault("embedded", hidden)
+        if len(inputs) == first > 0 and torch.is_grad_enabled():
+            hidden = hidden.detach().requires_grad_()
+        inputs.append(hidden)
+        return (hidden, *args[1:])
+
+    def on_encoder(_module: nn.Module, _args: object, output: Any) -> None:
+        kept["states"] = output[0]
+
+    def write_out(_layer: int, attention: Attention) -> torch.Tensor | None:
+        if attention.value is not None:
+            attentions.append((attention if keys is None else replace(attention, keys=keys, padded=True)).matrix())
+            return attentions[-1].to(attention.value.dtype) @ attention.value
+        probabilities = cast(torch.Tensor, attention.probabilities)
+        if keys is not None:
+            probabilities = probabilities * keys[:, None, None]
+            probabilities = probabilities / probabilities.sum(-1, keepdim=True)
+        attentions.append(probabilities)
+        return probabilities
+
+    base = model.base_model
+    blocks = dict.fromkeys(blocks_in_order(base))
+    handles = [block.register_forward_pre_hook(here_only(on_block)) for block in blocks]
+    handles.append(model.get_input_embeddings().register_forward_hook(here_only(on_words)))
+    handles.append(base.register_forward_hook(here_only(on_encoder)))
+    if isinstance(embeddings := getattr(base, "embeddings", None), nn.Module):
+        handles.append(embeddings.register_forward_hook(here_only(on_embeddings)))
+    with hooked(handles), attention_layers(model, write_out, range(first, layer_count(model))):
+        kept["logits"] = model(**batch.model_inputs()).logits
+    return Watched(**kept, attentions=attentions, inputs=inputs[first:])
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGradients:
+    """What one forward and one backward pass give; without a graph, in float32 (float64 for a float64 model).
+
+    The tuples hold one tensor for each layer asked for, in the order in which the layers run; those of a gradient not
+    asked for are empty. f: logit of the target; b = batch, h = heads, n = tokens, d = width.
+
+    Attributes:
+        logits: (b, C). targets: int64, (b,), the classes explained.
+        attentions: probabilities A, (b, h, n, n), row = query. Columns of padding are 0, rows of padding mean nothing.
+        attention_gradients: df / dA, (b, h, n, n). Rows of padding are 0; columns of padding are not.
+        inputs: input x of the block, (b, n, d). input_gradients: df / dx, (b, n, d), 0 at padding.
+        reads: how much of each token's vector the head reads, (b, n), as `attention.read_weights`.
+    """
+
+    logits: torch.Tensor
+    targets: torch.Tensor
+    attentions: tuple[torch.Tensor, ...]
+    attention_gradients: tuple[torch.Tensor, ...]
+    inputs: tuple[torch.Tensor, ...]
+    input_gradients: tuple[torch.Tensor, ...]
+    reads: torch.Tensor
+
+
+def check_differentiable(classifier: Classifier) -> None:
+    """Raise UnsupportedError for a classifier that `differentiate` does not know."""
+    layer_count(classifier.model)
+    if isinstance(classifier.model, SpanScorer):
+        raise UnsupportedError(
+            "a model that answers questions has no classification head, which this method takes apart; attention, "
+            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
+        )
+
+
+def differentiate(
+    classifier: Classifier,
+    batch: Batch,
+    targets: torch.Tensor | None,
+    *,
+    attentions: bool = False,
+    inputs: bool = False,
+    first_layer: int = 0,
+    keys: torch.Tensor | None = None,
+) -> LayerGradients:
+    """Gradients of the logits of `targets`, or of the predicted classes if None, in one backward pass.
+
+    Args:
+        attentions: take gradients at the attention probabilities.
+        inputs: take gradients at the inputs of the blocks; one of the two must be asked for.
+        first_layer: lowest layer of interest, counted from 0, or from the end when negative. Layers below it build no
+            graph, and the backward pass ends there.
+        keys: as in `watch`.
+
+    Raises UnsupportedError as `check_differentiable` and `watch` do.
+    """
+    check_differentiable(classifier)
+    # inference_mode(False) turns gradients on inside no_grad, too.
+    with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
+        run = watch(classifier, batch, first_layer, keys)
+        chosen = run.logits.detach().argmax(-1) if targets is None else targets
+        wanted = [*(run.attentions if attentions else ()), *(run.inputs if inputs else ())]
+        gradients = gradients_of(run.logits, chosen, wanted)
+    split = len(run.attentions) if attentions else 0
+    return LayerGradients(
+        logits=full_precision(run.logits),
+        targets=chosen,
+        attentions=tuple(map(full_precision, run.attentions)),
+        attention_gradients=tuple(gradients[:split]),
+        inputs=tuple(map(full_precision, run.inputs)),
+        input_gradients=tuple(gradients[split:]),
+        reads=full_precision(read_weights(classifier.model.config, batch).to(run.attentions[0])),
+    )
+
+
+def gradients_of(
+    logits: torch.Tensor, targets: torch.Tensor, wanted: Sequence[torch.Tensor], keep: bool = False
+) -> list[torch.Tensor]:
+    """Gradients of the targets' logits at some tensors of their graph, at least float32; `keep` the graph or not."""
+    one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(logits.dtype)
+    return [full_precision(g) for g in torch.autograd.grad(logits, wanted, one_hot, retain_graph=keep)]
+
+
+def full_precision(tensor: torch.Tensor) -> torch.Tensor:
+    """Without its graph, in float32, or float64 where it is that."""
+    tensor = tensor.detach()
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def content_mask(batch: Batch) -> torch.Tensor:
+    """bool, (batch, tokens): True at tokens of the text, False at special tokens and padding."""
+    longest = batch.input_ids.shape[1]
+    rows = [[not s for s in e.special] + [False] * (longest - len(e)) for e in batch.encodings]
+    return torch.tensor(rows, device=batch.input_ids.device)

@@ -1,0 +1,315 @@
+"""Parts of each layer's attention, against transformers' own written-out attention and against the model left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tiny
+import torch
+import transformers
+
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.lens import attention as module
+from explearn.lens.attention import (
+    Attention,
+    AttentionCalls,
+    capture_attention,
+    layer_count,
+    read_position,
+    read_weights,
+    reduced_attention,
+    resolve_layer,
+)
+from explearn.lens.features import batch_features
+from explearn.model.architectures import ARCHITECTURES, blocks_in_order, head_size, is_captured, reads
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+
+TOLERANCE = 1e-5
+"""Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""
+
+KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
+FUSED = tuple(kind for kind in KINDS if kind not in ("deberta-v2", "mpnet"))
+
+
+def batch_of(of: Classifier) -> Batch:
+    """Texts and pairs of several lengths: all but the longest are padded."""
+    return of.batch(of.encode([*tiny.TEXTS, *tiny.PAIRS]))
+
+
+def run(of: Classifier, batch: Batch, reduce: Callable[[Attention], Any], **options: Any) -> list[torch.Tensor]:
+    return reduced_attention(of, batch, reduce, **options)[1]
+
+
+def row_and_column(kind: str, of: Classifier, batch: Batch) -> Iterator[list[torch.Tensor]]:
+    """Of each layer and text, (tokens, 2 heads), as eager attention has them."""
+    for matrices in tiny.eager_attentions(of, batch):
+        found = []
+        for matrix, n in zip(matrices, batch.attention_mask.sum(1).tolist(), strict=True):
+            own, place = matrix[:, :n, :n], n - 1 if kind in tiny.DECODERS else 0
+            mean = kind == "modernbert mean"
+            parts = (own.mean(1), own.mean(2)) if mean else (own[:, place], own[:, :, place])
+            found.append(torch.cat(parts).T)
+        yield found
+
+
+def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
+    like_roberta = {"camembert", "xlm-roberta"}
+    assert {name for name, entry in ARCHITECTURES.items() if is_captured(entry)} == {
+        *(kind.split()[0] for kind in KINDS),
+        *like_roberta,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestAgainstEagerAttention:
+    def test_row_and_column_of_the_token_that_is_read(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        batch = batch_of(of)
+        padding = batch.attention_mask == 0
+        layers = run(of, batch, Attention.row_and_column)
+        assert len(layers) == layer_count(of.model) == tiny.LAYERS
+        for found, expected in zip(layers, row_and_column(kind, of, batch), strict=True):
+            for text, wanted in enumerate(expected):
+                torch.testing.assert_close(found[text, : len(wanted)], wanted, atol=TOLERANCE, rtol=0)
+            assert padding.any() and (found[padding][:, : tiny.HEADS] == 0).all()
+
+    def test_rows_and_means_over_heads(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        batch = batch_of(of)
+        real = batch.attention_mask.bool()
+        weights = read_weights(of.model.config, batch)
+        found = run(of, batch, lambda layer: (layer.head_mean(), layer.row()))
+        for (mean, row), attention in zip(found, tiny.eager_attentions(of, batch), strict=True):
+            torch.testing.assert_close(mean[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
+            wanted = torch.einsum("bq,bhqk->bkh", weights, attention)
+            torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)
+
+    def test_small_blocks_change_nothing(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        of = tiny.any_classifier(kind)
+        batch = batch_of(of)
+        whole = run(of, batch, Attention.row_and_column)
+        monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1)
+        for found, expected in zip(run(of, batch, Attention.row_and_column), whole, strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+    def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        batch = batch_of(of)
+        real = batch.attention_mask.bool()
+        expected = run(of, batch, Attention.row_and_column)
+        with tiny.eager(of.model):
+            found = run(of, batch, Attention.row_and_column)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
+
+    def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind: str) -> None:
+        of = tiny.any_classifier(kind)
+        batch, hooks, implementation = batch_of(of), tiny.hooks(of.model), of.model.config._attn_implementation
+        with torch.inference_mode():
+            expected = of.model(**batch.model_inputs()).logits
+        assert torch.equal(reduced_attention(of, batch, Attention.row_and_column)[0], expected)
+
+        def fail(_: Attention) -> None:
+            raise RuntimeError("no memory")
+
+        with pytest.raises(RuntimeError, match="no memory"):
+            run(of, batch, fail)
+        assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
+
+
+@pytest.mark.parametrize("kind", FUSED)
+def test_a_column_makes_no_matrix_where_the_kernel_gives_the_normalisers(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it made, a pass would take the longer the more layers are read."""
+    if kind == "modernbert mean":
+        pytest.skip("where all tokens are read, all rows are")
+    monkeypatch.setattr(Attention, "_logits", lambda *_: pytest.fail("a whole attention matrix was computed"))
+    of = tiny.any_classifier(kind)
+    run(of, batch_of(of), Attention.row_and_column)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "modernbert mean", "llama"])
+def test_where_the_kernel_gives_no_normalisers_they_are_computed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.any_classifier(kind)
+    batch = batch_of(of)
+    real = batch.attention_mask.bool()
+    expected = run(of, batch, Attention.row_and_column)
+    monkeypatch.setattr(module, "runs_flash_on_cpu", lambda *_: False)
+    for found, wanted in zip(run(of, batch, Attention.row_and_column), expected, strict=True):
+        torch.testing.assert_close(found[real], wanted[real], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_float64_model_gives_float64(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.make_classifier("bert")
+    of.model.double()
+    batch = batch_of(of)
+    if not fused:
+        monkeypatch.setattr(module, "runs_flash_on_cpu", lambda *_: False)
+    found = run(of, batch, Attention.row_and_column, layers=[1])[0]
+    assert found.dtype == torch.float64
+    for text, wanted in enumerate(list(row_and_column("bert", of, batch))[1]):
+        torch.testing.assert_close(found[text, : len(wanted)], wanted, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_under_autocast_the_attention_is_that_of_what_the_model_computed(kind: str) -> None:
+    of = tiny.make_classifier(kind, precision="bf16")
+    batch = batch_of(of)
+    found = run(of, batch, Attention.row_and_column)
+    exact = run(tiny.classifier(kind), batch, Attention.row_and_column)
+    real = batch.attention_mask.bool()
+    for low, wanted in zip(found, exact, strict=True):
+        assert low.dtype == torch.float32
+        # bf16 has 8 bits, and three layers round.
+        torch.testing.assert_close(low[real], wanted[real], atol=12 * 2**-8, rtol=0)
+
+
+def test_layers_come_in_the_order_asked_for_and_a_second_pass_overwrites_the_first() -> None:
+    of = tiny.classifier("albert")
+    first, second = (of.batch(of.encode([text])) for text in tiny.TEXTS[:2])
+    last, lowest = run(of, second, Attention.head_mean, layers=[2, 0])
+    with capture_attention(of.model, Attention.head_mean, [2]) as kept, torch.inference_mode():
+        of.model(**first.model_inputs())
+        of.model(**second.model_inputs())
+    assert list(kept) == [2] and torch.equal(kept[2], last) and not torch.equal(last, lowest)
+
+
+def test_groups_of_several_layers_in_albert() -> None:
+    """Its `num_hidden_layers` then counts groups; each layer of a group runs."""
+    of = tiny.make_classifier("albert")
+    of.model = tiny.model("albert", inner_group_num=2)
+    batch = batch_of(of)
+    expected = tiny.eager_attentions(of, batch)
+    assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
+    found = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
+    torch.testing.assert_close(found, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
+
+
+def test_what_a_layer_keeps_has_a_graph_where_the_model_has_one() -> None:
+    of = tiny.any_classifier("modernbert")
+    batch = batch_of(of)
+    table = of.model.get_input_embeddings()
+    inputs = table(batch.input_ids).detach().requires_grad_()
+    handle = table.register_forward_hook(lambda *_: inputs)
+    try:
+        with capture_attention(of.model, Attention.head_mean) as kept:
+            of.model(**batch.model_inputs())
+    finally:
+        handle.remove()
+    real = batch.attention_mask.bool()
+    (gradient,) = torch.autograd.grad((kept[1][real] ** 2).sum(), inputs)
+    assert gradient.isfinite().all() and gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("kind", tiny.DECODERS)
+def test_of_a_causal_model_the_column_is_empty_but_at_the_token_that_is_read(kind: str) -> None:
+    of = tiny.classifier(kind)
+    batch = batch_of(of)
+    last = read_position(of.model.config, batch.input_ids)
+    assert last is not None and torch.equal(last, batch.attention_mask.sum(1) - 1)
+    for found in run(of, batch, Attention.row_and_column):
+        row, column = found[..., : tiny.HEADS], found[..., tiny.HEADS :]
+        for text, place in enumerate(last.tolist()):
+            assert (column[text, :place] == 0).all()
+            torch.testing.assert_close(column[text, place], row[text, place])
+
+
+def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
+    """As transformers finds it, by the id: also padding inside a text, and a text of padding alone."""
+    config = tiny.classifier("gpt2").model.config
+    pad = config.pad_token_id
+    ids = torch.tensor([[5, 6, 7, pad], [5, pad, 7, 8], [pad, pad, pad, pad]])
+    place = read_position(config, ids)
+    assert place is not None and place.tolist() == [2, 3, 0]
+
+
+def test_local_layers_see_no_further_than_their_window() -> None:
+    of = tiny.any_classifier("modernbert")
+    first, second, _ = run(of, of.batch(of.encode([tiny.TEXTS[3]])), Attention.head_mean)
+    n = first.shape[1]
+    distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()
+    assert n > 6 and (first > 0).all()
+    assert (second[0][distance > 2] == 0).all() and (second[0][distance <= 2] > 0).all()
+
+
+def test_what_the_table_says_of_heads_and_reading() -> None:
+    sizes = {kind: head_size(tiny.classifier(kind).model.config) for kind in ("gemma", "bert", "deberta-v2")}
+    assert sizes == {"gemma": 12, "bert": tiny.HIDDEN // tiny.HEADS, "deberta-v2": tiny.HIDDEN // tiny.HEADS}
+    kinds = ("modernbert mean", "modernbert", "llama")
+    assert [reads(tiny.any_classifier(kind).model.config) for kind in kinds] == ["mean", "first", "last"]
+
+
+class TestByHand:
+    """Two tokens: Q K^T = (0 ln 3; 0 0)."""
+
+    query = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
+    key = torch.tensor([[[[0.0, 0.0], [1.0986123, 0.0]]]])
+
+    def test_without_a_mask(self) -> None:
+        layer = Attention(self.query, self.key, keys=torch.ones(1, 2, dtype=torch.bool), position=torch.tensor([0]))
+        torch.testing.assert_close(layer.row(), torch.tensor([[[0.25], [0.75]]]))
+        torch.testing.assert_close(layer.head_mean(), torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
+
+    def test_with_a_causal_mask_and_the_last_token_read(self) -> None:
+        causal = torch.ones(1, 1, 2, 2, dtype=torch.bool).tril()
+        layer = Attention(self.query, self.key, mask=causal, position=torch.tensor([1]))
+        torch.testing.assert_close(layer.row_and_column(), torch.tensor([[[0.5, 0.0], [0.5, 0.5]]]))
+
+    def test_a_query_that_sees_nothing_attends_to_nothing_and_has_no_nan_gradient(self) -> None:
+        query = self.query.clone().requires_grad_()
+        mask = torch.tensor([[[[False, False], [True, False]]]])
+        found = Attention(query, self.key, mask=mask).matrix()
+        assert found.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
+        found[..., 0].sum().backward()
+        assert query.grad is not None and query.grad.isfinite().all()
+
+
+def test_calls_are_seen_while_entered_alone() -> None:
+    seen: list[Attention] = []
+    q = torch.randn(1, 4, 3, 2)
+    k = torch.randn(1, 2, 3, 2)
+    with AttentionCalls(seen.append, lambda: True):  # type: ignore[arg-type]
+        torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True, scale=2.0)
+        torch.nn.functional.softmax(q, dim=-1)
+        torch.nn.functional.softmax(q[0, 0], dim=-1)  # no attention matrix
+    torch.nn.functional.softmax(q, dim=-1)
+    fused, written = seen
+    assert fused.query is not None and fused.key is not None and fused.mask is not None
+    torch.testing.assert_close(fused.query, 2 * q)
+    torch.testing.assert_close(fused.key, k[:, [0, 0, 1, 1]])
+    assert fused.mask[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    torch.testing.assert_close(written.probabilities, q.softmax(-1))
+
+
+@pytest.mark.parametrize(("layer", "index"), [(0, 0), (2, 2), (-1, 2), (-3, 0)])
+def test_negative_layers_count_from_the_end(layer: int, index: int) -> None:
+    assert resolve_layer(tiny.classifier("bert").model, layer) == index
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("layer", [3, -4])
+    def test_a_layer_that_does_not_exist(self, layer: int) -> None:
+        with pytest.raises(ParamsError, match=rf"layer {layer} does not exist: the model has 3, 0 to 2 or -3 to -1"):
+            resolve_layer(tiny.classifier("bert").model, layer)
+
+    def test_another_architecture(self) -> None:
+        config = transformers.MobileBertConfig(vocab_size=50, num_hidden_layers=1)
+        with pytest.raises(UnsupportedError, match="'mobilebert' model cannot be captured; supported: albert, bert"):
+            layer_count(transformers.MobileBertForSequenceClassification(config))
+
+    def test_a_decoder_whose_tokens_see_only_what_stands_before_them(self) -> None:
+        with pytest.raises(UnsupportedError, match="decoder"):
+            layer_count(tiny.model("bert", is_decoder=True))
+
+    def test_an_attention_that_cannot_be_seen(self) -> None:
+        """A kernel that is neither torch's attention nor a softmax, such as a flash kernel."""
+        of = tiny.make_classifier("llama")
+        for block in blocks_in_order(of.model.base_model):
+            block.self_attn.forward = lambda hidden_states, **_: (hidden_states, None)  # type: ignore[assignment]
+        with pytest.raises(UnsupportedError, match="'llama' model has 3 layers, and 0 of them computed attention"):
+            run(of, batch_of(of), Attention.head_mean)

@@ -1,0 +1,169 @@
+"""Gradients at attention and hidden states equal those of autograd through the model's own written-out attention."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.lens.watch import content_mask, differentiate, watch
+from explearn.model.classifier import Classifier
+
+KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
+PARTS = ("attentions", "attention_gradients", "inputs", "input_gradients")
+
+
+def double(kind: str) -> Classifier:
+    """In float64, so that rounding hides nothing."""
+    of = tiny.make_classifier(kind, 3) if kind != "modernbert mean" else tiny.any_classifier(kind, 3)
+    of.model.double()
+    return of
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_and_gradients_equal_those_of_the_eager_model(kind: str) -> None:
+    of = double(kind)
+    # These take the softmax in float32 whatever the precision of the weights, where they write it out.
+    tolerance = 1e-5 if kind.split(maxsplit=1)[0] in ("modernbert", "llama", "mistral", "qwen2", "gemma") else 1e-10
+    texts, targets = [*tiny.TEXTS[:2], tiny.PAIRS[0]], [0, 1, 2]
+    batch = of.batch(of.encode(texts))
+    whole = differentiate(of, batch, torch.tensor(targets), attentions=True, inputs=True)
+    padding = batch.attention_mask == 0
+    for layer in range(tiny.LAYERS):
+        assert (whole.attentions[layer].transpose(1, 3)[padding] == 0).all() or kind == "deberta-v2"
+        assert (whole.attention_gradients[layer].transpose(1, 2)[padding] == 0).all()
+        assert (whole.input_gradients[layer][padding] == 0).all()
+    for row, (text, target) in enumerate(zip(texts, targets, strict=True)):
+        expected = tiny.eager_gradients(of, text, target)
+        n = expected.inputs[0].shape[1]
+        torch.testing.assert_close(whole.logits[row], expected.logits[0], atol=tolerance, rtol=tolerance)
+        for layer in range(tiny.LAYERS):
+            # No gradient is asked for where nothing is attended to.
+            seen = expected.attentions[layer][0] > 0
+            for name in PARTS:
+                found, wanted = getattr(whole, name)[layer][row], getattr(expected, name)[layer][0]
+                found, wanted = (found[:, :n, :n][seen], wanted[seen]) if "att" in name else (found[:n], wanted)
+                torch.testing.assert_close(found, wanted, atol=tolerance, rtol=tolerance)
+                assert found.abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "roberta", "modernbert", "gpt2"])
+def test_embeddings_words_and_states_are_the_model_s(kind: str) -> None:
+    of = tiny.classifier(kind, 3)
+    batch = of.batch(of.encode(tiny.TEXTS))
+    with torch.inference_mode():
+        run = watch(of, batch)
+        whole = of.model(**batch.model_inputs(), output_hidden_states=True)
+    real = batch.attention_mask.bool()
+    assert run.words is not None and torch.equal(run.words, of.model.get_input_embeddings()(batch.input_ids))
+    torch.testing.assert_close(run.states[real], whole.hidden_states[-1][real], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(run.inputs[0][real], whole.hidden_states[0][real], atol=1e-5, rtol=1e-5)
+    if kind != "albert":  # a projection stands between
+        assert torch.equal(run.embedded, run.inputs[0])
+
+
+def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it() -> None:
+    for kind in ("bert", "deberta-v2"):
+        of = double(kind)
+        batch = of.batch(of.encode(tiny.TEXTS[:2]))
+        keys = content_mask(batch)
+        with torch.inference_mode():
+            run = watch(of, batch, keys=keys)
+        for attention in run.attentions:
+            assert (attention.transpose(1, 3)[~keys] == 0).all()
+            sums = attention.sum(-1).transpose(1, 2)[batch.attention_mask.bool()]
+            torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there() -> None:
+    of = double("bert")
+    batch = of.batch(of.encode(tiny.TEXTS))
+    found = differentiate(of, batch, None, inputs=True)
+    assert torch.equal(found.targets, found.logits.argmax(-1)) and found.attention_gradients == ()
+    named = differentiate(of, batch, found.targets, inputs=True)
+    torch.testing.assert_close(found.input_gradients, named.input_gradients, atol=0, rtol=0)
+    assert differentiate(of, batch, None, attentions=True).input_gradients == ()
+
+
+@pytest.mark.parametrize("first", [1, -1])
+@pytest.mark.parametrize("kind", ["albert", "llama"])
+def test_lower_layers_can_be_left_out(kind: str, first: int) -> None:
+    of = double(kind)
+    batch = of.batch(of.encode(tiny.TEXTS))
+    everything = differentiate(of, batch, None, attentions=True, inputs=True)
+    upper = differentiate(of, batch, None, attentions=True, inputs=True, first_layer=first)
+    for name in PARTS:
+        torch.testing.assert_close(getattr(upper, name), getattr(everything, name)[first:])
+    torch.testing.assert_close(upper.logits, everything.logits)
+
+
+@pytest.mark.parametrize("around", [nullcontext, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("kind", ["bert", "albert", "deberta-v2", "llama"])
+def test_nothing_is_left_on_the_model_nor_on_the_results(kind: str, around: Any) -> None:
+    of = tiny.make_classifier(kind)
+    hooks, implementation = tiny.hooks(of.model), of.model.config._attn_implementation
+    with around():
+        batch = of.batch(of.encode(tiny.TEXTS))
+        found = differentiate(of, batch, torch.zeros(len(batch), dtype=torch.int64), attentions=True, inputs=True)
+    tensors = [tensor for name in PARTS for tensor in getattr(found, name)]
+    assert not any(tensor.requires_grad for tensor in (*tensors, found.logits))
+    assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
+    assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+
+
+def test_an_exception_leaves_autograd_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.make_classifier("bert", precision="bf16")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(of.model.classifier, "forward", fail)
+    batch = of.batch(of.encode(tiny.TEXTS))
+    with torch.no_grad():
+        with pytest.raises(RuntimeError, match="no memory"):
+            differentiate(of, batch, None, attentions=True)
+        assert not torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+    assert tiny.hooks(of.model) == 0
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "llama"])
+def test_low_precision_gives_finite_float32(kind: str) -> None:
+    of = tiny.make_classifier(kind, precision="bf16")
+    found = differentiate(of, of.batch(of.encode(tiny.TEXTS)), None, attentions=True, inputs=True)
+    for tensor in (found.logits, *(tensor for name in PARTS for tensor in getattr(found, name))):
+        assert tensor.dtype == torch.float32 and tensor.isfinite().all()
+
+
+def test_other_architectures_are_refused() -> None:
+    of = tiny.make_classifier("bert")
+    of.model.config.model_type = "longformer"
+    with pytest.raises(UnsupportedError, match="attention of a 'longformer' model cannot be captured"):
+        differentiate(of, of.batch(of.encode(tiny.TEXTS)), None, inputs=True)
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
+def test_content_is_what_is_neither_special_nor_padding(kind: str) -> None:
+    of = tiny.classifier(kind)
+    encodings = of.encode(tiny.PAIRS)
+    found = content_mask(of.batch(encodings))
+    assert [row.nonzero().flatten().tolist() for row in found] == [e.positions for e in encodings]
+
+
+class TestInferenceMode:
+    def test_a_model_loaded_in_it_has_gradients(self, tmp_path: Path) -> None:
+        folder = tiny.save(tmp_path)
+        with torch.inference_mode():
+            of = Classifier.from_pretrained(folder, device="cpu")
+        found, expected = (
+            explearn.get_explainer("attn_lrp").explain(each, tiny.TEXTS) for each in (of, tiny.classifier("bert"))
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
