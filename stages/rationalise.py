@@ -23,7 +23,6 @@ def rationalise(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
-    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
@@ -43,12 +42,10 @@ def rationalise(
     rationales, figures = list(marks.rationales), {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
-        from explearn_study.annotate.llm.collecting import to_rationales
-        from explearn_study.annotate.llm.running import Bounds, annotate
+        from explearn_study.annotate.llm.asking import Bounds
+        from explearn_study.annotate.llm.collecting import annotate, to_rationales
 
-        bounds = Bounds.of(
-            concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price
-        )
+        bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
         annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
         rationales += to_rationales(annotated, model)
         figures["llm"] = summary.to_record() if summary else None

@@ -1,17 +1,36 @@
 """`explearn annotate`: rationales by language models and by people, from the command line.
 
-The commands' work is in `explearn_study.annotate.commands`, loaded when one runs: `explearn explain` needs none of it.
+What asks a language model is imported where it is needed: it belongs to an extra.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
-from explearn.cli.running import user_errors
+from explearn.cli.running import command, plain_console, printed
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.escape import printable
+from explearn.core.records import Example, Rationale, Split
+from explearn.core.seeds import hash_order
+from explearn.core.validation import check_section
+from explearn.core.writing import check_output, locked, write_json
+from explearn.text.agreement import agreement_metrics
+from explearn.text.rationales import merge_annotators
 from explearn_study.annotate import options
+from explearn_study.annotate.people.label_studio import read_label_studio
+from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
+from explearn_study.annotate.store import rationale_row, write_rows
+from explearn_study.annotate.task import TaskMarks
+from explearn_study.params import Params, load_params
+from explearn_study.rationalise import read_task_marks
+from explearn_study.sections import LLMParams
+from explearn_study.sources.splits import subsample
+from explearn_study.workspace import Workspace
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,27 +54,50 @@ Shots = Annotated[
 Splits = Annotated[
     list[str] | None, typer.Option("--split", help="Splits to annotate (default: llm.splits); may be repeated.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+SheetFile = Annotated[
+    Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.", show_default=False)
+]
 PARAMS = Path("params.yaml")
 
 
-def _commands() -> Any:
-    from explearn_study.annotate import commands
+def _open(task: str, params_file: Path) -> tuple[Params, TaskMarks]:
+    params = load_params(params_file)
+    return params, read_task_marks(params.check_task(task), params, Workspace())
 
-    return commands
+
+def _changed(settings: LLMParams, **values: Any) -> LLMParams:
+    """Return the settings with the options that are not None."""
+    chosen = {name: value for name, value in values.items() if value is not None}
+    return check_section(LLMParams, {**settings.model_dump(), **chosen})
 
 
 @app.command()
+@command
 def prompts(
     name: Annotated[str | None, typer.Argument(help="A prompt to show in full, as sent for --task.")] = None,
     task: Annotated[str | None, typer.Option(help="Task whose texts and labels fill the prompt.")] = None,
     params: ParamsFile = PARAMS,
 ) -> None:
     """List the shipped prompts, or show one as a task's texts are asked with it."""
-    with user_errors():
-        _commands().prompts(name, task, params)
+    from explearn_study.annotate.llm.collecting import task_prompt
+    from explearn_study.annotate.llm.prompts import list_prompts
+
+    if name is None:
+        for shipped, summary in list_prompts().items():
+            plain_console().print(f"[bold cyan]{shipped}[/bold cyan]  {printed(summary)}")
+        return
+    if task is None:
+        raise ParamsError("--task: got none; expected the task whose texts and labels fill the prompt")
+    _, marks = _open(task, params)
+    prompt = task_prompt(marks, marks.llm, name)
+    print(f"{prompt.name}, version {prompt.version}, {len(prompt.shots)} examples")
+    for message in prompt.messages(marks.examples[0]):
+        print(printable(f"\n--- {message['role']}\n{message['content']}"))
 
 
 @app.command()
+@command
 def calibrate(
     task: Task,
     model: Annotated[
@@ -65,10 +107,10 @@ def calibrate(
     prompt: Annotated[
         list[str] | None, typer.Option(help="Prompts to compare; may be repeated (default: all that are shipped).")
     ] = None,
-    split: Annotated[str, typer.Option(help="Split whose marked texts are asked.")] = "validation",
+    split: Annotated[Split, typer.Option(help="Split whose marked texts are asked.")] = "validation",
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed.", min=1)] = 100,
     shots: Shots = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+    dry_run: DryRun = False,
     out: Annotated[
         Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK.json).")
     ] = None,
@@ -76,19 +118,61 @@ def calibrate(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
-    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
     price: options.Prices = None,
 ) -> None:
     """Compare models and prompts on texts that people have marked, and pick the best."""
-    bounds = (concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price)
-    with user_errors():
-        _commands().calibrate(task, model or [], prompt or [], split, texts, shots, dry_run, out, params, bounds)
+    from explearn_study.annotate.llm.asking import Bounds, Question, ask
+    from explearn_study.annotate.llm.cache import read_answers
+    from explearn_study.annotate.llm.calibrate import judge, pick
+    from explearn_study.annotate.llm.collecting import collect, read_shots, require_model
+    from explearn_study.annotate.llm.printing import print_candidates, print_estimate
+    from explearn_study.annotate.llm.prompts import bind_prompt, choose_shots, list_prompts
+
+    bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+    run_params, marks = _open(task, params)
+    settings = _changed(marks.llm, shots=shots)
+    target = out or Workspace().reports / "annotation" / f"{task}.json"
+    # Before the first question: answers cost.
+    check_output(target)
+    models = list(dict.fromkeys(model or ())) or [require_model(settings)]
+    seeds = read_shots(marks)
+    gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
+    # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever --shots says.
+    seen = {seed.example.id for seed in seeds}
+    marked = {e.id: e.label for e in marks.examples if e.split == split and e.id in gold and e.id not in seen}
+    chosen = subsample(marked, texts, False, run_params.seed)
+    judged = [example for example in marks.examples if example.id in chosen]
+    if not judged:
+        raise DataError(
+            f"task {task!r}: people have marked no text of split {split!r} besides the seeds; import marks, or name "
+            "another split"
+        )
+    shown = choose_shots(seeds, marks.labels, settings.shots)
+    bound = [bind_prompt(name, task, marks.labels, shown, settings) for name in prompt or list_prompts()]
+    pairs = [(name, one_prompt) for name in models for one_prompt in bound]
+    questions = {pair: [Question(*pair, example) for example in judged] for pair in pairs}
+    everything = [question for listed in questions.values() for question in listed]
+    if dry_run:
+        print_estimate(everything, marks, bounds.meter)
+        return
+    ask(everything, marks, bounds)
+    answers = {answer.key: answer for answer in read_answers(marks.store.answers)}
+    candidates = []
+    for pair, listed in questions.items():
+        taken = [answers[question.key] for question in listed]
+        candidates.append(judge(*pair, collect(listed, marks, settings), gold, taken, bounds.meter.price(pair[0])))
+    best, why = pick(candidates)
+    figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
+    write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
+    print_candidates(candidates, best)
+    plain_console().print(f"{printed(why)}\n{printed(str(target))}: all figures")
 
 
 @app.command()
+@command
 def run(
     task: Task,
     model: Model = None,
@@ -98,7 +182,7 @@ def run(
     texts: Annotated[
         int | None, typer.Option(help="Most texts a split, drawn by seed (default: llm.max_texts).", min=1)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+    dry_run: DryRun = False,
     out: Annotated[
         Path | None, typer.Option(help="Also write the kept rationales to this JSON Lines file (format mask).")
     ] = None,
@@ -106,24 +190,43 @@ def run(
     concurrency: options.Concurrency = 8,
     timeout: options.Timeout = 60.0,
     attempts: options.Attempts = 6,
-    patience: options.Patience = 120.0,
     budget_requests: options.BudgetRequests = None,
     budget_tokens: options.BudgetTokens = None,
     budget_money: options.BudgetMoney = None,
     price: options.Prices = None,
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped."""
-    bounds = (concurrency, timeout, attempts, patience, budget_requests, budget_tokens, budget_money, price)
-    with user_errors():
-        _commands().run(task, model, prompt, shots, split, texts, dry_run, out, params, bounds)
+    from explearn_study.annotate.llm.asking import Bounds
+    from explearn_study.annotate.llm.collecting import annotate, questions_for, to_rationales
+    from explearn_study.annotate.llm.printing import print_estimate, print_summary
+
+    bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
+    run_params, marks = _open(task, params)
+    settings = _changed(marks.llm, model=model, prompt=prompt, shots=shots, splits=split or None, max_texts=texts)
+    if out is not None:
+        check_output(out)
+    if dry_run:
+        print_estimate(questions_for(marks, settings, run_params.seed), marks, bounds.meter)
+        return
+    annotated, summary, name = annotate(marks, settings, run_params.seed, bounds)
+    if summary is None:
+        print("no text to ask about: people have marked all of them, or there are none of these labels")
+        return
+    print_summary(summary, bounds.meter)
+    if out is not None:
+        words = {example.id: example.all_words for example in marks.examples}
+        rationales = to_rationales(annotated, name)
+        write_rows(out, [rationale_row(rationale, words[rationale.example_id]) for rationale in rationales])
+        plain_console().print(f"{printed(str(out))}: {len(rationales):,} rationales by {printed(f'llm:{name}')}")
 
 
 @app.command()
+@command
 def sheet(
     task: Task,
-    out: Annotated[Path, typer.Option(help="The sheet: .html for a browser, .csv for a spreadsheet.")],
+    out: SheetFile,
     kind: Annotated[
-        str, typer.Option(help="check: judge a model's marks. mark: mark unmarked texts.", metavar="check|mark")
+        Literal["check", "mark"], typer.Option(help="check: judge a model's marks. mark: mark unmarked texts.")
     ] = "check",
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed, as many of each label.", min=1)] = 50,
     model: Model = None,
@@ -133,18 +236,56 @@ def sheet(
     params: ParamsFile = PARAMS,
 ) -> None:
     """Write a sheet for people: a random sample of a model's marks to check, or texts to mark."""
-    with user_errors():
-        _commands().sheet(task, out, kind, texts, model, prompt, shots, split, params)
+    run_params, marks = _open(task, params)
+    settings = _changed(marks.llm, model=model, prompt=prompt, shots=shots, splits=split or None)
+    if kind == "check":
+        from explearn_study.annotate.llm.collecting import collect, questions_for
+
+        judged = {(v.example_id, v.mask) for v in marks.store.read_verdicts(marks.examples, marks.unused)}
+        rows = {
+            item.example.id: SheetRow(item.example, item.mask, item.answer.reason if item.answer else "")
+            for item in collect(questions_for(marks, settings, run_params.seed), marks, settings)
+            if item.fate == "kept" and (item.example.id, item.mask) not in judged
+        }
+        if not rows:
+            raise DataError(
+                f"task {task!r}: no kept rationale that is not judged yet; run `explearn annotate run` first"
+            )
+    else:
+        rows = {
+            example.id: SheetRow(example, (False,) * len(example.all_words))
+            for example in marks.examples
+            if example.split in settings.splits and example.id not in marks.marked
+        }
+        if not rows:
+            raise DataError(f"task {task!r}: people have marked every text of {', '.join(settings.splits)}")
+    _write_sheet(kind, f"{kind.title()} {task}", _sample(rows, marks.labels, texts, run_params.seed), out)
+
+
+def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
+    write_new_sheet(out, kind, title, rows)
+    plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")
+
+
+def _sample(rows: Mapping[str, SheetRow], labels: Sequence[str], count: int, seed: int) -> list[SheetRow]:
+    """Return rows drawn by seed, one label after the other, so that none is favoured; in the order drawn."""
+    waiting: dict[str, list[SheetRow]] = {label: [] for label in labels}
+    for item in hash_order(rows, seed):
+        waiting[rows[item].example.label].append(rows[item])
+    chosen: list[SheetRow] = []
+    while len(chosen) < count and any(waiting.values()):
+        for queue in waiting.values():
+            if queue and len(chosen) < count:
+                chosen.append(queue.pop(0))
+    return chosen
 
 
 @app.command("import")
+@command
 def import_(
     path: Annotated[Path, typer.Argument(help="What people filled in, or an export of Label Studio.")],
     task: Task,
-    source: Annotated[
-        str,
-        typer.Option("--format", help="Where it is from.", metavar="sheet|label-studio"),
-    ] = "sheet",
+    source: Annotated[Literal["sheet", "label-studio"], typer.Option("--format", help="Where it is from.")] = "sheet",
     annotator: Annotated[str | None, typer.Option(help="Who marked, where the file does not say.")] = None,
     evidence: Annotated[
         list[str] | None,
@@ -156,11 +297,54 @@ def import_(
     params: ParamsFile = PARAMS,
 ) -> None:
     """Bring in what people did: verdicts, marks, decisions."""
-    with user_errors():
-        _commands().import_(path, task, source, annotator, evidence or [], seeds, params)
+    # One import at a time: what it checks and what it adds go together.
+    with locked(Workspace().annotations(load_params(params).check_task(task)) / "import", what=f"marks of {task}"):
+        _, marks = _open(task, params)
+        store, examples = marks.store, marks.examples
+        target = store.seeds if seeds else store.human
+        decisions, untouched, verdicts = [], 0, []
+        if source == "sheet":
+            filled = read_sheet(path, examples, annotator)
+            rationales, decisions = filled.rationales, filled.decisions
+            verdicts, untouched = filled.verdicts, filled.untouched
+        else:
+            rationales = read_label_studio(path, examples, annotator=annotator, evidence=evidence or ())
+        _check_new(path, rationales, marks, target)
+        if verdicts:
+            rejected = sum(verdict.verdict == "reject" for verdict in verdicts)
+            replaced = store.add_verdicts(verdicts, examples)
+            _print_added(store.verdicts, len(verdicts), "verdicts", replaced, f", {rejected:,} of them reject")
+        for file, added, noun in ((target, rationales, "marks"), (store.adjudicated, decisions, "decisions")):
+            if added:
+                _print_added(file, len(added), noun, store.add(file, added, examples))
+    if untouched:
+        texts, are = ("text", "is") if untouched == 1 else ("texts", "are")
+        print(f"{untouched:,} {texts} that nobody has touched {are} left out")
+    elif not (rationales or decisions or verdicts):
+        raise DataError(f"{path}: holds no mark and no verdict; expected what people filled in")
+
+
+def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
+    instead = f", {replaced:,} in the place of earlier ones" if replaced else ""
+    plain_console().print(
+        f"{printed(str(file))}: {count:,} {noun.removesuffix('s') if count == 1 else noun}{more}{instead}"
+    )
+
+
+def _check_new(path: Path, rationales: Sequence[Rationale], marks: TaskMarks, target: Path) -> None:
+    """Raise DataError for marks that an annotator has made elsewhere: only what is in the same file is replaced."""
+    replaceable = {(r.example_id, r.annotator) for r in marks.store.read(target, marks.examples, marks.unused)}
+    known = {(r.example_id, r.annotator) for r in marks.rationales} - replaceable
+    for rationale in rationales:
+        if (rationale.example_id, rationale.annotator) in known:
+            raise DataError(
+                f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source too; "
+                "expected one rationale for each annotator and text"
+            )
 
 
 @app.command()
+@command
 def agreement(
     task: Annotated[
         list[str] | None, typer.Option(help="Tasks of the profile (default: all that are prepared); may be repeated.")
@@ -168,16 +352,40 @@ def agreement(
     params: ParamsFile = PARAMS,
 ) -> None:
     """Say how far annotators agree: Krippendorff's alpha for each task and each pair of them."""
-    with user_errors():
-        _commands().agreement(task or [], params)
+    run_params, workspace = load_params(params), Workspace()
+    tasks = [run_params.check_task(name) for name in task or ()]
+    tasks = tasks or [name for name in run_params.tasks if workspace.examples(name).is_dir()]
+    if not tasks:
+        raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
+    table = Table(title="Agreement over the texts that two or more have marked", title_justify="left")
+    for column in ("task", "annotators", "texts", "alpha", "F1 of pairs"):
+        table.add_column(column, justify="left" if column in ("task", "annotators") else "right")
+    for name in tasks:
+        marks = read_task_marks(name, run_params, workspace)
+        split = run_params.rationale_params(name).train_split
+        figures: Any = agreement_metrics(marks.rationales, marks.examples, split, run_params.rationale_agreement)
+        everyone = {**figures, "texts": figures["alpha_texts"]}
+        for who, row in {f"all {figures['annotators']}": everyone, **figures["alpha_by_pair"]}.items():
+            shown = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("alpha", "pairwise_f1"))
+            table.add_row(printed(name) if row is everyone else "", printed(who), f"{row['texts']:,}", *shown)
+    plain_console().print(table)
 
 
 @app.command()
-def adjudicate(
-    task: Task,
-    out: Annotated[Path, typer.Option(help="The sheet: .html for a browser, .csv for a spreadsheet.")],
-    params: ParamsFile = PARAMS,
-) -> None:
+@command
+def adjudicate(task: Task, out: SheetFile, params: ParamsFile = PARAMS) -> None:
     """Write a sheet of the texts on which annotators differ; `import` brings the decisions back."""
-    with user_errors():
-        _commands().adjudicate(task, out, params)
+    run_params, marks = _open(task, params)
+    opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
+    for rationale in marks.rationales:
+        opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
+    decided = {rationale.example_id for rationale in marks.adjudicated}
+    merged = merge_annotators(marks.rationales, run_params.rationale_agreement)
+
+    def differs(example: Example) -> bool:
+        return example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
+
+    rows = [SheetRow(e, merged[e.id], opinions=opinions[e.id]) for e in marks.examples if differs(e)]
+    if not rows:
+        raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
+    _write_sheet("adjudicate", f"Adjudicate {task}", rows, out)

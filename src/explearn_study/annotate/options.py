@@ -25,14 +25,6 @@ Attempts = Annotated[
         max=100,
     ),
 ]
-Patience = Annotated[
-    float,
-    typer.Option(
-        help="Seconds without any answer from the server after which the run ends; at least --timeout.",
-        envvar="EXPLEARN_LLM_PATIENCE",
-        min=0.01,
-    ),
-]
 BudgetRequests = Annotated[
     int | None,
     typer.Option(help="Most requests of this run, repeats included.", envvar="EXPLEARN_LLM_BUDGET_REQUESTS", min=0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from dataclasses import replace
@@ -18,15 +17,28 @@ EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")
 
 
 def answer(number: int, content: str = "{}") -> CachedAnswer:
-    return CachedAnswer(f"{number:064x}", "m", "evidence-1", "v", f"t-{number}", content, "stop", 1, 10, 5)
+    return CachedAnswer(
+        key=f"{number:064x}",
+        model="m",
+        prompt="evidence-1",
+        version="v",
+        id=f"t-{number}",
+        content=content,
+        finish="stop",
+        requests=1,
+        input_tokens=10,
+        output_tokens=5,
+    )
+
+
+def line(number: int) -> bytes:
+    return answer(number).model_dump_json().encode() + b"\n"
 
 
 def fill(path: Path, *answers: CachedAnswer) -> None:
-    async def append() -> None:
-        with AnswerCache(path) as cache:
-            await asyncio.gather(*(cache.append(item) for item in answers))
-
-    asyncio.run(append())
+    with AnswerCache(path) as cache:
+        for item in answers:
+            cache.append(item)
 
 
 @pytest.fixture
@@ -58,30 +70,17 @@ def test_no_file_has_no_answers(path: Path) -> None:
 
 
 def test_an_append_counts_once_it_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When `append` returns, fsync has been called after the answer was written; many share one call."""
+    """When `append` returns, fsync has been called after the answer was written."""
     synced: list[int] = []
-    real = os.fsync
-
-    def fsync(handle: int) -> None:
-        real(handle)
-        synced.append(path.stat().st_size)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-
-    async def append() -> None:
-        with AnswerCache(path) as cache:
-            for n in range(3):
-                await cache.append(answer(n))
-                assert synced[-1] == path.stat().st_size > 0
-            before = len(synced)
-            await asyncio.gather(*(cache.append(answer(n)) for n in range(10, 210)))
-            assert len(synced) - before < 20
-
-    asyncio.run(append())
-    assert len(list(read_answers(path))) == 203
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    with AnswerCache(path) as cache:
+        for n in range(3):
+            cache.append(answer(n))
+            assert synced[-1] == path.stat().st_size > 0
+    assert len(list(read_answers(path))) == 3
 
 
-@pytest.mark.parametrize("cut", [1, 5, 100])
+@pytest.mark.parametrize("cut", [1, 100])
 def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> None:
     fill(path, answer(1), answer(2))
     whole = path.read_bytes()
@@ -89,13 +88,6 @@ def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> No
     assert list(read_answers(path)) == [answer(1)]
     fill(path, answer(3))
     assert list(read_answers(path)) == [answer(1), answer(3)]
-
-
-def test_a_file_of_one_torn_line_is_empty(path: Path) -> None:
-    fill(path, answer(1))
-    path.write_bytes(path.read_bytes()[:20])
-    fill(path, answer(2))
-    assert list(read_answers(path)) == [answer(2)]
 
 
 def test_zeros_that_a_crash_left_are_cut_off(path: Path) -> None:
@@ -107,20 +99,20 @@ def test_zeros_that_a_crash_left_are_cut_off(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("broken", "words"),
     [
         (b"{", "row 2: not valid JSON"),
-        (b"[1]", "row 2: got list"),
+        (b"[1]", "row 2, its content: got [1]"),
         (b"\xff", "row 2: not valid JSON"),
         (b"[" * 100_000, "row 2: not valid JSON"),
-        (b'{"key": "xyz"}', "row 2, field 'model'"),
+        (b'{"key": "xyz"}', "row 2, field 'key': got 'xyz'"),
+        (line(1).replace(b'"requests":1', b'"requests":"1"'), "row 2, field 'requests': got '1'"),
     ],
-    ids=["open", "list", "bytes", "deep", "fields"],
+    ids=["open", "list", "bytes", "deep", "key", "count"],
 )
-def test_any_other_broken_line_is_named(path: Path, line: bytes, words: str) -> None:
-    fill(path, answer(1), answer(2))
-    first, last = path.read_bytes().split(b"\n")[0], answer(3).to_line()
-    path.write_bytes(first + b"\n" + line + b"\n" + last)
+def test_any_other_broken_line_is_named(path: Path, broken: bytes, words: str) -> None:
+    fill(path, answer(1))
+    path.write_bytes(line(1) + broken + b"\n" + line(3))
     with pytest.raises(DataError) as caught:
         list(read_answers(path))
     assert f"{path}, {words}" in str(caught.value)
@@ -128,21 +120,12 @@ def test_any_other_broken_line_is_named(path: Path, line: bytes, words: str) -> 
         fill(path, answer(4))
 
 
-def test_a_key_and_counts_must_be_what_they_are_called(path: Path) -> None:
-    for change, words in (({"key": "xyz"}, "expected 64 hexadecimal digits"), ({"requests": "1"}, "a whole number")):
-        row = {**json.loads(answer(1).to_line()), **change}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-        with pytest.raises(DataError, match=words):
-            list(read_answers(path))
-
-
 def test_an_answer_is_written_once(path: Path) -> None:
     fill(path, answer(1))
     with pytest.raises(ValueError, match="already"):
         fill(path, answer(1))
     # Two files put together by hand, as git does when both sides have added lines: the first counts.
-    path.write_bytes(path.read_bytes() + answer(1, "other").to_line())
+    path.write_bytes(path.read_bytes() + line(1).replace(b"{}", b"other"))
     assert list(read_answers(path)) == [answer(1)]
 
 
@@ -152,14 +135,14 @@ def test_two_runs_at_once_are_refused(path: Path) -> None:
     fill(path, answer(1))
 
 
-def test_a_full_disk_ends_in_one_sentence(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
+def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    async def append() -> None:
-        with AnswerCache(path) as cache:
-            monkeypatch.setattr(os, "write", full)
-            results = await asyncio.gather(*(cache.append(answer(n)) for n in range(5)), return_exceptions=True)
-            assert all(isinstance(r, DataError) and "cannot be written (No space left" in str(r) for r in results)
-
-    asyncio.run(append())
+    fill(path, answer(1))
+    with monkeypatch.context() as patched, AnswerCache(path) as cache:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match=r"cannot be written \(No space left"):
+            cache.append(answer(2))
+    fill(path, answer(3))
+    assert list(read_answers(path)) == [answer(1), answer(3)]

@@ -21,8 +21,15 @@ from typer.testing import CliRunner
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example
 from explearn.core.storage import read_rationales
-from explearn_study.annotate.llm.collecting import bound_prompt
-from explearn_study.annotate.llm.prompts import FOLDER, BoundPrompt, Shot, choose_shots, find_prompt, list_prompts
+from explearn_study.annotate.llm.prompts import (
+    FOLDER,
+    BoundPrompt,
+    Shot,
+    bind_prompt,
+    choose_shots,
+    find_prompt,
+    list_prompts,
+)
 from explearn_study.sections import LLMParams
 
 
@@ -170,7 +177,7 @@ class TestStage:
     def test_a_broken_answer_is_named(self, films: Project) -> None:
         films.folder.mkdir(parents=True)
         (films.folder / "answers.jsonl").write_text('{"key": 3}\n', encoding="utf-8")
-        assert "answers.jsonl, row 1, field 'key': got 3; expected a text" in run(films).stderr
+        assert "answers.jsonl, row 1, field 'key': got 3; expected: a text" in run(films).stderr
 
     def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
         films.params()
@@ -195,7 +202,7 @@ def test_dvc_sees_what_people_add_and_not_the_answers() -> None:
 
 
 def bound(name: str = "evidence", shots: tuple[Shot, ...] = (), **settings: Any) -> BoundPrompt:
-    return bound_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
+    return bind_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
 
 
 class TestPrompts:
@@ -229,7 +236,7 @@ class TestPrompts:
             yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
         ]
         assert {task for profile in profiles for task in profile["tasks"]} <= set(tasks)
-        prompt = bound_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
+        prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
         assert "a native speaker could say it just so" in prompt.system
 
     def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self) -> None:
@@ -254,11 +261,14 @@ class TestPrompts:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            ("summary: s\norder: [label, evidence]\nsystem: x", "order: value error, expected label, evidence, reason"),
-            ("summary: s\nsystem: x", "order: field required"),
-            ("summary: s\norder: [label, evidence, reason]\nsystem: x\nmore: 1", "more: extra inputs"),
+            (
+                "summary: s\norder: [label, evidence]\nsystem: x",
+                "order: got ['label', 'evidence']; expected label, evidence, reason",
+            ),
+            ("summary: s\nsystem: x", "order: got none; expected a value"),
+            ("summary: s\norder: [label, evidence, reason]\nsystem: x\nmore: 1", "more: no such parameter"),
             ("[", "not valid YAML"),
-            ("3", "the file: "),
+            ("3", "got 3; expected: a mapping"),
             ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ nobody }}'", "system: cannot be filled"),
             ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ about'", "system: cannot be filled"),
         ],

@@ -2,4 +2,4 @@
 
 from explearn.core.extras import check_installed
 
-check_installed("openai", "httpx2", "tenacity", "json_repair", "rapidfuzz", extra="annotate", what="explearn annotate")
+check_installed("openai", "httpx2", "json_repair", "rapidfuzz", extra="annotate", what="explearn annotate")

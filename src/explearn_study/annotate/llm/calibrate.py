@@ -11,6 +11,7 @@ from explearn.core.errors import DataError
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
+from explearn_study.annotate.llm.budget import Price
 from explearn_study.annotate.llm.cache import CachedAnswer
 from explearn_study.annotate.llm.collecting import Annotated
 from explearn_study.annotate.llm.prompts import BoundPrompt
@@ -74,7 +75,7 @@ def judge(
     annotated: Sequence[Annotated],
     gold: Mapping[str, Mask],
     answers: Sequence[CachedAnswer],
-    money: float | None,
+    price: Price | None,
 ) -> Candidate:
     """Figures of one candidate.
 
@@ -82,7 +83,7 @@ def judge(
         annotated: what it said of each text; none unanswered.
         gold: text -> the words that people marked.
         answers: as cached, for what they took.
-        money: what they cost, where prices are known.
+        price: of the model, where it is known.
 
     Raises DataError when there is no text.
     """
@@ -114,7 +115,7 @@ def judge(
         requests=sum(answer.requests for answer in answers),
         input_tokens=sum(answer.input_tokens for answer in answers),
         output_tokens=sum(answer.output_tokens for answer in answers),
-        money=money,
+        money=sum(price.cost(a.input_tokens, a.output_tokens) for a in answers) if price else None,
     )
 
 

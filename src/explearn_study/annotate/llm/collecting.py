@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
-from explearn_study.annotate.llm.asking import Question
-from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
+from explearn_study.annotate.llm.asking import Bounds, Question, ask
+from explearn_study.annotate.llm.cache import read_answers
+from explearn_study.annotate.llm.endpoint import environment_model
 from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt, choose_shots
 from explearn_study.annotate.llm.quotes import Alignment, align_quotes
-from explearn_study.annotate.store import Store, Verdict
+from explearn_study.annotate.task import TaskMarks
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
 
@@ -52,106 +52,102 @@ class Annotated:
         return self.alignment.mask if self.alignment else (False,) * len(self.example.all_words)
 
 
-def annotator_name(model: str) -> str:
-    """Under which a model's rationales are filed."""
-    return f"llm:{model}"
+def read_shots(marks: TaskMarks) -> list[Shot]:
+    """Return the seed set: marked examples in the order of their file."""
+    by_id = {example.id: example for example in marks.examples}
+    seeds = marks.store.read(marks.store.seeds, marks.examples, marks.unused)
+    return [Shot(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
-def read_shots(store: Store, examples: Sequence[Example], unused: Iterable[str]) -> list[Shot]:
-    """The seed set: marked examples in the order of their file."""
-    by_id = {example.id: example for example in examples}
-    return [Shot(by_id[r.example_id], r.mask) for r in store.read(store.seeds, examples, unused)]
+def task_prompt(marks: TaskMarks, settings: LLMParams, name: str | None = None) -> BoundPrompt:
+    """Return the prompt of the parameters, or the one named, with the task's seeds; raises as `bind_prompt` does."""
+    shots = choose_shots(read_shots(marks), marks.labels, settings.shots)
+    return bind_prompt(name or settings.prompt, marks.name, marks.labels, shots, settings)
 
 
-def bound_prompt(
-    name: str, task: str, labels: Sequence[str], seeds: Sequence[Shot], settings: LLMParams
-) -> BoundPrompt:
-    """A prompt with the task's shots; raises as `bind_prompt` does."""
-    return bind_prompt(name, task, labels, choose_shots(seeds, labels, settings.shots), settings)
+def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Question]:
+    """Return what is to be asked to annotate a task: the texts that nobody has marked, as the parameters say.
 
-
-def texts_to_annotate(
-    examples: Sequence[Example], settings: LLMParams, labels: Sequence[str], marked: Collection[str], seed: int
-) -> list[Example]:
-    """The texts that a model is to mark: of the splits and labels asked for, not marked by people, at most `max_texts`.
-
-    Raises UnknownNameError for a label that the task does not have.
+    Raises ParamsError or UnknownNameError for parameters that do not fit the task.
     """
+    model, prompt = require_model(settings), task_prompt(marks, settings)
     for label in settings.labels or ():
-        if label not in labels:
-            raise UnknownNameError("label under llm.labels", label, labels)
+        if label not in marks.labels:
+            raise UnknownNameError("label under llm.labels", label, marks.labels)
     chosen: set[str] = set()
     for split in settings.splits:
-        open_texts = {
+        unmarked = {
             example.id: example.label
-            for example in examples
+            for example in marks.examples
             if example.split == split
-            and example.id not in marked
+            and example.id not in marks.marked
             and (settings.labels is None or example.label in settings.labels)
         }
-        chosen |= subsample(open_texts, settings.max_texts, False, seed)
-    return [example for example in examples if example.id in chosen]
+        chosen |= subsample(unmarked, settings.max_texts, False, seed)
+    return [Question(model, prompt, example) for example in marks.examples if example.id in chosen]
 
 
-def collect(
-    questions: Sequence[Question],
-    path: Path,
-    settings: LLMParams,
-    verdicts: Iterable[Verdict] = (),
-) -> list[Annotated]:
-    """Read the answers to questions from the cache file and say what becomes of each, in the questions' order.
+def annotate(
+    marks: TaskMarks, settings: LLMParams, seed: int, bounds: Bounds
+) -> tuple[list[Annotated], Summary | None, str]:
+    """Ask about a task's unmarked texts and sort the answers.
 
-    Raises DataError when the file is broken.
+    Returns what became of each text, a summary (None where there is no text to ask about) and the model's name. Raises
+    as `questions_for` and `ask` do.
     """
-    by_key: dict[str, list[int]] = {}
-    for number, question in enumerate(questions):
-        by_key.setdefault(question.key, []).append(number)
+    questions = questions_for(marks, settings, seed)
+    model = require_model(settings)
+    if not questions:
+        return [], None, model
+    ask(questions, marks, bounds)
+    annotated = collect(questions, marks, settings)
+    return annotated, summarise(annotated, model, questions[0].prompt), model
+
+
+def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams) -> list[Annotated]:
+    """Read the answers to questions from the cache and say what becomes of each, in the questions' order.
+
+    Raises DataError when the cache or the verdicts are broken.
+    """
+    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
     rejected = {(verdict.example_id, verdict.mask) for verdict in verdicts if verdict.verdict == "reject"}
-    found = [Annotated(question.example, "unanswered") for question in questions]
-    for answer in read_answers(path):
-        for number in by_key.get(answer.key, ()):
-            question = questions[number]
-            found[number] = _annotated(question.example, question.prompt.labels, answer, settings, rejected)
-    return found
-
-
-def _annotated(
-    example: Example,
-    labels: Sequence[str],
-    cached: CachedAnswer,
-    settings: LLMParams,
-    rejected: Collection[tuple[str, tuple[bool, ...]]],
-) -> Annotated:
-    try:
-        answer = parse_answer(cached.content, cached.finish, labels)
-    except InvalidAnswerError as error:
-        return Annotated(example, "invalid", problem=str(error))
-    alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold)
-    fate = _fate(example, answer, alignment, settings)
-    if fate == "kept" and (example.id, alignment.mask) in rejected:
-        fate = "rejected"
-    return Annotated(example, fate, answer, alignment)
+    wanted = {question.key for question in questions}
+    answers = {answer.key: answer for answer in read_answers(marks.store.answers) if answer.key in wanted}
+    annotated = []
+    for question in questions:
+        example, cached = question.example, answers.get(question.key)
+        if cached is None:
+            annotated.append(Annotated(example, "unanswered"))
+            continue
+        try:
+            answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
+        except InvalidAnswerError as error:
+            annotated.append(Annotated(example, "invalid", problem=str(error)))
+            continue
+        alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold)
+        fate = _fate(example, answer, alignment, settings)
+        if fate == "kept" and (example.id, alignment.mask) in rejected:
+            fate = "rejected"
+        annotated.append(Annotated(example, fate, answer, alignment))
+    return annotated
 
 
 def _fate(example: Example, answer: ParsedAnswer, alignment: Alignment, settings: LLMParams) -> Fate:
-    if answer.label != example.label:
-        return "other_label"
-    given = sum(len(quote.text.split()) for quote in answer.quotes)
-    if given and alignment.hallucinated_words > settings.max_hallucinated * given:
-        return "hallucinated"
-    if not any(alignment.mask):
-        return "empty"
-    if all(alignment.mask):
-        return "all_words"
-    if sum(alignment.mask) > settings.max_share * len(alignment.mask):
-        return "diffuse"
-    return "kept"
+    mask = alignment.mask
+    quoted = sum(len(quote.text.split()) for quote in answer.quotes)
+    reasons: dict[Fate, bool] = {
+        "other_label": answer.label != example.label,
+        "hallucinated": quoted > 0 and alignment.hallucinated_words > settings.max_hallucinated * quoted,
+        "empty": not any(mask),
+        "all_words": all(mask),
+        "diffuse": sum(mask) > settings.max_share * len(mask),
+    }
+    return next((fate for fate, holds in reasons.items() if holds), "kept")
 
 
 def to_rationales(annotated: Iterable[Annotated], model: str) -> list[Rationale]:
-    """The kept ones, by the annotator `llm:MODEL`."""
-    name = annotator_name(model)
-    return [Rationale(item.example.id, name, "llm", item.mask) for item in annotated if item.fate == "kept"]
+    """Return the kept ones, by the annotator `llm:MODEL`."""
+    return [Rationale(item.example.id, f"llm:{model}", "llm", item.mask) for item in annotated if item.fate == "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +185,7 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
         fates={fate: fates[fate] for fate in FATES},
         repaired=sum(item.answer.repaired for item in annotated if item.answer),
         quotes={
-            "exact": sum(alignment.exact for alignment in aligned),
-            "insensitive": sum(alignment.insensitive for alignment in aligned),
-            "fuzzy": sum(alignment.fuzzy for alignment in aligned),
-            "repeated": sum(alignment.repeated for alignment in aligned),
+            **{kind: sum(getattr(a, kind) for a in aligned) for kind in ("exact", "insensitive", "fuzzy", "repeated")},
             "hallucinated": sum(len(alignment.hallucinated) for alignment in aligned),
         },
         hallucinated_words=sum(alignment.hallucinated_words for alignment in aligned),
@@ -200,9 +193,9 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
     )
 
 
-def require_model(settings: LLMParams, default: str | None) -> str:
-    """The model's name, from the parameters or else the environment; raises ParamsError where neither names one."""
-    model = settings.model or default
+def require_model(settings: LLMParams) -> str:
+    """Return the model's name, from the parameters or else the environment. Raises ParamsError without one."""
+    model = settings.model or environment_model()
     if not model:
         raise ParamsError("no model named; expected llm.model in the parameters, --model, or EXPLEARN_LLM_MODEL")
     return model

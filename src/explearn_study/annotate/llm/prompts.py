@@ -15,14 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import jinja2
+import jinja2.sandbox
 import pydantic
 
 from explearn.core.documents import read_bytes, read_yaml
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.records import Example
+from explearn.core.validation import Section, check
 from explearn_study.annotate.llm.cache import answer_key
 from explearn_study.annotate.llm.quotes import quote_evidence
-from explearn_study.annotate.llm.templates import TemplateProblem, fill_template
 from explearn_study.sections import LLMParams
 
 FOLDER = Path(__file__).parent / "prompts"
@@ -50,10 +52,8 @@ _SHAPE = {
 _NUMBERED = re.compile(r"(?P<name>.+)-(?P<number>\d+)")
 
 
-class PromptFile(pydantic.BaseModel):
+class PromptFile(Section):
     """Contents of a prompt's file."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     summary: str
     order: list[Field]
@@ -65,7 +65,7 @@ class PromptFile(pydantic.BaseModel):
     @classmethod
     def _each_once(cls, order: list[Field]) -> list[Field]:
         if sorted(order) != sorted(_SHAPE):
-            raise ValueError(f"expected {', '.join(_SHAPE)}, each once")
+            raise ValueError(f"got {order}; expected {', '.join(_SHAPE)}, each once")
         return order
 
 
@@ -123,8 +123,16 @@ class BoundPrompt:
     def _opening(self) -> list[dict[str, str]]:
         messages = [{"role": "system", "content": self.system}]
         for shot in self.shots:
+            quotes = quote_evidence(shot.example.all_words, shot.mask)
+            shown = ", ".join(quote for quote, _ in quotes) or "nothing in particular"
+            answer: dict[str, Any] = {
+                "label": shot.example.label,
+                "evidence": [{"quote": quote, "occurrence": occurrence} for quote, occurrence in quotes],
+                "reason": f"What shows it: {shown}.",
+            }
+            ordered = json.dumps({field: answer[field] for field in self.order}, ensure_ascii=False)
             messages.append({"role": "user", "content": _question(shot.example)})
-            messages.append({"role": "assistant", "content": self._answer(shot)})
+            messages.append({"role": "assistant", "content": ordered})
         return messages
 
     @cached_property
@@ -141,31 +149,11 @@ class BoundPrompt:
         """Key of the model's answer for this text in the cache."""
         return answer_key(model, self.version, example)
 
-    def _answer(self, shot: Shot) -> str:
-        evidence: list[dict[str, str | int]] = [
-            {"quote": quote, "occurrence": occurrence}
-            for quote, occurrence in quote_evidence(shot.example.all_words, shot.mask)
-        ]
-        shown = ", ".join(str(item["quote"]) for item in evidence) if evidence else "nothing in particular"
-        answer: dict[str, Any] = {
-            "label": shot.example.label,
-            "evidence": evidence,
-            "reason": f"What shows it: {shown}.",
-        }
-        return json.dumps({field: answer[field] for field in self.order}, ensure_ascii=False)
-
 
 def _question(example: Example) -> str:
-    """The text as JSON: nothing in it can end the place where it stands."""
-    segments = (
-        {"text": example.text}
-        if example.pair_text is None
-        else {
-            "text": example.text,
-            "second text": example.pair_text,
-        }
-    )
-    return json.dumps(segments, ensure_ascii=False)
+    """Return the text as JSON: nothing in it can end the place where it stands."""
+    pair = {} if example.pair_text is None else {"second text": example.pair_text}
+    return json.dumps({"text": example.text, **pair}, ensure_ascii=False)
 
 
 def list_prompts() -> dict[str, str]:
@@ -189,12 +177,8 @@ def find_prompt(name: str) -> Path:
 
 
 def _read(path: Path) -> PromptFile:
-    try:
-        return PromptFile.model_validate(read_yaml(path))
-    except pydantic.ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the file"
-        raise ParamsError(f"{path}, {where}: {problem['msg'][0].lower()}{problem['msg'][1:]}") from error
+    file: PromptFile = check(PromptFile, read_yaml(path), ParamsError, f"{path}, ")
+    return file
 
 
 def bind_prompt(name: str, task: str, labels: Sequence[str], shots: Sequence[Shot], settings: LLMParams) -> BoundPrompt:
@@ -211,12 +195,14 @@ def bind_prompt(name: str, task: str, labels: Sequence[str], shots: Sequence[Sho
             raise UnknownNameError(f"label under rationales.{task}.llm.meanings", label, labels)
     known: Mapping[str, str] = {**brief.get("labels", {}), **settings.meanings}
     about = settings.about if settings.about is not None else brief.get("about", "")
+    # A prompt may come from anybody: the sandbox keeps its template from Python's objects.
+    sandbox = jinja2.sandbox.ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True)
     try:
-        system = fill_template(
-            file.system, {"about": about, "labels": {label: known.get(label, "") for label in labels}}
+        system = sandbox.from_string(file.system).render(
+            about=about, labels={label: known.get(label, "") for label in labels}
         )
-    except TemplateProblem as error:
-        raise ParamsError(f"{path}, system: {error}") from error
+    except Exception as error:  # a template is a program: it can fail in any way
+        raise ParamsError(f"{path}, system: cannot be filled ({first_line(error)})") from error
     shape = "{" + ", ".join(_SHAPE[field] for field in file.order) + "}"
     form = FORMAT.format(example=shape, labels=", ".join(f'"{label}"' for label in labels))
     return BoundPrompt(

@@ -1,112 +1,139 @@
-"""How requests reach the language model's server: no redirects, no proxy but the one named, and bounded replies.
+"""How requests reach the language model's server: within the budget, and with bounded replies.
 
-What an HTTP library does by default would send texts and the key elsewhere: it takes proxies from HTTP_PROXY, passwords
-from .netrc, and unpacks whatever a server sends, however large it becomes.
+Every request of the openai library passes here, its repeats included.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import httpx2
+import openai
+from pydantic import BeforeValidator, Field
 
-from explearn.core.documents import MAX_DEPTH, parse_json
-from explearn.core.errors import DataError
+from explearn.core.validation import Shape
+from explearn_study.annotate.llm.budget import Meter, Spent
 from explearn_study.annotate.llm.endpoint import BASE_URL, Endpoint, EndpointError
 
+OVERHEAD_TOKENS = 64
+"""Bound on what a chat template adds to a request, for each message."""
+
 MAX_REPLY_BYTES = 4 * 2**20
-"""Largest reply, unpacked. Answers have some hundred characters, replies a few kilobytes."""
+"""Largest reply. Answers have some hundred characters, replies a few kilobytes."""
 
-CONNECTIONS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-"""As the openai library sets them."""
-
-_PACKINGS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-"""Content-Encoding -> zlib's window bits."""
-
-_ACCEPTED = "gzip, deflate"
+REPLY, SPENT = "explearn_reply", "explearn_spent"
+"""Extensions of a response: the reply as checked, and what the request took."""
 
 
-class ReplyError(DataError):
-    """A reply that is too large, packed in an unknown way, damaged, or nested too deeply."""
+def _mended(text: Any) -> Any:
+    """Replace halves of characters, which a server may send and no file can hold."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Sends each request to its server, and gives the whole reply or an error.
+class _Message(Shape):
+    content: Annotated[str | None, BeforeValidator(_mended)] = None
 
-    Raises EndpointError for a redirect, naming the host it leads to, and ReplyError.
+
+class _Choice(Shape):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(Shape):
+    prompt_tokens: Annotated[int, Field(ge=0, le=10**9)]
+    completion_tokens: Annotated[int, Field(ge=0, le=10**9)]
+
+
+class ChatReply(Shape):
+    """A reply of the chat-completions protocol, as far as it matters here."""
+
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+    usage: _Usage | Any = None  # a count that is none is no reason to throw an answer away
+
+
+class MeteredTransport(httpx2.AsyncHTTPTransport):
+    """Sends a request once the budget covers its worst case, and returns the whole reply.
+
+    Raises BudgetError, EndpointError where nobody listens, and errors of httpx2, which the openai library answers with
+    another request: for a reply that takes longer than `timeout` seconds, is too large or not the protocol's.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint) -> None:
-        self.inner, self.endpoint = inner, endpoint
+    def __init__(self, endpoint: Endpoint, meter: Meter, timeout: float) -> None:
+        # trust_env is for certificates alone here (SSL_CERT_FILE, SSL_CERT_DIR).
+        super().__init__(
+            trust_env=True, proxy=endpoint.proxy.get_secret_value() or None, limits=openai.DEFAULT_CONNECTION_LIMITS
+        )
+        self.endpoint, self.meter, self.timeout = endpoint, meter, timeout
+        self._reached = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        request.headers["accept-encoding"] = _ACCEPTED
-        reply = await self.inner.handle_async_request(request)
+        body = json.loads(request.content)
+        model, longest = body["model"], body.get("max_tokens") or body["max_completion_tokens"]
+        worst_input = worst_input_tokens(body["messages"], body.get("response_format"))
+        worst = await self.meter.reserve(model, worst_input, longest)
+        spent = worst  # nobody knows what a request has taken that gets no answer
+        request.headers["accept-encoding"] = "identity"
+        extensions: dict[str, Any] = {}
         try:
-            if 300 <= reply.status_code < 400:
-                raise EndpointError(_redirected(reply.headers.get("location", ""), self.endpoint))
-            body = await _bounded(reply)
+            # The library's own bound starts anew with every piece that a slow server sends.
+            async with asyncio.timeout(self.timeout):
+                response = await super().handle_async_request(request)
+                self._reached = True
+                content = await _read(response, request)
+            if response.status_code == 200:
+                extensions[REPLY] = reply = _checked(content, request)
+                if isinstance(reply.usage, _Usage):
+                    used = reply.usage.prompt_tokens, reply.usage.completion_tokens
+                    spent = Spent(1, *used, self.meter.cost(model, *used))
+            else:
+                spent = Spent(1)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("timed out", request=request) from None
+        except httpx2.ConnectError as error:
+            if self._reached:
+                raise
+            raise EndpointError(
+                f"nobody answers at {self.endpoint.redact(self.endpoint.base_url)} ({error}); start the server or "
+                f"check {BASE_URL}"
+            ) from None
         finally:
-            await reply.aclose()
-        headers = [(k, v) for k, v in reply.headers.raw if k.lower() not in (b"content-encoding", b"content-length")]
-        return httpx2.Response(reply.status_code, headers=headers, content=body, request=request)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
-
-def make_client(endpoint: Endpoint, timeout: float) -> httpx2.AsyncClient:
-    """An HTTP client for one server."""
-    # trust_env is for certificates alone here (SSL_CERT_FILE, SSL_CERT_DIR): with a transport of its own, the client
-    # takes no proxy from the environment.
-    inner = httpx2.AsyncHTTPTransport(trust_env=True, proxy=endpoint.proxy_url, limits=CONNECTIONS)
-    return httpx2.AsyncClient(
-        transport=BoundedTransport(inner, endpoint), trust_env=False, follow_redirects=False, timeout=timeout
-    )
+            await self.meter.settle(worst, spent)
+        extensions[SPENT] = spent
+        headers = [(key, value) for key, value in response.headers.raw if key.lower() != b"content-length"]
+        return httpx2.Response(
+            response.status_code, headers=headers, content=content, extensions=extensions, request=request
+        )
 
 
-def _redirected(location: str, endpoint: Endpoint) -> str:
+def worst_input_tokens(messages: Sequence[Mapping[str, str]], structure: object) -> int:
+    """Return a bound on the tokens of a request: its bytes (no tokenizer makes more) and what a template adds.
+
+    `structure` is what asks for the answer's structure; a server may show it to the model.
+    """
+    sent = json.dumps([messages, structure], ensure_ascii=False).encode("utf-8", "replace")
+    return len(sent) + OVERHEAD_TOKENS * len(messages)
+
+
+async def _read(response: httpx2.Response, request: httpx2.Request) -> bytes:
+    """Return the body, of which no more than the bound is ever in memory."""
+    content = b""
     try:
-        host = urlsplit(location).hostname or "another path of its own"
-    except ValueError:
-        host = "an address that cannot be read"
-    return (
-        f"the server sends requests on to {endpoint.redact(host)[:100]}; redirects are not followed: set {BASE_URL} to "
-        "the address that answers, if you trust it"
-    )
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.RemoteProtocolError("a packed reply; expected a plain one", request=request)
+        async for piece in response.aiter_raw():
+            content += piece
+            if len(content) > MAX_REPLY_BYTES:
+                raise httpx2.RemoteProtocolError(f"a reply of more than {MAX_REPLY_BYTES:,} bytes", request=request)
+    finally:
+        await response.aclose()
+    return content
 
 
-async def _bounded(reply: httpx2.Response) -> bytes:
-    """The body, unpacked piece by piece, so that no more than the bound is ever in memory."""
-    packing = reply.headers.get("content-encoding", "identity").strip().lower() or "identity"
-    if packing != "identity" and packing not in _PACKINGS:
-        raise ReplyError(f"a reply packed as {packing[:40]!r}; expected one of {_ACCEPTED}, or none")
-    stream = reply.stream
-    assert isinstance(stream, httpx2.AsyncByteStream)
-    body = b""
-    pieces = stream.__aiter__() if packing == "identity" else _unpacked(stream, _PACKINGS[packing])
-    async for piece in pieces:
-        body += piece
-        if len(body) > MAX_REPLY_BYTES:
-            raise ReplyError(f"a reply of more than {MAX_REPLY_BYTES:,} bytes; expected at most that")
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        try:
-            parse_json(body)
-        except ValueError as error:
-            if "not valid JSON" not in str(error):  # what is no JSON is the protocol's to judge
-                raise ReplyError(f"a reply that cannot be read ({error})") from None
-    return body
-
-
-async def _unpacked(stream: httpx2.AsyncByteStream, window: int) -> AsyncIterator[bytes]:
-    unpacker = zlib.decompressobj(window)
+def _checked(content: bytes, request: httpx2.Request) -> ChatReply:
     try:
-        async for piece in stream:
-            while piece:
-                yield unpacker.decompress(piece, MAX_REPLY_BYTES + 1)
-                piece = unpacker.unconsumed_tail
-        yield unpacker.flush()
-    except zlib.error as error:
-        raise ReplyError(f"a damaged reply ({error})") from None
+        return ChatReply.model_validate(json.loads(content))
+    except (ValueError, RecursionError):  # whose words may hold what the server has sent
+        raise httpx2.RemoteProtocolError("a reply that is not the protocol's", request=request) from None

@@ -1,22 +1,26 @@
-"""What the commands of `explearn annotate` say of models' answers: estimates, summaries, tables."""
+"""Print what the commands of `explearn annotate` say of models' answers: estimates, summaries, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from explearn.cli.printing import console, printed
-from explearn_study.annotate.llm.asking import Estimate, Question, estimate
+from explearn.cli.running import plain_console, printed
+from explearn_study.annotate.llm.asking import Question
 from explearn_study.annotate.llm.budget import Meter
 from explearn_study.annotate.llm.cache import read_answers
+from explearn_study.annotate.llm.calibrate import Candidate
 from explearn_study.annotate.llm.collecting import FATES, Summary
+from explearn_study.annotate.llm.transport import worst_input_tokens
 from explearn_study.annotate.task import TaskMarks
 
-if TYPE_CHECKING:
-    from explearn_study.annotate.llm.calibrate import Candidate
+CHARS_PER_TOKEN = 4.0
+"""Of English under common tokenizers; for estimates only."""
+
+TYPICAL_OUTPUT_TOKENS = 90
+"""An answer of three quotes and one sentence; for estimates where no earlier answer says better."""
 
 FATE_WORDS = {
     "kept": "kept",
@@ -32,7 +36,7 @@ FATE_WORDS = {
 
 
 def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
-    """A row for each model and prompt; the best one is bold."""
+    """Print a row for each model and prompt; the best one is bold."""
     table = Table(
         title=f"{best.texts} texts that people have marked",
         title_justify="left",
@@ -47,34 +51,49 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
     for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
         table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
-        figures = [figure(value) for value in (c.precision, c.recall, c.f1, c.alpha)]
+        figures = ["-" if x is None else f"{x:.3f}" for x in (c.precision, c.recall, c.f1, c.alpha)]
         shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
         cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
         style = "bold" if c is best else None
         table.add_row(printed(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
-    console().print(table)
-
-
-def figure(value: float | None) -> str:
-    """Three decimals, or a dash for what is not defined."""
-    return "-" if value is None else f"{value:.3f}"
+    plain_console().print(table)
 
 
 def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
-    """What the questions that have no answer yet would cost."""
-    found: Estimate = estimate(questions, read_answers(marks.store.answers), meter.price)
-    print(f"texts:         {found.texts:,} to be answered, {found.known:,} of them already are")
-    print(f"requests:      {found.requests:,}, more where the server fails for the moment")
-    print(f"tokens:        about {found.input_tokens:,} read and {found.output_tokens:,} written")
-    if found.money is None or found.worst_money is None:
-        print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
+    """Print what the questions that have no answer yet would cost, by the texts' lengths and the answers there are."""
+    known: set[str] = set()
+    written: list[int] = []
+    versions = {(question.model, question.prompt.version) for question in questions}
+    for answer in read_answers(marks.store.answers):
+        known.add(answer.key)
+        if (answer.model, answer.version) in versions and answer.requests:
+            written.append(answer.output_tokens // answer.requests)
+    output_each = round(sum(written) / len(written)) if written else TYPICAL_OUTPUT_TOKENS
+    new = {question.key: question for question in questions if question.key not in known}
+    inputs, money, worst, priced = 0, 0.0, 0.0, True
+    for question in new.values():
+        messages = question.prompt.messages(question.example)
+        read = round(sum(len(message["content"]) for message in messages) / CHARS_PER_TOKEN)
+        inputs += read
+        price = meter.price(question.model)
+        if price is None:
+            priced = False
+            continue
+        money += price.cost(read, output_each)
+        worst += price.cost(worst_input_tokens(messages, question.prompt.schema), question.prompt.max_tokens)
+    answered = sum(question.key in known for question in questions)
+    print(f"texts:         {len(questions):,} to be answered, {answered:,} of them already are")
+    print(f"requests:      {len(new):,}, more where the server fails for the moment")
+    print(f"tokens:        about {inputs:,} read and {output_each * len(new):,} written")
+    if priced:
+        print(f"cost:          about {money:,.4f}; at most {worst:,.4f} without repeats")
     else:
-        print(f"cost:          about {found.money:,.4f}; at most {found.worst_money:,.4f} without repeats")
+        print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
 
 
 def print_summary(summary: Summary, meter: Meter) -> None:
-    """What became of the texts that a model was asked about, and what was spent."""
-    screen = console()
+    """Print what became of the texts that a model was asked about, and what was spent."""
+    screen = plain_console()
     name = f"{summary.model} with {summary.prompt} (version {summary.version}, {summary.shots} examples)"
     screen.print(f"[bold]{printed(name)}[/bold]: {summary.texts:,} texts")
     for fate in FATES:
