@@ -61,8 +61,7 @@ repro: install params.yaml ## run the pipeline, a task on each core; the result 
 params.yaml:
 	python scripts/compose_params.py $(ARGS)
 
-params: install ## write conf/method/, compose params.yaml from conf/ (ARGS="profile=local" for another profile)
-	python scripts/make_conf.py
+params: install ## compose params.yaml from conf/ (ARGS="profile=local" for another profile)
 	python scripts/compose_params.py $(ARGS)
 
 index: install ## write what the methods' classes declare: their index, the docs' table, roster complete
@@ -86,7 +85,6 @@ lint: install ## check style, format, types, the direction of imports, and that 
 	mypy
 	lint-imports --no-logo
 	python scripts/make_index.py --check
-	python scripts/make_conf.py --check
 	python scripts/compose_params.py --check
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet --site-dir=build/site
 

@@ -73,7 +73,7 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 def speed(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
     folder = str(Workspace(options.root).explainer(options.task, "paml"))
     paml = PAML.from_pretrained(folder)
-    given = params.options_of("faml")
+    given = params.method("faml").all_options
     batched, loop = (
         FAML.from_pretrained(folder, **given),
         FAML.from_pretrained(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
@@ -116,10 +116,10 @@ def methods(options: argparse.Namespace, classifier: Classifier, params: Params,
             # faml:METRIC is fAML for another metric of interest.
             _, _, metric = name.partition(":")
             changed = {"metric": metric} if metric else {}
-            explainers[name] = get_explainer("faml", path=folder, **{**params.options_of("faml"), **changed})
+            explainers[name] = get_explainer("faml", path=folder, **{**params.method("faml").all_options, **changed})
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
-            found = {**params.baselines.quick, **params.baselines.costly}.get(name, {})
+            found = params.method(name).options
             explainers[name] = get_explainer(name, **{**seeded, **found})
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
@@ -135,20 +135,20 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     explainers: dict[str, Explainer] = {}
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
-        paml = PAML(**{**params.options_of("paml"), "seed": params.seed, **change})
+        paml = PAML(**{**params.method("paml").all_options, "seed": params.seed, **change})
         paml.fit(
             ListedTask(
                 classifier,
                 *splits,
                 encoder=params.encoder,
                 encoder_revision=params.encoder_revision,
-                search_file=workspace.study(options.task, f"ablation{name.replace(' ', '-')}"),
+                search_file=workspace.journal(options.task, f"ablation{name.replace(' ', '-')}"),
             ),
             description=f"paml{name}",
         )
         searched = "searched" if paml.options.trials else "given"
         print(f"paml{name}: weights {paml.weights} ({searched})", flush=True)
-        faml = FAML(**params.options_of("faml"))
+        faml = FAML(**params.method("faml").all_options)
         faml.start = paml
         explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml
     show(five(classifier, params, texts, explainers))

@@ -216,13 +216,12 @@ def run_task(workspace: Workspace, params: Params, name: str, options: argparse.
     masks = [gold[e.id] for e in task.examples(task.rationale_split) if e.id in gold]
     k = rationale_k(float(np.mean([sum(mask) for mask in masks])))
     print(f"{name}: {len(texts)} test texts, K = {k}", flush=True)
-    groups = (params.baselines.quick, len(texts)), (params.baselines.costly, options.costly_texts)
     found: dict[str, list[Judged]] = {}
-    for group, most in groups if options.baselines == "run" else ():
-        for method, given in group.items():
-            some = texts[:most]
-            scores = kept(folder, method, some, partial(baseline, task, some, method, given))
-            found[method] = [judge(scores, some, gold, k, "top_k")]
+    for method in params.baseline_names if options.baselines == "run" else ():
+        entry = params.methods[method]
+        some = texts[: options.costly_texts] if entry.info.costly else texts
+        scores = kept(folder, method, some, partial(baseline, task, some, entry.of, entry.options))
+        found[method] = [judge(scores, some, gold, k, "top_k")]
     learned = Learned(task, params, texts) if options.seeds else None
     for seed in range(options.seeds):
         assert learned is not None
@@ -338,7 +337,7 @@ def main() -> None:
     table = show(results, means)
     tests = {}
     if options.seeds and options.baselines == "run":
-        others = [*params.baselines.quick, *params.baselines.costly]
+        others = params.baseline_names
         for first in LEARNED:
             tests[first] = compare(results, means, first, others)
             show_tests(first, tests[first])

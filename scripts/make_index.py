@@ -110,36 +110,29 @@ def table(text: str, found: Found) -> str:
 
 
 def roster(text: str, found: Found) -> str:
-    """The text of conf/roster/complete.yaml with every method that needs no training, quick or costly."""
-    pattern = re.compile(r"(?<=\n  quick:\n)((?:    .*\n)*)  costly:\n((?:    .*\n)*)")
-    sections = pattern.search(text)
-    if sections is None:
-        raise SystemExit(f"{ROSTER}: expected the sections quick and costly, in this order")
+    """The text of conf/roster/complete.yaml with every method that needs no training."""
+    pattern = re.compile(r"(?<=\nmethods:\n)((?:  .*\n)*)")
+    section = pattern.search(text)
+    if section is None:
+        raise SystemExit(f"{ROSTER}: expected the section methods")
     # Comments stay above the method that they stand above.
     written: dict[str, str] = {}
     above = ""
-    for line in "".join(sections.groups()).splitlines(keepends=True):
+    for line in section[1].splitlines(keepends=True):
         above += line
-        if entry := re.match(r" {4}(?:# )?([a-z][a-z0-9_]*):(?: |$)", line):
+        if entry := re.match(r" {2}(?:# )?([a-z][a-z0-9_]*):(?: |$)", line):
             written[entry[1]], above = above, ""
-    lines = {
-        costly: "".join(
-            written.get(name, f"    {name}: {{}}\n")
-            for name, (info, _) in found.items()
-            if not info.learned and info.costly == costly
-        )
-        for costly in (False, True)
-    }
-    return pattern.sub(lambda _: f"{lines[False]}  costly:\n{lines[True]}{above}", text)
+    lines = "".join(written.get(name, f"  {name}: {{}}\n") for name, (info, _) in found.items() if not info.learned)
+    return pattern.sub(lambda _: f"{lines}{above}", text)
 
 
 def rosters(complete: str) -> str:
-    """The text of rosters.json: roster -> quick and costly -> method -> options, as in conf/roster/."""
+    """The text of rosters.json: roster -> method -> options, as in conf/roster/."""
     found = {}
     for name in PACKAGED:
         text = complete if name == ROSTER.stem else ROSTER.with_stem(name).read_text(encoding="utf-8")
-        baselines = yaml.safe_load(text)["baselines"]
-        found[name] = {part: baselines[part] for part in ("quick", "costly")}
+        methods = yaml.safe_load(text)["methods"]
+        found[name] = {method: entry.get("options", {}) for method, entry in methods.items()}
     return json.dumps(found, indent=2) + "\n"
 
 

@@ -1,9 +1,9 @@
 """Stage finetune: the classifier that all methods explain, trained here or taken as it is."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import write_json, write_text
+from explearn.core.storage import write_json
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn_study.importing import import_classifier
@@ -18,15 +18,12 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
 
     A task with an entry under `classifiers` gets that classifier as it is: nothing is trained.
 
-    Writes data/classifiers/TASK/ as save_pretrained does, reports/metrics/classifier/TASK.json (accuracy, macro-F1 and
-    MCC on validation and test) and the training curve reports/plots/finetune/TASK.csv.
+    Writes data/classifiers/TASK/ as save_pretrained does, and data/classifiers/TASK.json: accuracy, macro-F1 and MCC on
+    validation and test, and how training went, epoch by epoch.
 
     Training is in mixed precision where the device has it (--precision auto): weights stay in fp32, and the classifier
     is judged and explained in fp32.
     """
-    # pandas takes half a second, which --help need not wait for.
-    import pandas as pd
-
     workspace = Workspace()
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
@@ -36,7 +33,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     if given is not None:
         import_classifier(folder, given, task, labels, compute)
     else:
-        encoder, revision = params.encoder_of(task), params.encoder_revision_of(task)
+        encoder, revision = params.encoder_of(task)
         history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
     classifier = Classifier.from_pretrained(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
@@ -46,10 +43,8 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     metrics["epochs"] = len(history)
     if given is not None:
         metrics["imported"] = {**given.model_dump(), "fingerprint": classifier.fingerprint}
-    columns = [field.name for field in fields(FinetuneEpoch)]
-    table = pd.DataFrame([asdict(epoch) for epoch in history], columns=columns)
-    write_text(workspace.plot("finetune", task), table.to_csv(index=False))
-    write_json(workspace.metrics("classifier", task), metrics)
+    metrics["history"] = [asdict(epoch) for epoch in history]
+    write_json(workspace.classifier_figures(task), metrics)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 
     Writes data/examples/TASK/: train, validation, test (.parquet), native.parquet with the rationales the source
-    brings, and task.json; and makes the folder data/explainers/TASK. Runs no model: of the compute options only the
-    seed plays a part.
+    brings, and task.json. Runs no model: of the compute options only the seed plays a part.
     """
     source = params.sources[task]
     data = load_task(task, source, params.data_dir, seed)
@@ -23,8 +22,9 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
         data = add_neutral(data, source.neutral)
     used = {example.id for example in data.examples}
     workspace = Workspace()
-    # Later stages depend on this folder, also of a run without explainers, where no stage writes to it.
-    workspace.explainers(task).mkdir(parents=True, exist_ok=True)
+    # Later stages depend on these folders, also in a run where no stage writes to them.
+    for folder in (workspace.explainer(task, ""), workspace.teacher(task, ""), workspace.reports / "studies"):
+        folder.mkdir(parents=True, exist_ok=True)
     with atomic_folder(workspace.examples(task)) as folder:
         for split in SPLITS:
             write_examples(folder / f"{split}.parquet", [e for e in data.examples if e.split == split])

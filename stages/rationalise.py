@@ -8,9 +8,6 @@ from explearn_study.rationalise import read_task_marks
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
-HEADLINE = ("alpha", "pairwise_f1", "mean_length", "positive_rate")
-"""What DVC shows of a task's rationales; the rest goes to data/rationales/TASK.json."""
-
 AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 """Figures on what the annotators marked, before anybody decided between them."""
 
@@ -31,9 +28,8 @@ def rationalise(
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
     Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
-    data/rationales/TASK.parquet, TASK.json beside it (all figures on agreement and length, and what became of the
-    model's answers), and reports/metrics/agreement/TASK.json (Krippendorff's alpha, pairwise F1, mean length K, share
-    of words marked). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all
+    data/rationales/TASK.parquet and TASK.json (all figures on agreement and length, and what became of the model's
+    answers). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all
     of them there no server is needed. Of the compute options only the seed plays a part.
     """
     workspace = Workspace()
@@ -56,7 +52,6 @@ def rationalise(
         found.update({key: before[key] for key in AGREEMENT}, adjudicated=len(marks.adjudicated))
     write_rationales(workspace.rationales(task), settled)
     write_json(workspace.agreement(task), {**found, **figures})
-    write_json(workspace.metrics("agreement", task), {key: found[key] for key in HEADLINE})
 
 
 if __name__ == "__main__":

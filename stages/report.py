@@ -1,5 +1,7 @@
-"""Stage report: the report, its figures, and the headline metrics."""
+"""Stage report: the report, its figures, the headline metrics, and evidence pages."""
 
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import atomic_folder, write_json, write_text
 from explearn_study.params import Params
 from explearn_study.report.project import report_project
 from explearn_study.staging import stage
@@ -7,14 +9,31 @@ from explearn_study.workspace import Workspace
 
 
 @stage()
-def report(params: Params, seed: int) -> None:
+def report(params: Params, compute: ComputeOptions, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ and report.html for people, metrics.json for
     programs, and headline.json for `dvc metrics` and `dvc exp show`. Times and memory, which depend on the machine, go
-    to machine/ and costs.json.
+    to machine/ and costs.json. The seed chooses example texts.
 
-    Writes into reports/. Runs no model: of the compute options it uses only the seed, to choose example texts.
+    Evidence pages that the parameters ask for say what the run rests on, as hashes, and whether it did what was asked
+    of it: reports/evidence/PAGE.html, and the manifests PAGE.json, which `explearn verify` checks.
     """
-    report_project(Workspace(), params, seed)
+    workspace = Workspace()
+    report_project(workspace, params, seed)
+    with atomic_folder(workspace.reports / "evidence") as folder:
+        if not params.evidence:
+            return
+        # The report alone does without these, which load torch.
+        from explearn.model.classifier import Classifier
+        from explearn_study.report.evidence import make_manifest, render_evidence
+
+        models = {}
+        for task in params.tasks:
+            classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+            models[task] = (workspace.classifier(task).as_posix(), classifier.fingerprint)
+        for page in params.evidence:
+            manifest = make_manifest(workspace, params, page, models, root="../..")
+            write_json(folder / f"{page}.json", manifest)
+            write_text(folder / f"{page}.html", render_evidence(page, manifest))
 
 
 if __name__ == "__main__":

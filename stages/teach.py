@@ -23,8 +23,9 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
     Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped. Texts that
     the method fails on are noted there; over 1 % of them end the stage.
     """
-    (method,) = make_teacher(teacher, params.teachers, seed).values()
-    options = teacher_options(teacher, params.teachers, seed)
+    known = {name: entry.options for name, entry in params.teachers.items()}
+    (method,) = make_teacher(teacher, known, seed).values()
+    options = teacher_options(teacher, known, seed)
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     splits = {}

@@ -89,9 +89,9 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
     finally:
         sys.path.pop(0)
     found = commands(repository)
-    assert len(found) > 10 and any("+baselines.costly.solvex={}" in overrides for overrides in found)
+    assert len(found) > 10 and any("+methods.solvex={}" in overrides for overrides in found)
     for overrides in found:
         try:
-            Params.of(yaml.safe_load(compose(shlex.split(overrides))))
+            Params.model_validate(yaml.safe_load(compose(shlex.split(overrides))))
         except (Exception, SystemExit) as error:
             raise AssertionError(f"dvc exp run with {overrides}") from error

@@ -12,23 +12,23 @@ import yaml
 
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
-TRAINED = ("expnet_in_domain", "expnet", "expnet_paper", "consensus", "l2e", "paml", "ivra")
-"""Learned explainers of the project: at least one of every room."""
-
-VARIANTS = {"cls_row": {"of": "expnet", "attention": "row"}}
+LEARNED = {
+    "from_texts": ["paml", "ivra"],
+    "from_features": ["expnet_in_domain", "expnet", "cls_row", "expnet_paper", "consensus", "l2e"],
+}
+"""Methods of the project that are trained: every one of ours."""
 
 VOLATILE = ("data/costs/", "data/studies/", "reports/report.html", "reports/costs.json", "reports/machine/")
 """What holds times, memory or dates: no two runs write the same."""
 
 UNIT_DEPTHS = {
+    "code": 2,
     "examples": 3,
     "classifiers": 3,
     "features": 3,
     "signals": 3,
     "teachers": 4,
     "explainers": 4,
-    "attributions": 4,
-    "variants": 5,
 }
 """Folders under data/ that a stage puts in place as one -> parts of their paths. All else is put in place by file."""
 
@@ -50,21 +50,13 @@ def step(stage: str, **options: str) -> Step:
 
 def all_steps() -> list[Step]:
     """Every stage, in an order in which each finds what it reads."""
-    steps = [
-        step(stage, task=task)
-        for stage in ("prepare", "rationalise", "finetune", "attend", "signals")
-        for task in TASKS
-    ]
-    steps += [step("teach", task=task, teacher="input_x_gradient") for task in TASKS]
+    steps = [step("code")]
+    steps += [step(stage, task=task) for stage in ("prepare", "rationalise", "finetune", "features") for task in TASKS]
     for task in TASKS:
-        steps += [step("train", task=task, explainer=name) for name in TRAINED]
-        learned = ("learned_expnet", "learned_consensus", "learned_l2e", "learned_aml", "on_ivra", "faml")
-        groups = ("quick", "occlusion", *learned)
-        steps += [step("attribute", task=task, group=group) for group in groups]
-        steps += [step("variant", task=task, variant=name) for name in VARIANTS]
-        steps += [step("evaluate", task=task), step("sanity", task=task)]
-        steps += [step("distil", task=task, teacher="input_x_gradient"), step("marks_curve", task=task)]
-    return [*steps, step("transfer", explainer="ivra"), step("report"), step("evidence", page="run")]
+        steps.append(step("teach", task=task, teacher="input_x_gradient"))
+        steps += [step("fit", task=task, method=name) for names in LEARNED.values() for name in names]
+        steps += [step("explain", task=task), step("judge", task=task)]
+    return [*steps, *(step("study", study=study) for study in ("marks_curve", "transfer", "students")), step("report")]
 
 
 def few_steps() -> list[Step]:
@@ -105,31 +97,33 @@ def _params() -> dict[str, Any]:
         "tasks": list(TASKS),
         "sources": dict.fromkeys(TASKS, source),
         "finetune": {"epochs": 2, "learning_rate": 3e-3, "batch_size": 8},
-        "transfer": ["ivra"],
-        "expnet": {"epochs": 2},
-        "expnet_in_domain": {"epochs": 2},
-        "expnet_paper": {"epochs": 2},
-        "explainers": list(TRAINED),
-        "refiners": ["faml"],
-        "variants": VARIANTS,
-        "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
-        "faml": {"steps": 1, "samples": 0},
+        "methods": {
+            "expnet": {"options": {"epochs": 2}},
+            "cls_row": {"of": "expnet", "options": {"epochs": 3}},
+            "expnet_in_domain": {"options": {"epochs": 2}},
+            "expnet_paper": {"options": {"epochs": 2}},
+            "consensus": {"options": {"aim": 0.5, "copies": 1, "bootstrap": 2}},
+            "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
+            "faml": {"options": {"steps": 1, "samples": 0}},
+            "l2e": {"options": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "epochs": 2}},
+            "ivra": {
+                "options": {
+                    "criteria": ["cons"],
+                    "schedule": {"epochs": 1, "batch_size": 24, "decay": 1, "accuracy_tolerance": 1.0},
+                }
+            },
+            **{name: {} for name in ("random", "raw_attention", "rollout", "input_x_gradient", "occlusion")},
+        },
+        "learned": LEARNED,
+        "own_model": {"raw_attention": {}},
         "teachers": {"input_x_gradient": {}},
         "signals": {"removal_samples": 4},
-        "consensus": {"aim": 0.5, "copies": 1, "bootstrap": 2},
-        "curve": {"tasks": list(TASKS), "marks": [0, 4], "draws": 1},
+        "studies": {
+            "marks_curve": {"marks": [0, 4], "draws": 1},
+            "transfer": {},
+            "students": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
+        },
         "evidence": {"run": {"texts": 8, "seeds": 1}},
-        "l2e": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "feedforward": 16, "epochs": 2},
-        "distil": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
-        "ivra": {
-            "criteria": ["cons"],
-            "schedule": {"epochs": 1, "batch_size": 24, "decay": 1, "accuracy_tolerance": 1.0},
-        },
-        "baselines": {
-            "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
-            "costly": {"occlusion": {}},
-            "own_model": {"raw_attention": {}},
-        },
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 2, "repeats": 1}},
         "sanity": {"texts": 2, "noise_samples": 1, "random_labels": True},
     }

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from explearn.cli.running import Seed, user_errors
-from explearn.core.errors import ParamsError
 from explearn.core.visible import visible
 from explearn_study.staging import run_alone
 
@@ -33,45 +32,28 @@ def report(
             print(workspace.reports / name)
 
 
+_SOURCE = "A git revision, `workspace` for the files as they stand, a metrics.json, or a project's folder."
+
+
 def gate(
-    rules: Annotated[Path, typer.Argument(help="YAML file of rules, as conf/gate.yaml.", show_default=False)],
-    base: Annotated[str, typer.Option(help="Git revision to compare with.")] = "HEAD",
-    head: Annotated[
-        str, typer.Option(help="Git revision to judge, or workspace: the files as they stand.")
-    ] = "workspace",
-    old: Annotated[
-        Path | None, typer.Option(help="Metrics file, or project folder, to compare with, instead of --base.")
-    ] = None,
-    new: Annotated[
-        Path | None, typer.Option(help="Metrics file, or project folder, to judge, instead of --head.")
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a job summary.")] = False,
+    rules: Annotated[Path, typer.Argument(help="YAML file of rules.")] = Path("conf/gate.yaml"),
+    base: Annotated[str, typer.Option(help=f"The run to compare with. {_SOURCE}")] = "HEAD",
+    head: Annotated[str, typer.Option(help="The run to judge; the same choices.")] = "workspace",
     every: Annotated[bool, typer.Option("--all", help="Show every figure, not just those that became worse.")] = False,
 ) -> None:
-    """Compare two runs figure by figure, and show what has become worse than the rules allow.
+    """Say whether a run is within noise of another, and show what has become worse than the rules allow, in Markdown.
 
-    Exit code 0: nothing has. 1: something has, and for no other reason. 2: the comparison could not be made, for rules
-    or metrics cannot be used.
+    Exit code 0: nothing has. 1: something has. 2: the comparison could not be made (rules or metrics that cannot be
+    used).
     """
     with user_errors():
-        from explearn_study.report.gate import Gate, check, from_path, from_revision, load_gate
-        from explearn_study.report.gate_changes import print_changes, summary
+        from explearn_study.report.gate import change_table, check, load_gate, read_metrics, summary
 
-        if (old is None) != (new is None):
-            raise ParamsError("--old and --new go together; expected both or neither")
-        found = load_gate(rules)
-        files = list(dict.fromkeys(rule.file for rule in found.rules))
-        if old is not None and new is not None:
-            before, after = from_path(files, old), from_path(files, new)
-            if old.is_file() or new.is_file():
-                shared = before.keys() | after.keys()
-                found = Gate(rules=[rule for rule in found.rules if rule.file in shared])
-        else:
-            before, after = from_revision(files, base), from_revision(files, head)
-        changes = check(found, before, after)
+        changes = check(load_gate(rules), read_metrics(base), read_metrics(head))
         worse = [change for change in changes if change.regression]
-        print_changes(changes if every else worse, markdown)
-        print(f"\n{summary(changes)}")
+        if shown := changes if every else worse:
+            print(change_table(shown), end="\n\n")
+        print(summary(changes))
     if worse:
         raise typer.Exit(1)
 

@@ -1,6 +1,6 @@
 """Figures of an explainer after training with more and more marked texts, and what the next ones would bring.
 
-A curve is a JSON document of the stage marks-curve: `points`, in the order of their `marks`, each with FIGURES, their
+A curve is a JSON document of the study marks_curve: `points`, in the order of their `marks`, each with FIGURES, their
 intervals NAME_low and NAME_high, and `by_draw`, NAME -> the figure of each draw.
 """
 

@@ -49,11 +49,14 @@ def compare_with_students(
     """
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
-    teacher = make_teacher(name, params.teachers, seed)
+    study = params.studies.students
+    assert study is not None
+    options = params.method("l2e").all_options
+    teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     gold = workspace.read_gold(task, params)
     k = rationale_k(read_document(workspace.agreement(task), AgreementFile, "rationalise")["mean_length"])
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
-    tests = texts_to_explain(workspace.read_examples(task, "test"), gold, params.distil.max_texts, seed)
+    tests = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
     tests = [e for e, code in zip(tests, classifier.encode(tests), strict=True) if set(code.word_ids) - {NO_WORD}]
     if not tests:
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
@@ -87,13 +90,13 @@ def compare_with_students(
     formulations: dict[str, Any] = {}
     training_seconds: list[float] = []
     times: list[tuple[float, float, float]] = []
-    for formulation in params.distil.formulations:
+    for formulation in study.formulations:
         of_teacher = SideScores([np.abs(of_text) for of_text in weights])
         if formulation == "labelling":
             of_teacher = SideScores(weights, [levels(of_text, lessons.signed) for of_text in weights])
         by_seed = []
-        for draw in range(seed, seed + params.distil.seeds):
-            student = L2E(**{**params.options_of("l2e"), "teacher": name, "formulation": formulation, "seed": draw})
+        for draw in range(seed, seed + study.seeds):
+            student = L2E(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
             student.name = "l2e"
             description = f"{task}: {formulation} student {draw - seed + 1}, {name}"
             start = time.perf_counter()
@@ -118,7 +121,7 @@ def compare_with_students(
                 "student": of_student.scores,
                 "random": [rng.random(len(e.words)) for e in encodings],
             }
-            choices = choose(of_teacher, of_student, params.distil.percent, draw)
+            choices = choose(of_teacher, of_student, study.percent, draw)
             by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
             times.append(
                 (

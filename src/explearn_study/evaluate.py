@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.shapes import read_document
-from explearn.core.storage import write_json, write_text
+from explearn.core.storage import write_json
 from explearn.judge.evaluate import TaskEvaluation, evaluate_task
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
-from explearn.methods.registry import get_info, leaderboard_order
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
@@ -23,12 +20,9 @@ from explearn_study.params import Params
 from explearn_study.shapes import AgreementFile, TrainedModel
 from explearn_study.workspace import Workspace
 
-PLOTTED = {"f1": "f1", "auroc": "auroc", "faithfulness": "aopc_comprehensiveness"}
-"""Plot of DVC -> the metric that it shows."""
-
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
-    """Judge every method's attributions of a task's test texts, and write what the stage evaluate writes.
+    """Judge every method's attributions of a task's test texts, and write the metrics of the stage judge.
 
     Raises DataError where an attribution file is missing, damaged, or of another classifier.
     """
@@ -37,8 +31,8 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     gold = workspace.read_gold(task, params)
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     own = {
-        name: Classifier.from_pretrained(workspace.explained(task, params.group_of(name)), compute)
-        for name in params.own_model
+        method.name: Classifier.from_pretrained(workspace.explained(params, task, method.name), compute)
+        for method in params.with_own_model
     }
 
     def judge(files: Mapping[str, Path], model: Classifier, own: Mapping[str, Classifier]) -> TaskEvaluation:
@@ -46,16 +40,14 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         for method, run in runs.items():
             expected = own.get(method, model)
             if run.classifier != expected.fingerprint:
-                raise DataError(
-                    f"{files[method]}: explains another classifier than {expected.name}; run attribute again"
-                )
+                raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run explain again")
         return evaluate_task(
             task,
             runs,
             examples,
             gold,
             model,
-            rules={method: get_info(method).binarisation for method in runs},
+            rules={method: params.method(method).info.binarisation for method in runs},
             k=rationale_k(agreement["mean_length"]),
             positive_rate=agreement["positive_rate"] or 0.0,
             params=params.evaluate,
@@ -68,7 +60,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     for name, model in own.items():
         of_own = judge(workspace.own_model_files(params, task, name), model, {})
         splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        trained = read_document(workspace.explainer(task, name) / "config.json", TrainedModel, "train")
+        trained = read_document(workspace.explainer(task, name) / "config.json", TrainedModel, "fit")
         others[name] = {
             "criteria": trained["options"]["criteria"],
             "epochs": len(trained["history"]) - 1,
@@ -78,8 +70,6 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
             "methods": of_own.metrics,
             "tied": {metric: [*tests.best, *tests.tied] for metric, tests in of_own.comparisons.items()},
         }
-    for plot, metric in PLOTTED.items():
-        write_plot_data(workspace.plot(plot, task), metric, task, evaluation.metrics)
     write_by_text(workspace.metrics_table("texts", task), evaluation)
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
     leaders = {
@@ -88,16 +78,3 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     write_json(workspace.metrics("comparisons", task), leaders)
     write_json(workspace.metrics("own_model", task), others)
     write_json(workspace.metrics("explanations", task), evaluation.metrics)
-
-
-def write_plot_data(
-    path: Path, metric: str, task: str, methods: Mapping[str, Mapping[str, int | float | None]]
-) -> None:
-    """Write a metric of a task's methods as CSV: task, method, family, value, low, high; empty where undefined."""
-    columns = (metric, f"{metric}_low", f"{metric}_high")
-    rows = [
-        [task, method, get_info(method).family, *(methods[method].get(name) for name in columns)]
-        for method in leaderboard_order(methods)
-    ]
-    table = pd.DataFrame(rows, columns=["task", "method", "family", "value", "low", "high"])
-    write_text(path, table.to_csv(index=False, lineterminator="\n"))

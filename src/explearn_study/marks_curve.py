@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.shapes import read_document
-from explearn.core.storage import write_text
 from explearn.judge.plausibility import rationale_k
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet, check_source
 from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
 from explearn.text.choice import texts_to_explain
-from explearn_study.curve_figures import FIGURES, Curve, judge_draws
+from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params
 from explearn_study.shapes import AgreementFile
 from explearn_study.train import WorkspaceTask
@@ -53,17 +50,19 @@ class KeptTask(WorkspaceTask):
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
-    """Train ExpNet with each number of marked texts of `curve.marks`, and judge it on the test texts of the run.
+    """Train ExpNet with each number of marked texts of the study, and judge it on the test texts of the run.
 
     0 is universal, the numbers below all that there are few_shot, all of them in_domain. Each of the draws has a seed
     of its own; the first is the run's. The other tasks' marks are read once for all of them. Test texts are those with
     marks that the classifier gets right, as for all figures of plausibility; they are scored from the features that the
-    stage attend stored.
+    stage features stored.
 
     Returns task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
     Raises ParamsError without another task with marks, DataError without texts to learn from or to judge, or for
     features of another classifier than the task's.
     """
+    study = params.studies.marks_curve
+    assert study is not None
     task = KeptTask(workspace, params, name, compute)
     rows, labels = task.features("test")[1], {example.id: example.label for example in task.examples("test")}
     explained = texts_to_explain(task.examples("test"), task.gold, params.attribute.max_texts, seed)
@@ -75,13 +74,13 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     k = rationale_k(read_document(workspace.agreement(name), AgreementFile, "rationalise")["mean_length"])
     available = len(marked_targets(task))
     sources = read_sources(task, "universal")
-    counts = [count for count in params.curve.marks if count < available]
+    counts = [count for count in study.marks if count < available]
     points = []
-    with tqdm(total=(len(counts) + 1) * params.curve.draws, desc=f"{name}: marks", unit="training") as bar:
+    with tqdm(total=(len(counts) + 1) * study.draws, desc=f"{name}: marks", unit="training") as bar:
         for count in (*counts, available):
             protocol = "in_domain" if count == available else "few_shot" if count else "universal"
             draws = []
-            for draw in range(params.curve.draws):
+            for draw in range(study.draws):
                 explainer = trained(task, params, protocol, count, seed + draw, sources)
                 draws.append([explainer.score_features(row, len(task.gold[row.example_id])) for row in tested])
                 bar.update()
@@ -95,23 +94,15 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
                 seed,
             )
             points.append({"marks": count, "protocol": protocol, **figures})
-    return {"task": name, "texts": len(tested), "k": k, "draws": params.curve.draws, "points": points}
+    return {"task": name, "texts": len(tested), "k": k, "draws": study.draws, "points": points}
 
 
 def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources) -> ExpNet:
     """ExpNet with the run's options of a protocol and so many marked texts."""
-    options = {**params.options_of(SECTIONS[protocol]), "protocol": protocol}
+    options = {**params.method(SECTIONS[protocol]).all_options, "protocol": protocol}
     explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
     curriculum = curriculum_for(task, explainer.options, sources)
     splits = dict.fromkeys((*PSEUDO_SPLITS, task.rationale_split))
     by_split = [task.features(split) for split in splits]
     features = chain.from_iterable(rows for _, rows in by_split)
     return explainer.fit_curriculum(curriculum, features, by_split[0][0], task.device)
-
-
-def write_curve_plot(path: Path, curve: Curve) -> None:
-    """Write the points as CSV: task, marks, protocol, and each figure with its interval; empty where undefined."""
-    columns = [f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")]
-    table = pd.DataFrame(curve["points"])[["marks", "protocol", *columns]]
-    table.insert(0, "task", curve["task"])
-    write_text(path, table.to_csv(index=False, lineterminator="\n"))

@@ -1,4 +1,4 @@
-"""Tables that the stage evaluate keeps besides the figures: the texts' own values, and how each two methods compare."""
+"""Tables that the stage judge keeps besides the figures: the texts' own values, and how each two methods compare."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
         if ids != order:
             raise DataError(
                 f"{path}: {metric} of {method} has {len(ids)} texts; expected the same {len(order)} as of all others; "
-                "run evaluate again"
+                "run judge again"
             )
         by_text[metric][method] = rows["value"].to_numpy(dtype=np.float64)
     return dict(by_text)

@@ -18,7 +18,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune
 from explearn.text.choice import texts_to_explain
-from explearn_study.attribute import group_methods
+from explearn_study.explaining import make_method
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
@@ -29,22 +29,20 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
     A method with a classifier of its own is checked on copies of that one, the others on copies of the workspace's.
 
     Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
-    seeds. Raises as `group_methods` and `check_methods` do.
+    seeds. Raises as `make_method` and `check_methods` do.
     """
     chosen = params.sanity.methods
     if chosen is None:
-        variants = [name for name in params.variants if name in params.trained]
-        chosen = [*params.explainers, *params.baselines.quick, *variants]
-    groups = {group: group_methods(group, task, params, workspace, seed) for group in map(params.group_of, chosen)}
+        trained = {method.name for method in params.trained}
+        chosen = [name for name, method in params.methods.items() if name in trained or not method.info.costly]
     examples = texts_to_explain(
         workspace.read_examples(task, "test"), workspace.read_gold(task, params), params.sanity.texts, seed
     )
     by_classifier: dict[Path, list[Explainer]] = defaultdict(list)
     for name in chosen:
-        group = params.group_of(name)
-        explainer = next(explainer for explainer, _ in groups[group] if explainer.name == name)
+        explainer, _ = make_method(params.methods[name], params, workspace, task, seed)
         explainer.any_classifier = True
-        by_classifier[workspace.explained(task, group)].append(explainer)
+        by_classifier[workspace.explained(params, task, name)].append(explainer)
     other_labels = None
     if params.sanity.random_labels:
         other_labels = cache(partial(_finetuned_on_permuted_labels, workspace, task, params, compute))
@@ -70,16 +68,17 @@ def _finetuned_on_permuted_labels(
         rows = workspace.read_examples(task, split)
         labels = [rows[i].label for i in rng.permutation(len(rows))]
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
-    with scratch_folder(workspace.study(task, "permuted_labels")) as folder:
+    encoder, revision = params.encoder_of(task)
+    with scratch_folder(workspace.journal(task, "permuted_labels")) as folder:
         target = folder / "classifier"
         finetune(
             target,
             permuted,
             workspace.read_labels(task),
-            params.encoder_of(task),
+            encoder,
             params.finetune,
             compute,
             seed,
-            params.encoder_revision_of(task),
+            revision,
         )
         return Classifier.from_pretrained(target, compute)

@@ -1,17 +1,13 @@
-"""The sections of parameters that stages take, with types, units and ranges.
-
-The options of a learned explainer are a section of their own, beside its class. These are here, below all that takes
-them, so that reading the parameters of a run needs no room of the library.
-"""
+"""The sections of parameters that stages take, with types, units and ranges."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from explearn.core.records import RationaleKind, Split
-from explearn.core.settings import (
+from explearn.core.validation import (
     MOST,
     MOST_ROUNDS,
     Fraction,
@@ -101,20 +97,6 @@ class TeachParams(Section):
     """Most texts a split that teachers explain, drawn by seed (default: all)."""
 
 
-class DistilParams(Section):
-    """The comparison of teachers with students of theirs."""
-
-    teachers: list[str] = Field(default_factory=list)
-    """Teachers to compare with their students as L2E's paper does: names as of `l2e.teacher`."""
-    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
-    seeds: Rounds = 3
-    """Students a teacher and formulation; the other options are those of `l2e`."""
-    percent: Annotated[int, Field(ge=1, le=100)] = 30
-    """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
-    max_texts: PositiveInt | None = 100
-    """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""
-
-
 class SignalsParams(Section):
     """Word scores of many methods, for the consensus to learn from."""
 
@@ -135,26 +117,54 @@ class SignalsParams(Section):
         return value
 
 
-class CurveParams(Section):
-    """How much marked texts bring: ExpNet trained with more and more of them."""
+class LearnedParams(Section):
+    """Names of the methods that are trained, each a stage for every task."""
 
-    tasks: list[str] = Field(default_factory=list)
-    """Tasks to measure it on; each needs another task with marks. A minute or more a task."""
+    from_texts: list[str] = Field(default_factory=list)
+    """Those that learn from the task's texts and its classifier alone."""
+    from_features: list[str] = Field(default_factory=list)
+    """Those that learn from what is prepared for them: marks, attention features and word signals of all tasks, or
+    teachers' scores."""
+
+
+class CurveParams(Section):
+    """How much marked texts bring: ExpNet trained with more and more of them. A minute or more a task."""
+
+    tasks: list[str] | None = None
+    """Tasks to measure it on (default: all); each needs another task with marks."""
     marks: Annotated[list[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = [0, 5, 10, 25, 50, 100, 200]
     """Marked texts to train with, 0: none of the task's own. All that there are come last by themselves."""
     draws: PositiveInt = 5
     """Trainings with each number of texts, each with texts and initial weights of its own."""
 
 
-class BaselineParams(Section):
-    """Baselines to compare: method -> its options."""
+class TransferParams(Section):
+    """Methods with a classifier of their own, judged on the other tasks with the same classes."""
 
-    quick: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those of a few model passes a text; one process a task runs them all."""
-    costly: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those of tens of passes or more; each is a stage of its own, so that a change to one reruns it alone."""
-    own_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Those run once more on the classifiers that explainers trained for themselves."""
+    explainers: list[str] | None = None
+    """Their names (default: all of the run)."""
+
+
+class StudentsParams(Section):
+    """The comparison of teachers with students of theirs, as in L2E's tables."""
+
+    teachers: Annotated[list[str], Field(min_length=1)]
+    """Teachers to compare with their students: names as of L2E's option `teacher`."""
+    formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
+    seeds: Rounds = 3
+    """Students a teacher and formulation; the other options are those of the run's `l2e`."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 30
+    """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
+    max_texts: PositiveInt | None = 100
+    """Most test texts a task (the paper takes 100 for differences of log-odds and for times)."""
+
+
+class StudiesParams(Section):
+    """Further comparisons that a run may ask for; a study that is not named is not made."""
+
+    marks_curve: CurveParams | None = None
+    transfer: TransferParams | None = None
+    students: StudentsParams | None = None
 
 
 class EvidenceParams(Section):

@@ -61,7 +61,7 @@ class SanityOfMethod(Shape):
 
 
 class Sanity(Shape):
-    """Checks of stage sanity."""
+    """What stage judge measures."""
 
     texts: Count
     methods: dict[str, SanityOfMethod]
@@ -82,7 +82,7 @@ class CurvePoint(Shape):
 
 
 class MarksCurve(Shape):
-    """A curve of stage marks-curve (`explearn_study.curve_figures`)."""
+    """What study marks_curve measures (`explearn_study.curve_figures`)."""
 
     task: str
     texts: Count
@@ -112,7 +112,7 @@ class TrainedModel(Shape):
 
 
 class OwnModelFigures(Shape):
-    """Figures of stage evaluate on the classifier that an explainer trained for itself."""
+    """What stage judge measures on the classifier that an explainer trained for itself."""
 
     criteria: list[str]
     epochs: Count
@@ -154,7 +154,7 @@ class ComparedSides(Shape):
 
 
 class Distillation(Shape):
-    """Figures of stage distil: formulation -> metric -> figures, and the students."""
+    """What study students measures: formulation -> metric -> figures, and the students."""
 
     task: str
     teacher: str
@@ -171,7 +171,7 @@ class DistillationCosts(Shape):
 
 
 class Transfer(Shape):
-    """Figures of stage transfer: source task -> target task -> figures."""
+    """What study transfer measures: source task -> target task -> figures."""
 
     explainer: str
     criteria: list[str]

@@ -16,7 +16,7 @@ from explearn.cli.running import Seed, command
 from explearn.core.compute import Precision
 from explearn.core.locks import locked
 
-RUN_OPTIONS = ("task", "group", "explainer", "teacher", "variant")
+RUN_OPTIONS = ("task", "method", "teacher", "study")
 """Options of a stage that say which of its outputs a run writes."""
 
 TaskOption = Annotated[
@@ -26,7 +26,7 @@ TaskOption = Annotated[
 
 @contextmanager
 def run_alone(stage: str, **options: object) -> Iterator[None]:
-    """Let one run at a time do a stage's work for the same options (task, group, ...); a second one waits.
+    """Let one run at a time do a stage's work for the same options (task, method, ...); a second one waits.
 
     The several files that a stage writes are then of one run. Raises as `explearn.core.writing.locked` does.
     """

@@ -177,7 +177,7 @@ def _explain(
         try:
             attributions += list(teacher.explain(classifier, [example], judged_targets(classifier, [example])))
         except Exception as error:
-            failures.append(Failure(example.id, f"{type(error).__name__}: {first_line(error)}"))
+            failures.append(Failure(example.id, first_line(error)))
             logger.warning("%s failed on %s: %s", teacher.name, example.id, failures[-1].reason)
     return attributions, failures
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.core.seeds import seed_everything
 from explearn.core.shapes import Number, Shape, read_document
 from explearn.lens.features import ExampleFeatures, check_refusal, read_feature_metadata, read_features
 from explearn.lens.word_signals import WordSignals, read_signals
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.base.task import Lessons
+from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import members
-from explearn.methods.registry import get_explainer, get_info
-from explearn_study.fitting import check_lessons, fitting_features, fitting_signals
+from explearn.methods.registry import make_explainer
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
@@ -29,13 +28,15 @@ if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
     from explearn.model.classifier import Classifier
 
+Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
+
 
 class _Skill(Shape):
     mcc: Number
 
 
 class _Judged(Shape):
-    """What the stage finetune found on validation texts, where there are any."""
+    """What the stage finetune measured on validation texts, where there are any."""
 
     validation: _Skill | None
 
@@ -58,11 +59,11 @@ class WorkspaceTask:
 
     @property
     def encoder(self) -> str:
-        return self.params.encoder_of(self.name)
+        return self.params.encoder_of(self.name)[0]
 
     @property
     def encoder_revision(self) -> str | None:
-        return self.params.encoder_revision_of(self.name)
+        return self.params.encoder_of(self.name)[1]
 
     @property
     def balanced(self) -> bool:
@@ -81,7 +82,7 @@ class WorkspaceTask:
 
     @cached_property
     def skill(self) -> float | None:
-        judged = read_document(self.workspace.metrics("classifier", self.name), _Judged, "finetune").get("validation")
+        judged = read_document(self.workspace.classifier_figures(self.name), _Judged, "finetune").get("validation")
         return None if judged is None else float(judged["mcc"])
 
     @cached_property
@@ -104,20 +105,30 @@ class WorkspaceTask:
         folder = self.workspace.features(self.name)
         check_refusal(folder)
         path = folder / f"{split}.parquet"
-        return read_feature_metadata(path), fitting_features(read_features(path, hidden), self.examples(split), path)
+        features = of_examples(
+            read_features(path, hidden),
+            self.examples(split),
+            path,
+            lambda text, words: not len(text.word_ids) or text.word_ids.max() < len(words),
+        )
+        return read_feature_metadata(path), features
 
     def signals(self, split: str) -> Iterable[WordSignals]:
         path = self.workspace.signals(self.name) / f"{split}.parquet"
-        return fitting_signals(read_signals(path), self.examples(split), path)
+        check_refusal(path.parent)
+        return of_examples(
+            read_signals(path), self.examples(split), path, lambda text, words: tuple(text.words) == words
+        )
 
     def lessons(self, teacher: str) -> Lessons:
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
-        found = read_lessons(folders, self.classifier.fingerprint)
-        check_lessons(found, self.examples(), " and ".join(map(str, folders)))
-        return found
+        lessons = read_lessons(folders, self.classifier.fingerprint)
+        every = (lesson for split in lessons.by_split.values() for lesson in split)
+        list(of_examples(every, self.examples(), folders[0], lambda text, words: len(text.weights) == len(words)))
+        return lessons
 
     def scratch(self, name: str) -> Path:
-        return self.workspace.study(self.name, name)
+        return self.workspace.journal(self.name, name)
 
 
 class SourceTask(WorkspaceTask):
@@ -126,30 +137,46 @@ class SourceTask(WorkspaceTask):
     @cached_property
     def gold(self) -> dict[str, tuple[bool, ...]]:
         """Raises DataError where there are rationales, and no word is marked in any: left out, nobody would notice."""
-        found = self.workspace.read_gold(self.name, self.params)
-        if not found and (count := len(self.workspace.read_rationales(self.name))):
+        gold = self.workspace.read_gold(self.name, self.params)
+        if not gold and (count := len(self.workspace.read_rationales(self.name))):
             raise DataError(
                 f"task {self.name!r}: no word is marked in any of its {count} rationales; expected marked words and "
                 "others"
             )
-        return found
+        return gold
 
 
-def train_explainer(
+def of_examples(
+    items: Iterable[Item], examples: Sequence[Example], where: Path, fits: Callable[[Item, tuple[str, ...]], bool]
+) -> Iterator[Item]:
+    """Yield what an earlier stage computed of some texts, after checking that it is of the texts as they are now.
+
+    Args:
+        fits: whether an item is of a text of these words.
+
+    Raises DataError for an item of a text that is not among the examples, comes twice, or has other words.
+    """
+    words = {example.id: example.all_words for example in examples}
+    seen: set[str] = set()
+    for item in items:
+        name = item.example_id
+        if name not in words or name in seen or not fits(item, words[name]):
+            problem = "comes twice" if name in seen else "has other words" if name in words else "is not of the task"
+            raise DataError(f"{where}: text {name!r} {problem}; run the stage that wrote it again")
+        seen.add(name)
+        yield item
+
+
+def fit_explainer(
     workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> None:
     """Train a learned method of the run for a task, and keep it where the workspace says.
 
-    Raises UnknownNameError for a method that does not exist, ParamsError for one without a training, and what
-    its `fit` raises.
+    Raises what its `fit` raises.
     """
-    info = get_info(name)
-    if not info.learned:
-        raise ParamsError(f"explainer {name!r} is not trained; name it under baselines, not under explainers")
-    if info.base is not None:
-        raise ParamsError(f"explainer {name!r} has no training of its own; train {info.base!r}, which it starts from")
+    entry = params.methods[name]
     seed_everything(seed)
-    method = get_explainer(name, **{**params.options_of(name), "seed": seed})
+    method = make_explainer(entry.info, {"seed": seed, **entry.options})
     assert isinstance(method, LearnedExplainer)
     method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
     method.save_pretrained(workspace.explainer(task, name))

@@ -18,7 +18,7 @@ from explearn.judge.params import EvaluateParams
 from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import get_explainer
+from explearn.methods.registry import make_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.choice import texts_to_explain
@@ -38,7 +38,7 @@ def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
 def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
     """Judge an explainer, as trained on each task, on the test texts of every task with the same classes.
 
-    The texts are those of the stage attribute. What was trained on the task itself is judged anew beside the others.
+    The texts are those of the stage explain. What was trained on the task itself is judged anew beside the others.
 
     Returns explainer, criteria (it was trained for), texts, and by task, by the task that it was trained on: accuracy,
     and simulatability, aopc_comprehensiveness, aopc_sufficiency and consistency, None where undefined.
@@ -46,7 +46,9 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
     """
     groups = groups_of_tasks({task: workspace.read_labels(task) for task in params.tasks})
     if not groups:
-        raise ParamsError(f"transfer: got {name}; expected two tasks with the same classes among {params.tasks}")
+        raise ParamsError(
+            f"studies.transfer: got {name}; expected two tasks with the same classes among {params.tasks}"
+        )
     figures_of: dict[str, dict[str, dict[str, float | None]]] = {}
     texts: dict[str, int] = {}
     criteria: list[str] = []
@@ -59,9 +61,9 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
         texts |= {task: len(rows) for task, rows in chosen.items()}
         for trained in group:
             folder = workspace.explainer(trained, name)
-            explainer = get_explainer(name, path=str(folder))
+            explainer = make_explainer(params.methods[name].info, {}, str(folder))
             classifier = Classifier.from_pretrained(folder / "classifier", compute)
-            criteria = list(read_document(folder / "config.json", TrainedModel, "train")["options"]["criteria"])
+            criteria = list(read_document(folder / "config.json", TrainedModel, "fit")["options"]["criteria"])
             for task in group:
                 description = f"{name} of {trained} on {task}"
                 attributions = list(explainer.explain(classifier, chosen[task], description=description))

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from explearn.core.errors import UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn.core.shapes import Count, Shape, read_document
 from explearn.core.storage import read_examples, read_rationales, read_task_examples
-from explearn.methods.registry import is_variant, known_infos
 from explearn.text.rationales import merge_annotators
-from explearn_study.params import ON_MODEL, Params
+from explearn_study.params import Params
+
+ON_MODEL = "on_"
+"""Prefix of the folder of what explains the classifier of an explainer."""
 
 
 class TaskFacts(Shape):
@@ -60,63 +61,55 @@ class Workspace:
         """Folder of what a method says of training and validation texts; see `explearn_study.teacher_files`."""
         return self.root / "data" / "teachers" / task / name
 
-    def explainers(self, task: str) -> Path:
-        """Folder of a task's trained explainers."""
-        return self.root / "data" / "explainers" / task
-
     def explainer(self, task: str, name: str) -> Path:
-        """Folder of a trained explainer. What belongs to a variant of the run lies in a folder of its own."""
-        if is_variant(name):
-            return self.root / "data" / "variants" / task / name / "explainer"
-        return self.explainers(task) / name
+        """Folder of a trained explainer."""
+        return self.root / "data" / "explainers" / task / name
 
-    def explained(self, task: str, group: str) -> Path:
-        """The classifier that a group's methods explain: an explainer's own, where it trains one, or the task's.
+    def explained(self, params: Params, task: str, method: str) -> Path:
+        """The classifier that a method of the run explains: its own, where it trained one, or the task's."""
+        own = any(trainer.name == method for trainer in params.with_own_model)
+        return self.explainer(task, method) / "classifier" if own else self.classifier(task)
 
-        Raises UnknownNameError for a group `on_NAME` of an explainer that trains no classifier.
-        """
-        trainers = {f"{ON_MODEL}{info.name}": info.name for info in known_infos() if info.own_model}
-        # A variant is a group of its own.
-        trainers |= {info.name: info.name for info in known_infos() if info.own_model and is_variant(info.name)}
-        if group in trainers:
-            return self.explainer(task, trainers[group]) / "classifier"
-        if group.startswith(ON_MODEL):
-            raise UnknownNameError("group", group, trainers)
-        return self.classifier(task)
-
-    def study(self, task: str, name: str) -> Path:
+    def journal(self, task: str, name: str) -> Path:
         """Journal of the search for an explainer's parameters: scratch that lets it go on; no stage reads it."""
         return self.root / "data" / "studies" / task / f"{name}.log"
 
-    def attributions(self, task: str, group: str) -> Path:
-        """Folder of METHOD.parquet files; groups: see `explearn_study.attribute.group_methods`."""
-        if is_variant(group):
-            return self.root / "data" / "variants" / task / group / "attributions"
-        return self.root / "data" / "attributions" / task / group
+    def attributions(self, task: str, own_model: str | None = None) -> Path:
+        """Folder of METHOD.parquet files: of the task's classifier, or of the one that an explainer trained."""
+        folder = self.root / "data" / "attributions" / task
+        return folder if own_model is None else folder / f"{ON_MODEL}{own_model}"
 
-    def costs(self, task: str, group: str) -> Path:
-        """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
-        return self.root / "data" / "costs" / task / f"{group}.json"
+    def costs(self, task: str, own_model: str | None = None) -> Path:
+        """JSON: method -> `runs.Cost`, as measured here, on the task's classifier or one that an explainer trained.
 
-    def distillation(self, task: str, teacher: str) -> Path:
-        """JSON: what `explearn_study.distil.compare_with_students` gives."""
-        return self.root / "reports" / "metrics" / "l2e" / task / f"{teacher}.json"
+        No output of a stage, for times never repeat.
+        """
+        name = "methods" if own_model is None else f"{ON_MODEL}{own_model}"
+        return self.root / "data" / "costs" / task / f"{name}.json"
 
-    def transfer(self, explainer: str) -> Path:
-        """JSON: what `explearn_study.transfer.transfer` gives."""
-        return self.root / "reports" / "metrics" / "transfer" / f"{explainer}.json"
+    def student_costs(self, task: str, teacher: str) -> Path:
+        """JSON: what teacher, students and classifier cost in the study `students`."""
+        return self.root / "data" / "costs" / task / f"students-{teacher}.json"
+
+    def code(self, name: str) -> Path:
+        """Fingerprint of a stage's code, or methods/NAME of a method's; see `explearn_study.code`."""
+        return self.root / "data" / "code" / f"{name}.txt"
+
+    def classifier_figures(self, task: str) -> Path:
+        """JSON: how good the classifier is on each split."""
+        return self.root / "data" / "classifiers" / f"{task}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: agreement, classifier, explanations, comparisons, sanity or curve."""
-        return self.root / "reports" / "metrics" / kind / f"{task}.json"
+        """JSON of a kind: explanations, comparisons, own_model or sanity."""
+        return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
         """Parquet of a kind: texts (a metric's value on every text) or pairs (of methods, in a metric)."""
-        return self.root / "reports" / "metrics" / kind / f"{task}.parquet"
+        return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
 
-    def plot(self, kind: str, task: str) -> Path:
-        """CSV of a kind: finetune (training curve), f1, auroc, faithfulness or curve."""
-        return self.root / "reports" / "plots" / kind / f"{task}.csv"
+    def study(self, study: str, *names: str) -> Path:
+        """JSON of a study: marks_curve of a task, transfer of an explainer, students of a task and a teacher."""
+        return (self.root / "reports" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
 
     @property
     def reports(self) -> Path:
@@ -144,9 +137,9 @@ class Workspace:
 
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Method -> its file, for every method of the run."""
-        return {name: self.attributions(task, params.group_of(name)) / f"{name}.parquet" for name in params.methods}
+        return {name: self.attributions(task) / f"{name}.parquet" for name in params.methods}
 
     def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
         """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
-        folder = self.attributions(task, params.group_of(explainer))
-        return {name: folder / f"{name}.parquet" for name in (explainer, *params.baselines.own_model)}
+        others = {name: self.attributions(task, explainer) / f"{name}.parquet" for name in params.own_model}
+        return {explainer: self.attributions(task) / f"{explainer}.parquet", **others}

@@ -40,7 +40,7 @@ class Project:
     def rationales(self, value: Mapping[str, Any]) -> None:
         source = {"kind": "files", "adapter": "custom", "columns": {"id": "id", "text": "text"}}
         params = {"profile": "p", "data_dir": "mine", "tasks": [self.task], "sources": {self.task: source}}
-        params |= {"explainer": "expnet_in_domain", "explainers": ["expnet_in_domain"], "rationales": value}
+        params |= {"methods": {"random": {}}, "rationales": value}
         (self.root / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
     def environment(self, server: ChatServer | None) -> dict[str, str | None]:

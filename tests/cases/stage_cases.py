@@ -14,41 +14,45 @@ from places import ROOT
 from typer.testing import CliRunner
 
 STAGES = (
+    "code",
     "prepare",
     "rationalise",
     "finetune",
-    "attend",
-    "signals",
+    "features",
     "teach",
-    "train",
-    "attribute",
-    "variant",
-    "evaluate",
-    "sanity",
-    "marks_curve",
-    "transfer",
-    "distil",
+    "fit",
+    "explain",
+    "judge",
+    "study",
     "report",
 )
 
-
-BASELINES: dict[str, dict[str, dict[str, Any]]] = {
-    "quick": {"random": {}, "raw_attention": {}, "rollout": {}, "input_x_gradient": {}},
-    "costly": {"occlusion": {}},
+FROM_TEXTS = ("ivra", "ivra_sparse", "paml")
+FROM_FEATURES = ("cls_row", "expnet", "expnet_in_domain", "expnet_paper", "l2e")
+BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
+METHODS: dict[str, dict[str, Any]] = {
+    "expnet": {"options": {"epochs": 3}},
+    "expnet_in_domain": {"options": {"epochs": 3}},
+    "expnet_paper": {"options": {"epochs": 3}},
+    "cls_row": {"of": "expnet_paper", "options": {"epochs": 3, "features": "task_to_token"}},
+    "l2e": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
+    # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.
+    "ivra": {
+        "options": {
+            "criteria": ["cons"],
+            "schedule": {"epochs": 16, "batch_size": 24, "learning_rate": 1e-3, "decay": 1, "accuracy_tolerance": 1.0},
+        }
+    },
+    "ivra_sparse": {
+        "of": "ivra",
+        "options": {"criteria": ["cons"], "norm": "sparsemax", "schedule": {"epochs": 1, "batch_size": 24}},
+    },
+    "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
+    "faml": {"options": {"steps": 2, "samples": 0}},
+    **{name: {} for name in BASELINES},
+    "first_layer": {"of": "raw_attention", "options": {"layer": 0}},
 }
-
-
-TRAINED = ("expnet", "expnet_in_domain", "expnet_paper", "l2e", "paml", "ivra")
-
-
-REFINERS = ("faml",)
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "cls_row": {"of": "expnet_paper", "features": "task_to_token"},
-    "ivra_sparse": {"of": "ivra", "norm": "sparsemax", "schedule": {"epochs": 1}},
-    "first_layer": {"of": "raw_attention", "layer": 0},
-}
+OWN_MODEL = ("raw_attention", "input_x_gradient")
 
 
 def command(name: str) -> typer.Typer:
@@ -114,11 +118,6 @@ def change_params(folder: Path, **change: Any) -> None:
 
 def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
-    if stage == "report":
-        return []
-    if stage == "transfer":
-        return ["--explainer", "ivra"]
-    more = {"train": ["--explainer", "expnet"], "attribute": ["--group", "quick"]}
-    more["variant"] = ["--variant", "cls_row"]
-    more |= {name: ["--teacher", "occlusion"] for name in ("teach", "distil")}
-    return ["--task", task, *more.get(stage, [])]
+    more = {"fit": ["--method", "expnet"], "teach": ["--teacher", "occlusion"], "study": ["--study", "transfer"]}
+    of_task = [] if stage in ("code", "study", "report") else ["--task", task]
+    return [*of_task, *more.get(stage, [])]

@@ -73,7 +73,7 @@ def similarity(rho):
 
 
 def check(rho=0.1, **changes):
-    """One method's sanity checks, as the stage sanity writes them."""
+    """One method's sanity checks, as the stage judge writes them."""
     result = {
         "random_model": {"embeddings": similarity(rho)},
         "random_labels": None,

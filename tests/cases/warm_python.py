@@ -44,6 +44,9 @@ MODULES = (
 SOCKET = "WARM_PYTHON"
 """Environment variable: where the server listens."""
 
+LOADED = "WARM_PYTHON_LOADED"
+"""Environment variable: a folder to which a script SCRIPT.py writes what it loaded of Explearn, in SCRIPT.loaded."""
+
 CLIENT = """#!{python} -IS
 # Sends its arguments, environment and standard streams to the server, and exits as the child did.
 import json, os, socket, sys
@@ -119,7 +122,12 @@ def become(argv: list[str], folder: str, environment: dict[str, str], streams: l
     sys.argv = argv
     own = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[:] = [str(script.parent), *own, *(entry for entry in sys.path[1:] if entry not in own)]
-    runpy.run_path(str(script), run_name="__main__")
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    finally:
+        if folder := environment.get(LOADED):
+            loaded = sorted(name for name in sys.modules if name.partition(".")[0].startswith("explearn"))
+            (Path(folder) / f"{script.stem}.loaded").write_text("\n".join(loaded), encoding="utf-8")
     sys.exit()
 
 

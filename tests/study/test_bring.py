@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
-import typer
 import yaml
-from places import ROOT
+from stage_cases import change_params, run, succeed
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.core.errors import ModelError, ParamsError
+from explearn.core.errors import ModelError
 from explearn.core.storage import read_json
 from explearn.model.classifier import Classifier
 from explearn_study.importing import renamed
-from explearn_study.params import Params, load_params
 
-STAGES = ("prepare", "rationalise", "finetune", "attend", "attribute", "evaluate", "sanity", "report", "evidence")
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
-
-
-def command(name: str) -> typer.Typer:
-    path = ROOT / "stages" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"bring_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
-    return found
-
-
-COMMANDS = {name: command(name) for name in STAGES}
-
-
-def run(folder: Path, stage: str, *arguments: str) -> Any:
-    with contextlib.chdir(folder):
-        return CliRunner().invoke(COMMANDS[stage], list(arguments), env={"EXPLEARN_DEVICE": "cpu"})
-
-
-def succeed(folder: Path, stage: str, *arguments: str) -> None:
-    done = run(folder, stage, *arguments)
-    assert done.exit_code == 0, done.output
-
-
-def change(folder: Path, **changes: Any) -> None:
-    path = folder / "params.yaml"
-    found = {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes}
-    path.write_text(yaml.safe_dump(found, sort_keys=False), encoding="utf-8")
 
 
 def verify(folder: Path) -> tuple[int, str]:
@@ -77,23 +42,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tasks": ["films"],
         "sources": {"films": {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}},
         "classifiers": {"films": {"name": "theirs", "labels": {"no": "bad", "yes": "good"}}},
-        "explainer": None,
-        "explainers": {"expnet": []},
-        "baselines": {"quick": {"random": {}, "rollout": {}}, "costly": {"occlusion": {}}},
+        "methods": {"random": {}, "rollout": {}, "occlusion": {}},
         "finetune": {"epochs": 1, "batch_size": 8},
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 2, "noise_samples": 1, "seeds": 2, "random_labels": True, "cascade": True},
         "evidence": {"audit": {"texts": 6, "seeds": 2}},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-    for stage in ("prepare", "rationalise", "finetune", "attend"):
+    succeed(folder, "code")
+    for stage in ("prepare", "rationalise", "finetune", "features", "explain", "judge"):
         succeed(folder, stage, "--task", "films")
-    for group in ("quick", "occlusion"):
-        succeed(folder, "attribute", "--task", "films", "--group", group)
-    succeed(folder, "evaluate", "--task", "films")
-    succeed(folder, "sanity", "--task", "films")
     succeed(folder, "report")
-    succeed(folder, "evidence", "--page", "audit")
     return folder
 
 
@@ -112,17 +71,16 @@ class TestImport:
         assert (first == second).all()
 
     def test_it_is_judged_and_not_trained(self, finished: Path) -> None:
-        found = read_json(finished / "reports/metrics/classifier/films.json")
+        found = read_json(finished / "data/classifiers/films.json")
         ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
         rows = [json.loads(line) for line in (finished / "mine/films/test.jsonl").read_text().splitlines()]
         right = [ours.predict([row["text"]])[0] == row["label"] for row in rows]
         assert found["epochs"] == 0
         assert found["test"]["accuracy"] == pytest.approx(sum(right) / len(right))
         assert found["imported"]["fingerprint"] == ours.fingerprint
-        assert (finished / "reports/plots/finetune/films.csv").read_text().startswith("epoch,")
 
     def test_classes_that_are_not_the_labels(self, project: Path) -> None:
-        change(project, classifiers={"films": "theirs"})
+        change_params(project, classifiers={"films": "theirs"})
         done = run(project, "finetune", "--task", "films")
         assert done.exit_code == 2
         (line,) = done.stderr.splitlines()
@@ -130,7 +88,7 @@ class TestImport:
         assert "classifiers.films.labels" in line
 
     def test_a_folder_that_is_not_there(self, project: Path) -> None:
-        change(project, classifiers={"films": "./nowhere"})
+        change_params(project, classifiers={"films": "./nowhere"})
         done = run(project, "finetune", "--task", "films")
         assert done.exit_code == 2
         assert "nowhere: no such folder" in done.stderr
@@ -150,7 +108,7 @@ class TestWithoutMarksOrExplainers:
         assert list((finished / "data/explainers/films").iterdir()) == []
 
     def test_all_that_needs_no_marks_is_measured(self, finished: Path) -> None:
-        found = read_json(finished / "reports/metrics/explanations/films.json")
+        found = read_json(finished / "reports/metrics/films/explanations.json")
         assert set(found) == {"random", "rollout", "occlusion"}
         assert all(row["f1_topk"] is None and row["aopc_comprehensiveness"] is not None for row in found.values())
 
@@ -161,51 +119,9 @@ class TestWithoutMarksOrExplainers:
         assert "The method under study" not in text
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
-        found = read_json(finished / "reports/metrics/sanity/films.json")
+        found = read_json(finished / "reports/metrics/films/sanity.json")
         assert found["seeds"] == 2
         assert found["methods"]["rollout"]["random_labels"]["spearman"] is not None
-
-
-class TestParams:
-    def values(self, **changes: Any) -> dict[str, Any]:
-        source = {"kind": "files", "adapter": "custom", "columns": {"text": "text"}}
-        return {
-            "profile": "mine",
-            "tasks": ["a", "b"],
-            "sources": {"a": source, "b": source},
-            "explainer": None,
-            "explainers": [],
-            "baselines": {"quick": {"rollout": {}}},
-            **changes,
-        }
-
-    def test_an_encoder_for_each_task(self) -> None:
-        found = Params.of(self.values(encoder={"a": "one", "b": "two"}, encoder_revision={"a": "v1"}))
-        assert [found.encoder_of(task) for task in "ab"] == ["one", "two"]
-        assert [found.encoder_revision_of(task) for task in "ab"] == ["v1", None]
-
-    def test_one_encoder_for_all_but_those_with_a_classifier(self) -> None:
-        given = {"name": "theirs", "revision": "abc"}
-        found = Params.of(self.values(encoder="one", encoder_revision="v1", classifiers={"b": given}))
-        assert [found.encoder_of(task) for task in "ab"] == ["one", "theirs"]
-        assert [found.encoder_revision_of(task) for task in "ab"] == ["v1", "abc"]
-
-    @pytest.mark.parametrize(
-        ("changes", "sentence"),
-        [
-            ({"encoder": {"a": "one"}}, "tasks b have no entry under 'encoder' or 'classifiers'"),
-            ({"encoder": {"a": "one", "b": "two", "c": "three"}}, "unknown task under 'encoder' 'c'"),
-            ({"classifiers": {"c": "theirs"}}, "unknown task under 'classifiers' 'c'"),
-            ({"baselines": {}}, "there is no method"),
-            ({"explainer": "expnet"}, "unknown explainer 'expnet'"),
-            ({"evidence": {"a/b": {}}}, "evidence 'a/b': expected letters"),
-        ],
-    )
-    def test_what_does_not_go_together(self, tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
-        path = tmp_path / "params.yaml"
-        path.write_text(yaml.safe_dump(self.values(**changes)), encoding="utf-8")
-        with pytest.raises(ParamsError, match=sentence):
-            load_params(path)
 
 
 class TestEvidence:

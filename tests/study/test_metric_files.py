@@ -1,4 +1,4 @@
-"""Files of the stage evaluate: what is written is read back."""
+"""Files of the stage judge: what is written is read back."""
 
 from __future__ import annotations
 

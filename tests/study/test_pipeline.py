@@ -17,27 +17,14 @@ from typing import Any
 import pytest
 import tiny
 import yaml
-from warm_python import warm_python
+from warm_python import LOADED, warm_python
 
 from explearn.lens.features import read_feature_metadata
+from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-METRICS = (
-    "f1",
-    "f1_low",
-    "f1_high",
-    "precision",
-    "recall",
-    "f1_topk",
-    "auroc",
-    "auprc",
-    "comprehensiveness",
-    "sufficiency",
-    "log_odds",
-    "aopc_comprehensiveness",
-    "aopc_sufficiency",
-)
+METHODS = {"random", "raw_attention", "input_x_gradient", "occlusion", "expnet_in_domain", "paml", "faml", "ivra"}
 
 
 @dataclass
@@ -65,29 +52,34 @@ class Checkout:
         return done.stdout
 
     def overrides(self, *more: str) -> list[str]:
-        """Of the smoke profile, one task, a few of its explainers: fewer processes that each load torch.
-
-        test_stages.py runs several of each in one process.
-        """
-        fewer = [
+        """Of the smoke profile, one task and a few methods. test_outputs.py runs more of each in one process."""
+        few = [
             "tasks=[reviews]",
+            "~methods.expnet",
+            "~methods.expnet_paper",
+            "~methods.l2e",
+            "~methods.rollout",
+            "~studies.students",
+            "~teachers.input_x_gradient",
             "explainer=expnet_in_domain",
-            "explainers={expnet:[expnet_in_domain],l2e:[],ivra:[ivra],aml:[paml],other:[]}",
-            "refiners=[faml]",
+            "+methods.occlusion={}",
+            "+methods.paml={options: {epochs: 1, max_texts: 16, validation_texts: 8}}",
+            "+methods.faml={options: {steps: 2}}",
+            "+methods.ivra={options: {schedule: {epochs: 1, validation_texts: 8}}}",
+            "learned={from_texts: [ivra, paml], from_features: [expnet_in_domain]}",
         ]
-        costly = ["+baselines.costly.occlusion={}"]
-        return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *fewer, *costly, *more]
-
-    def compose(self, *more: str) -> None:
-        self.run("python", "scripts/compose_params.py", *self.overrides(*more))
+        return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
 
     def params(self) -> dict[str, Any]:
-        found: dict[str, Any] = yaml.safe_load((self.root / "params.yaml").read_text(encoding="utf-8"))
-        return found
+        params: dict[str, Any] = yaml.safe_load((self.root / "params.yaml").read_text(encoding="utf-8"))
+        return params
+
+    def repro(self, *arguments: str) -> set[str]:
+        """The names of the stages that DVC runs, as in dvc.yaml."""
+        return stages(self.run("dvc", "repro", *arguments))
 
 
 def stages(output: str) -> set[str]:
-    """Names of the stages that DVC ran, as in dvc.yaml."""
     return {name.partition("@")[0] for name in re.findall(r"Running stage '([^']+)'", output)}
 
 
@@ -109,221 +101,161 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iter
         if (repository / name).is_file() and not name.startswith("tests/") and name != "dvc.lock":
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(repository / name, root / name)
-    encoder = root.parent / "encoder"
+    encoder, loaded = root.parent / "encoder", root.parent / "loaded"
+    loaded.mkdir()
     tiny.model("bert", max_position_embeddings=130).bert.save_pretrained(encoder)
     tiny.tokenizer("bert", 128).save_pretrained(encoder)
     apart = ("EXPLEARN_", "GIT_", "DVC_", "PYTHONDONTWRITEBYTECODE")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(apart)}
     environment = {
         **clean,
+        **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(root / "src"),
         "EXPLEARN_DEVICE": "cpu",
         "OMP_NUM_THREADS": "1",
-        "GIT_AUTHOR_NAME": "test",
-        "GIT_AUTHOR_EMAIL": "test@example.org",
-        "GIT_COMMITTER_NAME": "test",
-        "GIT_COMMITTER_EMAIL": "test@example.org",
+        LOADED: str(loaded),
     }
     with warm_python(environment) as warm:
-        found = Checkout(root, encoder, environment, warm)
-        found.run("git", "init", "--quiet")
-        found.run("git", "add", "--all")
-        found.run("git", "commit", "--quiet", "--message", "copy")
-        yield found
-
-
-@dataclass
-class Runs:
-    checkout: Checkout
-    first: str
-    second: str
+        copy = Checkout(root, encoder, environment, warm)
+        copy.run("git", "init", "--quiet")
+        copy.run("git", "add", "--all")
+        copy.run("git", "commit", "--quiet", "--message", "copy")
+        yield copy
 
 
 @pytest.fixture(scope="module")
-def runs(checkout: Checkout) -> Runs:
-    """`dvc repro`, twice."""
-    checkout.compose()
-    return Runs(checkout, checkout.run("dvc", "repro"), checkout.run("dvc", "repro"))
+def ran(checkout: Checkout) -> Checkout:
+    """The copy after `dvc repro`."""
+    checkout.run("python", "scripts/compose_params.py", *checkout.overrides())
+    every = yaml.safe_load((checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert checkout.repro() == set(every) - {"teach", "study"}
+    return checkout
 
 
-def test_leaving_a_task_out_waits_for_all_the_others(checkout: Checkout, tmp_path: Path) -> None:
-    """DVC's graph of what one task's ExpNet needs, with two tasks in the profile."""
-    copy = Path(shutil.copytree(checkout.root, tmp_path / "copy", ignore=shutil.ignore_patterns("cache", "tmp")))
-    planned = replace(checkout, root=copy)
-    planned.run("python", "scripts/compose_params.py", "profile=smoke")
-    graph = planned.run("dvc", "dag", "--dot", "train-expnet@reviews-expnet")
-    for stage in ("attend@reviews", "attend@topics", "rationalise@topics", "finetune@topics"):
-        assert stage in graph
-    assert "evaluate" not in graph
+def test_a_second_run_has_nothing_to_do(ran: Checkout) -> None:
+    assert "Data and pipelines are up to date" in ran.run("dvc", "repro")
 
 
-def methods_of(params: dict[str, Any]) -> set[str]:
-    groups = (params["baselines"][group] for group in ("quick", "costly"))
-    explainers = (name for room in params["explainers"].values() for name in room)
-    return {*explainers, *params["refiners"], *(name for group in groups for name in group)}
-
-
-def nothing_to_run(matrix: dict[str, Any], params: dict[str, Any]) -> bool:
-    """Whether a stage's matrix has an empty side: no teacher, no variant, no explainer of a folder."""
-    for side in matrix.values():
-        found = side
-        if isinstance(side, str):
-            found = params
-            for key in side.removeprefix("${").removesuffix("}").split("."):
-                found = found[key]
-        if not found:
-            return True
-    return False
-
-
-def test_all_stages_run_once(runs: Runs) -> None:
-    every = yaml.safe_load((runs.checkout.root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    params = runs.checkout.params()
-    expected = {name for name, stage in every.items() if not nothing_to_run(stage.get("matrix", {}), params)}
-    assert expected - stages(runs.first) == set() == stages(runs.first) - expected
-    assert {"prepare", "finetune", "train-expnet", "train-ivra", "train-aml", "evaluate", "report"} <= expected
-    assert stages(runs.second) == set()
-    assert "Data and pipelines are up to date" in runs.second
-
-
-def test_the_metrics_have_the_form_that_later_work_relies_on(runs: Runs) -> None:
-    params = runs.checkout.params()
-    found = json.loads((runs.checkout.root / "reports" / "metrics.json").read_text(encoding="utf-8"))
-    assert set(found) == {"headline", "tasks"}
-    assert found["headline"]
-    assert set(found["tasks"]) == set(params["tasks"])
-    for task in found["tasks"].values():
-        assert set(task) == methods_of(params)
-        for metrics in task.values():
-            assert set(METRICS) <= set(metrics)
-            for name in ("f1", "precision", "recall", "auroc"):
-                assert metrics[name] is None or metrics[name] >= 0
-    costs = json.loads((runs.checkout.root / "reports" / "costs.json").read_text(encoding="utf-8"))
-    assert costs["headline"]["relative_throughput"] > 0 and set(costs["tasks"]) == set(params["tasks"])
-    for task in costs["tasks"].values():
-        assert set(task) == methods_of(params)
-        assert all(method["relative_throughput"] > 0 for method in task.values())
-
-
-def test_the_report_speaks_of_every_task_and_method(runs: Runs) -> None:
-    params = runs.checkout.params()
-    report = (runs.checkout.root / "reports" / "report.md").read_text(encoding="utf-8")
-    for task in params["tasks"]:
-        section = report.partition(f"\n## Task: {task}\n")[2].partition("\n## ")[0]
-        for name in methods_of(params):
-            # Agreement with the words, agreement with the model, behaviour, cost, sanity.
-            assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 5
+def test_the_metrics_have_the_form_that_later_work_relies_on(ran: Checkout) -> None:
+    metrics = json.loads((ran.root / "reports" / "metrics.json").read_text(encoding="utf-8"))
+    assert set(metrics) == {"headline", "classifiers", "tasks"} and metrics["headline"]
+    assert set(metrics["tasks"]) == set(metrics["classifiers"]) == {"reviews"}
+    assert set(metrics["tasks"]["reviews"]) == METHODS
+    named = {"f1", "f1_low", "precision", "f1_topk", "auroc", "auprc", "aopc_comprehensiveness", "aopc_sufficiency"}
+    for figures in metrics["tasks"]["reviews"].values():
+        assert named <= set(figures)
+        assert all(value is None or value == round(value, 3) for value in figures.values())
+    costs = json.loads((ran.root / "reports" / "costs.json").read_text(encoding="utf-8"))["tasks"]["reviews"]
+    assert set(costs) == METHODS and all(method["relative_throughput"] > 0 for method in costs.values())
+    report = (ran.root / "reports" / "report.md").read_text(encoding="utf-8")
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
-        assert (runs.checkout.root / "reports" / figure).is_file()
+        assert (ran.root / "reports" / figure).is_file()
 
 
-def test_dvc_shows_metrics_and_plots(runs: Runs) -> None:
-    shown = runs.checkout.run("dvc", "metrics", "show", "--json")
-    assert "reports/headline.json" in shown
-    for task in runs.checkout.params()["tasks"]:
-        assert f"reports/metrics/classifier/{task}.json" in shown
-    assert "file://" in runs.checkout.run("dvc", "plots", "show", "--out", "shown")
+def test_git_keeps_what_people_read_and_dvc_the_rest(ran: Checkout) -> None:
+    ran.run("git", "add", "--all")
+    tracked = set(ran.run("git", "ls-files", "reports", "data").split())
+    folders = {"/".join(name.split("/")[:2]) for name in tracked}
+    names = ("report.md", "figures", "machine", "metrics.json", "headline.json")
+    assert folders == {*(f"reports/{name}" for name in names), "data/annotations", "data/corpus", "data/papers"}
+    assert "reports/headline.json" in ran.run("dvc", "metrics", "show", "--json")
 
 
-def test_a_changed_explainer_runs_just_what_depends_on_it(runs: Runs) -> None:
-    overrides = [f"--set-param={override}" for override in runs.checkout.overrides("expnet.hidden=8")]
-    output = runs.checkout.run("dvc", "exp", "run", *overrides)
-    assert runs.checkout.params()["expnet"]["hidden"] == 8
-    assert stages(output) == {"train-expnet", "attribute-learned", "evaluate", "sanity", "report"}
-    for task in runs.checkout.params()["tasks"]:
-        config = runs.checkout.root / "data" / "explainers" / task / "expnet_in_domain" / "config.json"
-        assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
-    assert "expnet.hidden" in runs.checkout.run("dvc", "exp", "show", "--csv")
+def test_what_a_stage_loads_stands_in_its_fingerprint(ran: Checkout) -> None:
+    """Except for what only shows things, and packages whose __init__ is empty or names what users want at hand."""
+    loaded = {path.stem: path.read_text().split() for path in (ran.root.parent / "loaded").glob("*.loaded")}
+    assert set(loaded) >= {"prepare", "rationalise", "finetune", "features", "fit", "explain", "judge", "report"}
+    of_methods = {line for path in (ran.root / "data/code/methods").iterdir() for line in path.read_text().split()}
+    for stage in set(loaded) & {path.stem for path in (ran.root / "stages").iterdir()}:
+        lines = {*(ran.root / f"data/code/{stage}.txt").read_text().split(), *of_methods}
+        for module in loaded[stage]:
+            shows = stage not in SHOWING_STAGES and module.startswith(SHOWS_ONLY)
+            file = ran.root / "src" / f"{module.replace('.', '/')}.py"
+            assert shows or not file.is_file() or f"src/{module.replace('.', '/')}.py" in lines, f"{stage}: {module}"
+
+
+def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout) -> None:
+    changed = "+methods.expnet_in_domain.options.hidden=8"
+    output = ran.run("dvc", "exp", "run", *(f"--set-param={override}" for override in ran.overrides(changed)))
+    assert stages(output) == {"code", "fit-features", "explain", "judge", "report"}
+    assert output.count("are kept") == 0 or "expnet_in_domain are kept" not in output
+    config = ran.root / "data" / "explainers" / "reviews" / "expnet_in_domain" / "config.json"
+    assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
+    assert "methods.expnet_in_domain.options.hidden" in ran.run("dvc", "exp", "show", "--csv")
 
 
 @pytest.mark.parametrize(
-    ("file", "stale"),
+    ("file", "rerun"),
     [
-        # The scores of pAML and what refines it, and the checks that run all methods; ExpNet and IvRA stay as they are.
-        (
-            "methods/aml/loss.py",
-            {
-                "train-aml@reviews-paml",
-                "attribute-learned@reviews-aml",
-                "attribute-refined@reviews-faml",
-                "sanity@reviews",
-            },
-        ),
-        ("show/verdict.py", {"report"}),
-        ("annotation/people/sheets.py", {"rationalise@reviews"}),
+        ("explearn/core/heat.py", {"code", "report"}),
+        ("explearn/methods/perturbation/occlusion.py", {"code", "explain", "judge", "report"}),
+        ("explearn/methods/aml/loss.py", {"code", "fit", "explain", "judge", "report"}),
     ],
 )
-def test_an_edit_makes_just_the_stages_stale_that_run_its_room(runs: Runs, file: str, stale: set[str]) -> None:
-    path = runs.checkout.root / "src" / "explearn" / file
+def test_an_edit_runs_what_runs_it(ran: Checkout, file: str, rerun: set[str]) -> None:
+    path = ran.root / "src" / file
     before = path.read_bytes()
-    assert json.loads(runs.checkout.run("dvc", "status", "--json")) == {}
+    ran.repro()
+    attributions = ran.root / "data" / "attributions" / "reviews"
+    times = {path.name: path.stat().st_mtime_ns for path in attributions.iterdir()}
     try:
         path.write_bytes(before + b"# An edit.\n")
-        found = json.loads(runs.checkout.run("dvc", "status", "--json"))
+        assert ran.repro() == rerun
     finally:
         path.write_bytes(before)
-    assert set(found) == stale
+    if "occlusion" in file:
+        changed = {name for name, time in times.items() if (attributions / name).stat().st_mtime_ns != time}
+        assert changed == {"occlusion.parquet", "sources.json"}
 
 
-def test_a_second_run_of_everything_leaves_every_figure_as_it_was(runs: Runs) -> None:
+def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran: Checkout) -> None:
     """Times are in files that DVC does not know, so that dvc.lock, too, is the same."""
-    root = runs.checkout.root
 
     def kept() -> dict[str, bytes]:
-        files = [root / "dvc.lock", *(root / "reports").rglob("*")]
+        files = [ran.root / "dvc.lock", *(ran.root / "reports").rglob("*")]
         apart = ("reports/machine/", "reports/costs.json", "reports/report.html")
-        named = {path.relative_to(root).as_posix(): path for path in files if path.is_file()}
+        named = {path.relative_to(ran.root).as_posix(): path for path in files if path.is_file()}
         return {name: path.read_bytes() for name, path in named.items() if not name.startswith(apart)}
 
+    ran.repro()
     before = kept()
-    assert "reports/metrics.json" in before and (root / "reports" / "costs.json").is_file()
+    shutil.rmtree(ran.root / "data" / "attributions")
     # In processes with another hash seed, as on another day.
-    with warm_python(runs.checkout.environment) as warm:
-        replace(runs.checkout, warm=warm).run("dvc", "repro", "--force", "--no-run-cache")
+    with warm_python(ran.environment) as warm:
+        replace(ran, warm=warm).repro("--force", "--no-run-cache")
     after = kept()
+    assert "reports/metrics/reviews/explanations.json" in before
     assert {name for name in before if before[name] != after.get(name)} == set()
 
 
 KILLER = """
-# Ends the stage attend at its last moment: all is written, nothing is in place.
+# Ends the stage features at its last moment: all is written, nothing is in place.
 import os, signal, sys
 
-if any(argument.endswith("attend.py") for argument in sys.orig_argv):
+if any(argument.endswith("features.py") for argument in sys.orig_argv):
     os.replace = lambda source, target: os.kill(os.getpid(), signal.SIGKILL) if "/features" in str(target) else None
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole(runs: Runs, tmp_path: Path) -> None:
-    checkout = runs.checkout
-    task = checkout.params()["tasks"][0]
-    features = checkout.root / "data" / "features" / task
-    before = {path.name: path.read_bytes() for path in features.iterdir()}
-    assert read_feature_metadata(features / "test.parquet")["attended"] == list(range(tiny.LAYERS))
-    checkout.compose("attend.layers=[0]")
+def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole(ran: Checkout, tmp_path: Path) -> None:
+    ran.run("python", "scripts/compose_params.py", *ran.overrides("attend.layers=[0]"))
     (tmp_path / "sitecustomize.py").write_text(KILLER, encoding="utf-8")
-    path = os.pathsep.join([str(tmp_path), checkout.environment["PYTHONPATH"]])
-    # A new interpreter, which reads sitecustomize.
-    cold = replace(checkout, warm=checkout.environment)
-    cold.run("dvc", "repro", f"attend@{task}", check=False, PYTHONPATH=path)
-    leftovers = [p.name for p in features.parent.iterdir() if p.name.startswith(".")]
-    assert any(name.startswith(f".{task}.partial-") for name in leftovers)
-    assert {path.name: path.read_bytes() for path in features.iterdir()} == before
-
-    output = checkout.run("dvc", "repro", f"attend@{task}")
-    assert stages(output) == {"attend"}
+    path = os.pathsep.join([str(tmp_path), ran.environment["PYTHONPATH"]])
+    stage = ["dvc", "repro", "--single-item", "features@reviews"]
+    replace(ran, warm=ran.environment).run(*stage, check=False, PYTHONPATH=path)
+    assert stages(ran.run(*stage)) == {"features"}
+    features = ran.root / "data" / "features" / "reviews"
     assert read_feature_metadata(features / "test.parquet")["attended"] == [0]
-    assert not any(p.name.startswith(f".{task}.partial-") for p in features.parent.iterdir())
-    assert stages(checkout.run("dvc", "repro", f"attend@{task}")) == set()
+    assert not any(path.name.startswith(".reviews.partial-") for path in features.parent.iterdir())
+    assert stages(ran.run(*stage)) == set()
 
 
-def test_a_lost_output_comes_back_as_it_was(runs: Runs) -> None:
-    """From DVC's cache, without running the stage."""
-    checkout = runs.checkout
-    task = checkout.params()["tasks"][0]
-    examples = checkout.root / "data" / "examples" / task
+def test_a_lost_output_comes_back_as_it_was(ran: Checkout) -> None:
+    """From DVC's cache."""
+    examples = ran.root / "data" / "examples" / "reviews"
     before = {path.name: path.read_bytes() for path in examples.iterdir()}
     shutil.rmtree(examples)
-    checkout.run("dvc", "repro", f"prepare@{task}")
+    ran.run("dvc", "checkout", "data/examples/reviews")
     assert {path.name: path.read_bytes() for path in examples.iterdir()} == before

@@ -228,15 +228,15 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None
     for split in ("train", "validation", "test"):
         write_examples(workspace.examples(TASK) / f"{split}.parquet", splits.get(split, []))
     teacher = "ensemble:occlusion,random"
-    params = Params.of(
+    params = Params.model_validate(
         {
             "profile": "mine",
             "tasks": [TASK],
             "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
             "explainer": "l2e",
-            "explainers": ["l2e"],
+            "methods": {"l2e": {"options": {"teacher": teacher}}},
+            "learned": {"from_features": ["l2e"]},
             "teachers": {"occlusion": {}, "random": {}},
-            "l2e": {"teacher": teacher},
         }
     )
     task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))

@@ -13,14 +13,14 @@ from pydantic import Field, ValidationError
 from explearn.core.arguments import shown
 from explearn.core.documents import kind_of, read_json
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.settings import MOST
 from explearn.core.shapes import Number, Shape
 from explearn.core.storage import write_json
+from explearn.core.validation import MOST
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
-"""Roster -> quick and costly -> method -> options; `make index` writes it from conf/roster/."""
+"""Roster -> method -> options; `make index` writes it from conf/roster/."""
 
 FEWEST_TEXTS = 20
 """A budget takes the slowest method out before it goes below this many texts. Intervals over fewer say little."""
@@ -45,12 +45,18 @@ def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
     """
     if not isinstance(wanted, str):
         raise ParamsError(f"methods: got {kind_of(wanted)}; expected a roster, or names separated by commas")
-    rosters: dict[str, dict[str, dict[str, Any]]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
+    rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
     if wanted in rosters:
-        chosen = rosters[wanted]["quick"] | rosters[wanted]["costly"]
+        chosen = rosters[wanted]
     else:
         names = [name.strip() for name in wanted.split(",")]
-        light = rosters["light"]["quick"] | rosters["light"]["costly"]
+        if not all(names):
+            raise ParamsError(
+                f"methods: got {shown(wanted)}; expected one of {', '.join(rosters)}, or names separated by commas"
+            )
+        if len(set(names)) != len(names):
+            raise ParamsError(f"methods: {wanted!r} repeats a name; expected each once")
+        light = rosters["light"]
         for name in names:
             try:
                 info = get_info(name)

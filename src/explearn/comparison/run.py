@@ -23,7 +23,7 @@ from explearn.core.extras import check_installed
 from explearn.core.locks import locked
 from explearn.core.records import Attribution
 from explearn.core.seeds import seed_everything
-from explearn.core.settings import MOST
+from explearn.core.validation import MOST
 from explearn.core.writing import check_place, check_replaceable
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness

@@ -220,4 +220,4 @@ def _names_beside(location: tuple[int | str, ...], root: Any) -> list[str]:
         kind = kind.model_fields[part].annotation if is_section else get_args(kind)[-1]
         if type(None) in get_args(kind):
             (kind,) = (member for member in get_args(kind) if member is not type(None))
-    return list(kind.model_fields)
+    return [name for name, field in kind.model_fields.items() if not field.exclude]

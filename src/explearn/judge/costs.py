@@ -57,5 +57,5 @@ def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, 
     """
     if set(figures) != set(costs):
         odd = ", ".join(sorted(set(figures) ^ set(costs)))
-        raise DataError(f"figures and costs are not of the same methods ({odd} in one alone); run evaluate again")
+        raise DataError(f"figures and costs are not of the same methods ({odd} in one alone); run judge again")
     return {method: {**row, **costs[method]} for method, row in figures.items()}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import MOST_ROUNDS, MOST_UNITS, OpenFraction, PositiveInt, Rounds, Section, Units
+from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, OpenFraction, PositiveInt, Rounds, Section, Units
 
 
 class SimulatabilityParams(Section):

@@ -209,7 +209,7 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
     metadata = read_feature_metadata(path)
     with open_parquet(path) as file:
         if hidden and "hidden" not in file.schema_arrow.names:
-            raise DataError(f"{path}: holds no hidden states; run the stage attend with attend.hidden_states=true")
+            raise DataError(f"{path}: holds no hidden states; run the stage features with attend.hidden_states=true")
     schema = feature_schema(attention_width(metadata), int(metadata["hidden_size"]) if hidden else None)
     for number, values in enumerate(read_rows(path, schema), start=1):
         lists = {"probabilities": np.float32, "word_ids": np.int32}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from explearn.core.errors import ParamsError
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 
 Family = Literal["learned", "chance", "attention", "gradient", "relevance", "perturbation", "decomposition", "given"]
 FAMILIES: tuple[str, ...] = get_args(Family)

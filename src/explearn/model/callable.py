@@ -15,7 +15,7 @@ from explearn.core.arguments import SEVERAL, arguments, check_argument, shown
 from explearn.core.documents import kind_of
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.records import label_problem
-from explearn.core.settings import PositiveInt, Section, check_section
+from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, Text, align_words, as_segments
 from explearn.model.problems import Problem

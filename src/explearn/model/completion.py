@@ -24,7 +24,7 @@ from torch import nn
 from explearn.core.documents import kind_of, read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.records import Example
-from explearn.core.settings import problems_sentence
+from explearn.core.validation import problems_sentence
 from explearn.core.writing import write_json
 from explearn.model.encoding import Encoding, Text, align_words, as_segments
 from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CompletionParams

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units
+from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units
 
 
 class LoraParams(Section):

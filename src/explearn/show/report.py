@@ -55,9 +55,9 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
     """
     counted = counted_tasks(run, tasks)
     # What the folders of learned methods say of them: the function `report` of their module `report`, if any.
-    rooms = dict.fromkeys(info.room for info in run.methods.values() if info.room != "other")
-    modules = [name for room in rooms if importlib.util.find_spec(name := f"explearn.methods.{room}.report")]
-    sections = [importlib.import_module(name).report for name in modules]
+    rooms = list(dict.fromkeys(info.room for info in run.methods.values() if info.room != "other"))
+    rooms = [room for room in rooms if importlib.util.find_spec(f"explearn.methods.{room}.report")]
+    sections = [importlib.import_module(f"explearn.methods.{room}.report").report for room in rooms]
     return [
         *_first_page(run, tasks),
         Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),

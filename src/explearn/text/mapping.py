@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from explearn.core.records import RationaleKind, Split, is_unicode
-from explearn.core.settings import whole_number
+from explearn.core.validation import whole_number
 from explearn.text.rows import RawRow
 
 OWN_NAMES: Mapping[Split, tuple[str, ...]] = {

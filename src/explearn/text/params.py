@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from explearn.core.records import Split
-from explearn.core.settings import OpenFraction, PositiveInt, Section
+from explearn.core.validation import OpenFraction, PositiveInt, Section
 
 
 class Columns(Section):

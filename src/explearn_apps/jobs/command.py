@@ -20,7 +20,7 @@ from explearn.cli.choosing import (
 from explearn.cli.running import Seed, command
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.settings import MOST
+from explearn.core.validation import MOST
 
 SHARD_TEXTS = 10_000
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.settings import MOST
+from explearn.core.validation import MOST
 from explearn.core.writing import write_json
 
 MANIFEST = "_manifest.json"

@@ -9,7 +9,6 @@ from explearn.judge.costs import join_costs
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
-from explearn.methods.registry import get_info
 from explearn.methods.results import TaskReport
 from explearn.show.examples import draw_examples
 from explearn_study import shapes
@@ -25,24 +24,25 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     Raises DataError where a file is missing or damaged.
     """
     agreement = read_document(workspace.agreement(task), shapes.AgreementFile, "rationalise")
-    classifier = read_document(workspace.metrics("classifier", task), shapes.ClassifierFigures, "finetune")
+    classifier = read_document(workspace.classifier_figures(task), shapes.ClassifierFigures, "finetune")
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
     runs = {method: read_run(path) for method, path in files.items()}
     thresholds = {method: run.threshold for method, run in runs.items() if run.threshold is not None}
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
-    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
+    own = [method.name for method in params.with_own_model]
+    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "judge")
     # Costs are missing where a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace, params, task))
     by_text = read_by_text(workspace.metrics_table("texts", task))
-    own_models = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "evaluate")
-    if missing := sorted(set(params.own_model) - set(own_models)):
+    own_models = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "judge")
+    if missing := sorted(set(own) - set(own_models)):
         raise DataError(
-            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage evaluate again"
+            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage judge again"
         )
-    for name, own in own_models.items():
-        own["methods"] = join_costs(own["methods"], read_own_model_costs(workspace, params, task, name))
+    for name, record in own_models.items():
+        record["methods"] = join_costs(record["methods"], read_own_model_costs(workspace, params, task, name))
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
@@ -53,16 +53,16 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         k=k,
         positive_rate=rate,
         thresholds=thresholds,
-        comparisons=compare_methods(methods, by_text, params.own_model, params.evaluate.significance),
+        comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
         by_text=by_text,
         method_agreement=read_agreement(workspace.metrics_table("pairs", task)),
-        sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity"),
+        sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "judge"),
         texts=draw_examples(
             by_split["test"],
             workspace.read_rationales(task),
             workspace.read_gold(task, params),
             runs,
-            {method: get_info(method) for method in files},
+            {name: method.info for name, method in params.methods.items()},
             count=params.report.examples,
             seed=seed,
             k=k,

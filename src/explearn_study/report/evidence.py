@@ -29,8 +29,8 @@ VERSION = 1
 """Number of the manifest's form."""
 
 DATA = ("data/examples", "data/rationales")
-RESULTS = ("data/attributions", "data/variants", "data/explainers", "reports/metrics", "reports/metrics.json")
-"""Folders and files of a workspace that hold the texts, and the results."""
+RESULTS = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")
+"""Folders and files of a workspace that hold the texts, and what was found."""
 
 CODE = Path(__file__).resolve().parents[1]
 """The package's own files."""
@@ -119,9 +119,9 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
     skipped: list[str] = []
     labels = True
     for task in params.tasks:
-        figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "evaluate")
+        figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "judge")
         judged.append(min((int(row["texts"]) for row in figures.values()), default=0))
-        sanity = read_document(workspace.metrics("sanity", task), shapes.Sanity, "sanity")["methods"]
+        sanity = read_document(workspace.metrics("sanity", task), shapes.Sanity, "judge")["methods"]
         checked |= {name for name, result in sanity.items() if not result["skipped"]}
         skipped += [f"{name} on {task}" for name, result in sanity.items() if result["skipped"]]
         labels = labels and any(result["random_labels"] for result in sanity.values())
@@ -190,7 +190,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
 
     Raises DataError for a file that is no manifest.
     """
-    document = check_shape(read_json(path), EvidenceManifest, path, "expected a manifest that the stage evidence wrote")
+    document = check_shape(read_json(path), EvidenceManifest, path, "expected a manifest that the stage report wrote")
     manifest = EvidenceManifest.model_validate(document)
     root = path.parent / manifest.root
     # An absolute name leads out of the workspace, whose files alone a manifest names.

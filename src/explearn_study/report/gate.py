@@ -1,52 +1,54 @@
-"""`explearn gate`: has any figure become worse, from one run to another, than a rule allows?"""
+"""`explearn gate`: is a run within noise of another, or has a figure become worse than a rule allows?"""
 
 from __future__ import annotations
 
 import math
 import os
+import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from explearn.core import validation
 from explearn.core.documents import parse_json, read_json, read_yaml
-from explearn.core.errors import DataError, ParamsError, first_line
-from explearn.core.extras import check_installed
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.validation import Section
+from explearn.core.visible import visible
 from explearn.judge.catalogue import CATALOGUE, Direction
+from explearn.show.markdown import Markdown, table
 
-Verdict = Literal["worse", "gone", "within tolerance", "same", "better", "new"]
+METRICS = "reports/metrics.json"
 
 WORKSPACE = "workspace"
 """Stands for the files in the working tree where a git revision is expected."""
 
+Verdict = Literal["worse", "gone", "better", "new", "within noise", "same"]
+
 
 class Rule(Section):
-    """Which figures must not become worse, and by how much they may."""
+    """Which figures must not become worse, and by how much they may differ."""
 
     metric: str
-    """The keys that lead to a figure, joined by dots; * stands for any characters, dots included."""
+    """The keys that lead to a figure of reports/metrics.json, joined by dots; * stands for any characters."""
     direction: Direction
     """Which direction is better; may be left out where the last key is a metric of the catalogue."""
     tolerance: Annotated[float, Field(ge=0)]
-    """How much worse a figure may become, in its own unit or, where `relative`, as a share of its earlier value."""
+    """Differences up to this are noise, in the figure's own unit or, where `relative`, as a share of its old value."""
     relative: bool = False
-    file: str = "reports/metrics.json"
-    """The file with the figures, from the project's root."""
 
     @model_validator(mode="before")
     @classmethod
-    def _direction_of_catalogue(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and "direction" not in given and isinstance(given.get("metric"), str):
-            known = CATALOGUE.get(given["metric"].rpartition(".")[2])
+    def _direction_of_catalogue(cls, rule: Any) -> Any:
+        if isinstance(rule, Mapping) and "direction" not in rule and isinstance(rule.get("metric"), str):
+            known = CATALOGUE.get(rule["metric"].rpartition(".")[2])
             if known is not None and known.direction is not None:
-                return {**given, "direction": known.direction}
-        return given
+                return {**rule, "direction": known.direction}
+        return rule
 
 
 class Gate(Section):
@@ -54,15 +56,13 @@ class Gate(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A figure before and after; None where it is missing or undefined. `allowed`: how much worse it may be."""
+class FigureChange:
+    """A figure before and after, None where it is missing or undefined, and what a rule says of the two."""
 
-    file: str
     metric: str
-    rule: Rule
     old: float | None
     new: float | None
-    allowed: float
+    tolerance: float
     verdict: Verdict
 
     @property
@@ -79,8 +79,27 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
     return rules
 
 
+def read_metrics(source: str) -> Any:
+    """Read reports/metrics.json of the workspace, of a git revision or of a project's folder, or a file like it.
+
+    Raises DataError where there is none, or it is not JSON.
+    """
+    path = Path(METRICS if source == WORKSPACE else source)
+    if source == WORKSPACE or path.exists():
+        return read_json(path / METRICS if path.is_dir() else path)
+    command = ["git", "show", "--end-of-options", f"{source}:./{METRICS}"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("fatal: ")
+        raise DataError(f"{METRICS} at {source}: {reason}; expected a git revision, a file or a project's folder")
+    try:
+        return parse_json(done.stdout)
+    except ValueError as error:
+        raise DataError(f"{METRICS} at {source}: {error}") from error
+
+
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Path and value of every number and null in a JSON document; true, false, text and lists are not figures."""
+    """Yield path and value of every number and null in a JSON document; true, false, text and lists are no figures."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             yield from figures(value, f"{prefix}.{key}" if prefix else str(key))
@@ -88,78 +107,61 @@ def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | N
         yield prefix, None if document is None or not math.isfinite(document) else float(document)
 
 
-def check(gate: Gate, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Apply every rule to two runs.
-
-    Args:
-        old, new: file -> its JSON document; files that a run does not have are left out.
+def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
+    """Apply every rule to the metrics of two runs.
 
     Returns the changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is
-    gone; one that was not there before is new.
-    Raises DataError where a rule matches no figure of either run.
+    gone; one that was not there before is new. Raises DataError where a rule matches no figure of either run.
     """
+    before, after = dict(figures(old)), dict(figures(new))
     changes = []
     for rule in gate.rules:
-        before, after = (dict(figures(run.get(rule.file, {}))) for run in (old, new))
         names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
         if not names:
-            raise DataError(f"rule {rule.metric!r}: no such figure in {rule.file} of either run; expected one at least")
+            raise DataError(f"rule {rule.metric!r}: no such figure in {METRICS} of either run; expected one at least")
         changes += [_change(rule, name, before.get(name), after.get(name)) for name in names]
     return changes
 
 
-def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Change:
-    allowed = rule.tolerance * (abs(old) if rule.relative and old is not None else 1.0)
-    if old is None:
-        verdict: Verdict = "same" if new is None else "new"
-    elif new is None:
-        verdict = "gone"
+def _change(rule: Rule, name: str, old: float | None, new: float | None) -> FigureChange:
+    tolerance = rule.tolerance * (abs(old) if rule.relative and old is not None else 1.0)
+    verdict: Verdict
+    if old is None or new is None:
+        verdict = "same" if old is new else "new" if old is None else "gone"
     else:
-        loss = old - new if rule.direction == "higher" else new - old
-        # Rounding alone is no regression: in floating point, 0.8 - 0.7 is more than 0.1.
-        if loss > allowed + 1e-12 * max(1.0, abs(old)):
-            verdict = "worse"
+        gain = new - old if rule.direction == "higher" else old - new
+        # Rounding alone is no change: in floating point, 0.8 - 0.7 is more than 0.1.
+        if abs(gain) > tolerance + 1e-12 * max(1.0, abs(old)):
+            verdict = "better" if gain > 0 else "worse"
         else:
-            verdict = "within tolerance" if loss > 0 else "same" if loss == 0 else "better"
-    return Change(rule.file, name, rule, old, new, allowed, verdict)
+            verdict = "same" if gain == 0 else "within noise"
+    return FigureChange(name, old, new, tolerance, verdict)
 
 
-def from_revision(files: Sequence[str], revision: str) -> dict[str, Any]:
-    """Read files of a git revision through DVC, or those of the workspace; missing files are left out.
-
-    Raises DataError for an unknown revision, or a file that is not JSON.
-    """
-    if revision == WORKSPACE:
-        return {file: read_json(file) for file in files if Path(file).exists()}
-    check_installed("dvc", extra="pipeline", what=f"reading the revision {revision!r}")
-    # DVC takes a second to load.
-    from dvc.api import DVCFileSystem
-    from dvc.exceptions import DvcException
-
-    found = {}
-    # One file system for all files: it takes long to open a revision.
-    with closing(DVCFileSystem(rev=revision)) as project:
-        for file in files:
-            try:
-                found[file] = parse_json(project.read_text(file, encoding="utf-8"))
-            except FileNotFoundError:
-                continue
-            except ValueError as error:
-                raise DataError(f"{file} at {revision}: {error}") from error
-            except DvcException as error:
-                raise DataError(f"{file} at {revision}: {first_line(error)}") from error
-    return found
+def change_table(changes: Sequence[FigureChange]) -> str:
+    """Return the changes as a Markdown table, regressions first and bold."""
+    cells = [
+        [
+            visible(change.metric),
+            *(Markdown("–" if value is None else f"{value:.4f}") for value in (change.old, change.new)),
+            Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
+            Markdown(f"±{change.tolerance:.4g}"),
+            Markdown(f"**{change.verdict}**" if change.regression else change.verdict),
+        ]
+        for change in sorted(changes, key=lambda change: not change.regression)
+    ]
+    return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), cells)
 
 
-def from_path(files: Sequence[str], path: Path) -> dict[str, Any]:
-    """Read the files below a project's folder, or `path` itself, as the one file of the rules with its name.
-
-    Raises DataError where not exactly one file of the rules has that name.
-    """
-    if path.is_dir():
-        return {file: read_json(path / file) for file in files if (path / file).exists()}
-    document = read_json(path)
-    same = [file for file in files if PurePath(file).name == path.name]
-    if len(same) != 1:
-        raise DataError(f"{path}: {len(same)} files of the rules have this name; expected one of {', '.join(files)}")
-    return {same[0]: document}
+def summary(changes: Sequence[FigureChange]) -> str:
+    """Say in one line whether the runs are within noise of each other, and how many figures have each verdict."""
+    counts = Counter(change.verdict for change in changes)
+    listed = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+    worse = sum(change.regression for change in changes)
+    if worse:
+        start = f"Worse: {worse:,} of {len(changes):,} figures became worse than allowed"
+    elif counts["better"] or counts["new"]:
+        start = f"Not worse: none of {len(changes):,} figures became worse than allowed"
+    else:
+        start = f"Within noise: all {len(changes):,} figures"
+    return f"{start} ({listed})."

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from explearn.core.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn.core.documents import read_yaml
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.registry import get_info
 from explearn.methods.results import TaskReport
@@ -57,11 +57,12 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
     ours that was not measured is a dash.
     """
     by_adapter = {params.sources[task.task].adapter: task for task in tasks if task.task in params.sources}
+    learned = set(params.methods) - set(params.baseline_names)
     blocks: list[Block] = []
     papers: dict[str, None] = {}
     for table in published().tables:
         studied = {name for row in table.figures if get_info(name := row.partition(",")[0]).learned}
-        if studied & {*params.learned} and all(adapter in by_adapter for adapter in table.needs or table.data):
+        if studied & learned and all(adapter in by_adapter for adapter in table.needs or table.data):
             papers[table.paper] = None
             shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
             machine = CATALOGUE[table.metric].of_machine
@@ -76,7 +77,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
 
 
 def _encoders(table: PaperTable, params: Params) -> str:
-    used = list(dict.fromkeys(params.encoder_of(task) for task in params.tasks))
+    used = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
     said = f"Encoder in the paper: {table.encoder}, here: {', '.join(used)}."
     # Checkpoints have an owner before their name.
     if all(name.rpartition("/")[2].startswith(table.encoder) for name in used):
@@ -105,7 +106,7 @@ def _table(table: PaperTable, params: Params, shared: Sequence[Sequence[TaskRepo
 def _mean(table: PaperTable, params: Params, row: str, tasks: Sequence[TaskReport]) -> float | None:
     """Return our figure of a row, mean over the tasks; None where a task lacks it, or the row is of another NORM."""
     method, _, norm = row.partition(", ")
-    if norm and params.options_of(method).get("norm") != norm:
+    if norm and params.method(method).all_options["norm"] != norm:
         return None
     values = []
     for task in tasks:

@@ -17,12 +17,14 @@ from explearn.core.storage import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.costs import split_costs
-from explearn.methods.registry import get_info, learned_sections
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study import shapes
 from explearn_study.params import Params
 from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
+
+DECIMALS = 3
+"""Of the figures that git keeps: beyond them, processors and library versions differ."""
 
 HEADLINE_COSTS = ("relative_throughput",)
 """Costs of the explainer under study in costs.json's headline."""
@@ -44,12 +46,13 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.transfer import transfer_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
-    students = [_students(workspace, task, name) for task in params.tasks for name in params.distil.teachers]
-    transfers = [read_document(workspace.transfer(name), shapes.Transfer, "transfer") for name in params.transfer]
+    students = [_students(workspace, task, name) for task in params.tasks for name in params.compared_teachers]
+    transfers = [
+        read_document(workspace.study("transfer", name), shapes.Transfer, "study") for name in params.transferred
+    ]
     curves = {
-        task: read_document(workspace.metrics("curve", task), shapes.MarksCurve, "marks-curve")
-        for task in params.curve.tasks
-        if task in params.tasks
+        task: read_document(workspace.study("marks_curve", task), shapes.MarksCurve, "study")
+        for task in params.curve_tasks
     }
     run = run_facts(params, tasks)
     more = [
@@ -81,10 +84,10 @@ def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
     return RunFacts(
         title=title,
         subtitle=subtitle,
-        methods=in_table_order(get_info(name) for name in dict.fromkeys(m for t in tasks for m in t.methods)),
+        methods=in_table_order(params.method(name).info for name in dict.fromkeys(m for t in tasks for m in t.methods)),
         study=params.explainer,
-        trained=params.learned,
-        options={name: params.options_of(name) for name in params.methods},
+        trained=[name for name in params.methods if name not in params.baseline_names],
+        options={name: method.all_options for name, method in params.methods.items() if method.info.learned},
         evaluate=params.evaluate,
         chance_margin=params.report.chance_margin,
         seed=params.seed,
@@ -96,19 +99,14 @@ def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
 def parameters_text(params: Params) -> str:
     """Return the parameters of what ran, as YAML: none of methods, tasks and stages that are not of the run."""
     values = params.model_dump(mode="json")
-    unused = {*learned_sections(), "explainers", "refiners", "variants", "baselines", "roster", "evidence", "report"}
-    unused |= {"curve"} if not params.curve.tasks else set()
-    unused |= {"distil"} if not params.distil.teachers else set()
-    unused |= (
-        {"teachers", "teach"} if not any("teacher" in params.options_of(name) for name in params.trained) else set()
-    )
-    unused |= {"attend", "signals"} if not params.trained else set()
+    unused = {"roster", "evidence", "report"}
+    unused |= set() if params.teachers else {"teach"}
+    unused |= set() if params.learned.from_features else {"attend", "signals"}
     unused |= {"finetune"} if all(task in params.classifiers for task in params.tasks) else set()
     values = {name: value for name, value in values.items() if name not in unused}
     values["sources"] = {
         task: params.sources[task].model_dump(mode="json", exclude_defaults=True) for task in params.tasks
     }
-    values["methods"] = {name: params.options_of(name) for name in params.methods}
     return yaml.safe_dump(_filled(values), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
@@ -123,9 +121,10 @@ def _filled(value: Any) -> Any:
 def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> None:
     """Write metrics.json, headline.json and costs.json into `folder`.
 
-    metrics.json: headline, and tasks (task -> method -> metric -> value), without the figures that depend on the
-    machine. headline.json: the same headline, with f1_by_task. costs.json: headline and tasks of those figures.
-    Without an explainer under study, the headlines hold no figures.
+    metrics.json: headline, classifiers (task -> split -> figures) and tasks (task -> method -> metric -> value),
+    without the figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded.
+    costs.json: headline and tasks of the figures that depend on the machine. Without an explainer under study, the
+    headlines hold no figures.
     """
     parts = {task.task: split_costs(task.methods) for task in tasks}
     metrics = {task: figures for task, (figures, _) in parts.items()}
@@ -141,13 +140,22 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
         f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
         own = [methods.get(params.explainer, {}) for methods in costs.values()]
         means = {name: mean_of_known([figures.get(name) for figures in own]) for name in HEADLINE_COSTS}
-    write_json(folder / "metrics.json", {"headline": results, "tasks": metrics})
-    write_json(folder / "headline.json", {**results, "f1_by_task": f1_by_task})
+    classifiers = {task.task: task.classifier for task in tasks}
+    write_json(folder / "metrics.json", rounded({"headline": results, "classifiers": classifiers, "tasks": metrics}))
+    write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))
     write_json(folder / "costs.json", {"headline": {"explainer": params.explainer, **means}, "tasks": costs})
 
 
+def rounded(document: Any) -> Any:
+    """Round a document's figures to DECIMALS."""
+    if isinstance(document, Mapping):
+        return {key: rounded(value) for key, value in document.items()}
+    # Adding 0 makes 0 of -0.
+    return round(document, DECIMALS) + 0.0 if isinstance(document, float) else document
+
+
 def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:
-    """Read what the stage distil found, with what it cost where it ran on this machine."""
-    results: dict[str, Any] = read_document(workspace.distillation(task, teacher), shapes.Distillation, "distil")
-    costs = workspace.costs(task, f"l2e-{teacher}")
-    return {**results, **(read_document(costs, shapes.DistillationCosts, "distil") if costs.exists() else {})}
+    """Read what the study students found, with what it cost where it ran on this machine."""
+    results: dict[str, Any] = read_document(workspace.study("students", task, teacher), shapes.Distillation, "study")
+    costs = workspace.student_costs(task, teacher)
+    return {**results, **(read_document(costs, shapes.DistillationCosts, "study") if costs.exists() else {})}

@@ -24,8 +24,8 @@ from explearn.core.errors import DataError, ParamsError
 @pytest.mark.parametrize("roster", ["quick", "light", "complete"])
 def test_rosters_are_those_of_the_project(roster: str, repository: Path) -> None:
     text = (repository / "conf/roster" / f"{roster}.yaml").read_text(encoding="utf-8")
-    baselines = yaml.safe_load(text)["baselines"]
-    assert choose_methods(roster) == {**baselines["quick"], **baselines["costly"]}
+    methods = yaml.safe_load(text)["methods"]
+    assert choose_methods(roster) == {name: entry.get("options", {}) for name, entry in methods.items()}
 
 
 def test_a_method_by_name_takes_the_options_of_the_light_roster() -> None:

@@ -150,7 +150,7 @@ class TestDamage:
     def test_hidden_states_that_were_not_stored(self, tmp_path: Path) -> None:
         write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
         with pytest.raises(
-            DataError, match=r"holds no hidden states; run the stage attend with attend\.hidden_states=true"
+            DataError, match=r"holds no hidden states; run the stage features with attend\.hidden_states=true"
         ):
             list(read_features(tmp_path / "f.parquet", hidden=True))
 

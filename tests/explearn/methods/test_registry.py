@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import first_sentence

@@ -16,7 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError, ParamsError
 from explearn.core.extras import MissingExtraError
 from explearn.core.records import ANSWER_LABELS, Example
-from explearn.core.settings import check_section
+from explearn.core.validation import check_section
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune, from_scratch, load_encoder, with_adapters
 from explearn.model.params import FinetuneParams, LoraParams, ScratchParams

@@ -190,7 +190,7 @@ class TestStage:
 def test_dvc_sees_what_people_add_and_not_the_answers() -> None:
     """The pipeline depends on data/annotations; a run that adds answers must not make its own stage stale."""
     stages = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    assert {"data/annotations", "src/explearn_study/annotate"} <= set(stages["rationalise"]["deps"])
+    assert "data/annotations" in stages["rationalise"]["deps"]
     assert (REPOSITORY / "data" / "annotations" / "README.md").is_file()
     listed = (REPOSITORY / ".dvcignore").read_text(encoding="utf-8").splitlines()
     assert "/data/annotations/*/answers.jsonl" in listed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
@@ -12,12 +11,12 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
 from explearn.core.blocks import Bullets, Paragraph, Picture, Table
 from explearn.judge.catalogue import CATALOGUE
 from explearn.show.figures.style import svg
-from explearn_study.evaluate import write_plot_data
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks, drawn_baselines
 from explearn_study.report.papers import paper_blocks, published
@@ -30,7 +29,10 @@ from explearn_study.student_figures import COMPARED
 def params(adapters=("corpus", "corpus"), **changes) -> Params:
     tasks = ["films", "meals", "notes", "plays"][: len(adapters)]
     sources = {name: {"kind": "embedded", "adapter": adapter} for name, adapter in zip(tasks, adapters, strict=True)}
-    return Params.of({"profile": "test", "tasks": tasks, "sources": sources, **changes})
+    return Params.model_validate({**EXPNETS, "profile": "test", "tasks": tasks, "sources": sources, **changes})
+
+
+BASELINES = {"random": {}, "lime": {"options": {"samples": 12}}}
 
 
 def keys(document: object) -> Iterator[str]:
@@ -45,17 +47,20 @@ def cells(table: Table) -> list[list[str]]:
 
 
 def test_the_facts_of_a_run_are_those_of_its_parameters() -> None:
-    of = params(baselines={"quick": {"random": {}}, "costly": {"lime": {"samples": 12}}}, report={"remarks": ["mind"]})
+    of = params(methods={**EXPNETS["methods"], **BASELINES}, report={"remarks": ["mind"]})
     facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "expnet"), metrics()))])
     assert list(facts.methods) == ["expnet", "random", "lime"] and facts.study == "expnet"
-    assert facts.options["lime"] == {"samples": 12} and facts.remarks == ["mind"] and "random" not in facts.trained
+    assert (
+        facts.options["expnet"]["protocol"] == "universal"
+        and facts.remarks == ["mind"]
+        and "random" not in facts.trained
+    )
 
 
 def test_parameters_list_only_what_ran() -> None:
-    of = params(explainers=["expnet"], baselines={"quick": {"random": {}}, "costly": {"lime": {"samples": 12}}})
-    shown = yaml.safe_load(parameters_text(of))
-    assert set(shown["methods"]) == {"expnet", "lime"} and shown["methods"]["lime"] == {"samples": 12}
-    assert not {"ivra", "paml", "distil", "curve", "evidence", "report"} & set(shown)
+    shown = yaml.safe_load(parameters_text(params(methods={**EXPNETS["methods"], **BASELINES})))
+    assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
+    assert not {"teach", "studies", "evidence", "report"} & set(shown)
     assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
 
 
@@ -67,28 +72,11 @@ def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
     assert not of_machine & {*keys(found["metrics"]), *keys(found["headline"])}
     assert found["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
     assert set(found["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
-    assert found["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4
+    assert found["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4 and set(found["metrics"]["classifiers"]) == {
+        "films",
+        "meals",
+    }
     assert found["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.4}
-
-
-def test_plot_data_is_the_numbers(tmp_path: Path) -> None:
-    write_plot_data(tmp_path / "f1.csv", "f1", "films", {"rollout": metrics(None), "expnet": metrics(0.5, 0.4, 0.6)})
-    with (tmp_path / "f1.csv").open(newline="", encoding="utf-8") as handle:
-        rows = list(csv.reader(handle))
-    assert rows == [
-        ["task", "method", "family", "value", "low", "high"],
-        ["films", "expnet", "learned", "0.5", "0.4", "0.6"],
-        ["films", "rollout", "attention", "", "", ""],
-    ]
-
-
-def test_bars_of_dvc_s_plots_begin_at_zero(repository: Path) -> None:
-    listed = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["plots"]
-    names = {plot["template"] for entry in listed for plot in entry.values() if "template" in plot}
-    assert names
-    for name in names:
-        template = json.loads((repository / ".dvc" / "plots" / f"{name}.json").read_text(encoding="utf-8"))
-        assert template["mark"]["type"] == "bar" and template["encoding"]["x"]["scale"]["zero"] is True
 
 
 def test_help_of_the_report_waits_for_no_heavy_package() -> None:
@@ -135,7 +123,10 @@ class TestPapers:
 
     def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best(self) -> None:
         of = params(
-            ("sst2", "rotten_tomatoes", "imdb", "emotion"), explainers=["paml"], refiners=["faml"], explainer="paml"
+            ("sst2", "rotten_tomatoes", "imdb", "emotion"),
+            methods={"paml": {}, "faml": {}},
+            learned={"from_texts": ["paml"]},
+            explainer="paml",
         )
         tables = self.tables(of, [task(name, {"paml": metrics(sufficiency=0.1)}) for name in of.tasks])
         rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:]] for row in tables[0].rows}
@@ -143,7 +134,7 @@ class TestPapers:
         assert rows["paml"][1] == ("0.100", "best") and rows["solvex"][4] == ("–", "")
 
     def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classifier(self) -> None:
-        of = params(("imdb", "snli", "squad"), explainers=["ivra"], explainer="ivra")
+        of = params(("imdb", "snli", "squad"), methods={"ivra": {}}, learned={"from_texts": ["ivra"]}, explainer="ivra")
         own = {"ivra": {"methods": {"ivra": {"aopc_comprehensiveness": 0.5}}}}
         tasks = [task(name, {"ivra": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in of.tasks]
         rows = {row[0]: row[2].text for row in self.tables(of, tasks)[0].rows}
@@ -176,7 +167,7 @@ class TestStudents:
         }
 
     def tables(self, *documents: dict[str, Any], adapters=("sst2", "cola")) -> dict[str, Table]:
-        of = params(adapters)
+        of = params(adapters, teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
         return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
 
     def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 import tiny
 import yaml
 from filelock import FileLock
-from stage_cases import BASELINES, REFINERS, TRAINED, VARIANTS, succeed, table, write_lines
+from stage_cases import FROM_FEATURES, FROM_TEXTS, METHODS, OWN_MODEL, succeed, table, write_lines
 
 
 def run_all(folder: Path) -> None:
@@ -29,49 +29,33 @@ def run_all(folder: Path) -> None:
         "tasks": ["films", "meals"],
         "sources": {"films": source, "meals": source},
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
-        "transfer": ["ivra"],
-        "expnet": {"epochs": 3},
-        "expnet_few_shot": {"epochs": 3},
-        "expnet_in_domain": {"epochs": 3},
-        "curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},
-        "expnet_paper": {"epochs": 3},
-        "explainers": list(TRAINED),
-        "refiners": list(REFINERS),
-        "variants": VARIANTS,
-        "paml": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4},
-        "faml": {"steps": 2, "samples": 0},
+        "methods": METHODS,
+        "learned": {"from_texts": list(FROM_TEXTS), "from_features": list(FROM_FEATURES)},
+        "own_model": dict.fromkeys(OWN_MODEL),
+        "explainer": "expnet",
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
-        "l2e": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3},
-        "distil": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
-        "ivra": {
-            # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.
-            "criteria": ["cons"],
-            "schedule": {"epochs": 16, "batch_size": 24, "learning_rate": 1e-3, "decay": 1, "accuracy_tolerance": 1.0},
+        "studies": {
+            "marks_curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},
+            "transfer": {"explainers": ["ivra"]},
+            "students": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
         },
-        "baselines": {**BASELINES, "own_model": {"raw_attention": {}, "input_x_gradient": {}}},
         "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-    for stage in ("prepare", "rationalise", "finetune", "attend", "signals"):
+    succeed(folder, "code")
+    for stage in ("prepare", "rationalise", "finetune", "features"):
         for task in ("films", "meals"):
             succeed(folder, stage, "--task", task)
     for task in ("films", "meals"):
         for teacher in ("occlusion", "input_x_gradient"):
             succeed(folder, "teach", "--task", task, "--teacher", teacher)
-        for name in TRAINED:
-            succeed(folder, "train", "--task", task, "--explainer", name)
-        rooms = [f"learned_{room}" for room in ("expnet", "l2e", "aml")]
-        for group in (*rooms, *REFINERS, "quick", *BASELINES["costly"], "on_ivra"):
-            succeed(folder, "attribute", "--task", task, "--group", group)
-        for name in VARIANTS:
-            succeed(folder, "variant", "--task", task, "--variant", name)
-        succeed(folder, "evaluate", "--task", task)
-        succeed(folder, "sanity", "--task", task)
-        for teacher in ("occlusion", "ensemble:occlusion,input_x_gradient"):
-            succeed(folder, "distil", "--task", task, "--teacher", teacher)
-    succeed(folder, "marks_curve", "--task", "films")
-    succeed(folder, "transfer", "--explainer", "ivra")
+        for name in (*FROM_TEXTS, *FROM_FEATURES):
+            succeed(folder, "fit", "--task", task, "--method", name)
+        succeed(folder, "explain", "--task", task)
+        succeed(folder, "judge", "--task", task)
+    for study in ("marks_curve", "transfer", "students"):
+        succeed(folder, "study", "--study", study)
     succeed(folder, "report")
 
 

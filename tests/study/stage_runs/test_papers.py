@@ -226,8 +226,6 @@ def test_agreement_on_imported_rationales(project: Path) -> None:
     # Of ten ratings 3 are marked, 7 not; one of five words is in dispute: 1 - (2/10) / (2*3*7 / (10*9)) = 4/7.
     assert found["alpha"] == pytest.approx(4 / 7)
     assert found["pairwise_f1"] == pytest.approx(2 / 3)
-    headline = json.loads((project / "reports/metrics/agreement/cola.json").read_text(encoding="utf-8"))
-    assert headline == {key: found[key] for key in ("alpha", "pairwise_f1", "mean_length", "positive_rate")}
 
 
 def test_toxic_posts_bring_rationales(project: Path) -> None:

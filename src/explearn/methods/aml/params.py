@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
+from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
 Metric = Literal[
     "sufficiency",

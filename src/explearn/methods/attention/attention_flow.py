@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import Rounds, Section
+from explearn.core.validation import Rounds, Section
 from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About

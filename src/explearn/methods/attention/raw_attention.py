@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from explearn.core.settings import LayerIndex, Section
+from explearn.core.validation import LayerIndex, Section
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About

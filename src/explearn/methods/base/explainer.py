@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 from explearn.core.arguments import TEXT, arguments, or_none
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Aggregation, Attribution
-from explearn.core.settings import Section, check_section
+from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
 from explearn.methods.info import About, Variant

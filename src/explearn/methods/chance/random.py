@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import torch
 
-from explearn.core.settings import Seeded
+from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier

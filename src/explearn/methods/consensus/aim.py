@@ -107,5 +107,5 @@ def check_effects(tasks: Mapping[str, Sequence[Any]], aim: float) -> None:
         if all(text.signals.removal is None for text in texts):
             raise ParamsError(
                 f"aim: got {aim:g}, which needs removal effects, and task {name!r} has none; set "
-                "signals.removal_samples (100, say) and run the stage signals again, or set aim to 0"
+                "signals.removal_samples (100, say) and run the stage features again, or set aim to 0"
             )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import MOST_ROUNDS, Seeded
+from explearn.core.validation import MOST_ROUNDS, Seeded
 
 # The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
 Signal = Literal["rollout", "gae", "gradient", "attn_lrp"]

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices

@@ -111,7 +111,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             check_source(task, source, split)
         source, _ = features[splits[0]]
         if any(other["attended"] != source["attended"] for other, _ in features.values()):
-            raise DataError(f"task {task.name!r}: its splits have features of other layers; run the stage attend again")
+            raise DataError(f"task {task.name!r}: its splits have other layers' features; run the stage features again")
         rows = chain.from_iterable(rows for _, rows in features.values())
         return self.fit_curriculum(curriculum_for(task, self.options), rows, source, task.device, description)
 
@@ -234,7 +234,7 @@ def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
     if source["classifier"] != task.classifier.fingerprint:
         raise DataError(
             f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
-            "run the stage attend again"
+            "run the stage features again"
         )
 
 

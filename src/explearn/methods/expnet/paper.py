@@ -186,7 +186,9 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         if chosen == "token_to_task":
             return attention[..., heads:]
         if hidden is None:
-            raise DataError(f"features {chosen!r} need hidden states; run attend with attend.hidden_states=true")
+            raise DataError(
+                f"features {chosen!r} need hidden states; run the stage features with attend.hidden_states=true"
+            )
         return hidden if chosen == "hidden" else torch.cat([hidden, attention], dim=-1)
 
     def _train(self, data: Sequence[TokenExamples], device: torch.device, description: str | None) -> None:

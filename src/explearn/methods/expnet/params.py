@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import PositiveInt, Rounds, Seeded, Units
+from explearn.core.validation import PositiveInt, Rounds, Seeded, Units
 
 LearningRate = Annotated[float, Field(gt=0)]
 

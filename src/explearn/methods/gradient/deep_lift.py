@@ -11,7 +11,7 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.lens.threads import a_view, here_only
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from captum.attr import Saliency
 
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output

@@ -13,7 +13,7 @@ from captum import attr
 from pydantic import Field
 
 from explearn.core.seeds import RANDOM_LOCK
-from explearn.core.settings import Rounds, Seeded
+from explearn.core.validation import Rounds, Seeded
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output

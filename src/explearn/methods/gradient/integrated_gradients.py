@@ -9,7 +9,7 @@ import torch
 from captum import attr
 from pydantic import model_validator
 
-from explearn.core.settings import Rounds, Section
+from explearn.core.validation import Rounds, Section
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from explearn.core.settings import Fraction, PositiveInt, Rounds, Section, Seeded, Units
+from explearn.core.validation import Fraction, PositiveInt, Rounds, Section, Seeded, Units
 
 Criterion = Literal["sim", "comp", "suff", "cons"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.settings import MOST_UNITS, PositiveInt, Rounds, Seeded, Units
+from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded, Units
 
 HEADS = 4
 """Attention heads of a block (L2E section 4.2)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from explearn.core.settings import Rounds, Seeded
+from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale

@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.settings import Rounds, Seeded
+from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal

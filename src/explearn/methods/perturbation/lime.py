@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from explearn.core.settings import MOST_ROUNDS, Seeded
+from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal

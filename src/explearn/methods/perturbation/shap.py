@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import MOST_ROUNDS, Rounds, Seeded
+from explearn.core.validation import MOST_ROUNDS, Rounds, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import Rounds, Section, Units
+from explearn.core.validation import Rounds, Section, Units
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import (

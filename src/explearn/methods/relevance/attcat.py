@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.lens.watch import LayerGradients, check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About

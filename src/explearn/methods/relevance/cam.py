@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from explearn.core.settings import Section
+from explearn.core.validation import Section
 from explearn.lens.anatomy import activation_of, linear_map
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch

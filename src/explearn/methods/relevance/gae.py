@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from explearn.core.errors import ParamsError
-from explearn.core.settings import Fraction, Section
+from explearn.core.validation import Fraction, Section
 from explearn.lens.attention import layer_count
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores

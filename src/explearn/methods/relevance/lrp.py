@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.settings import LayerIndex, Section
+from explearn.core.validation import LayerIndex, Section
 from explearn.lens.anatomy import TracedPass, dissect, trace_block
 from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets

@@ -351,29 +351,15 @@ def test_a_task_is_trained_from_its_files(tmp_path: Path) -> None:
     for split, count in (("train", 8), ("validation", 4), ("test", 4)):
         write_examples(workspace.examples("a") / f"{split}.parquet", examples(count, seed=count, split=split))
     write_json(workspace.examples("a") / "task.json", {"labels": of.labels, "dropped": {}, "unused_ids": []})
-    params = Params.of(
+    params = Params.model_validate(
         {
             "profile": "test",
             "tasks": ["a"],
             "sources": {"a": {"kind": "embedded", "adapter": "corpus"}},
-            "explainer": "faml",
-            "explainers": ["paml"],
-            "refiners": ["faml"],
+            "methods": {"paml": {}, "faml": {}},
+            "learned": {"from_texts": ["paml"]},
         }
     )
     paml = PAML(**QUICK, trials=1).fit(WorkspaceTask(workspace, params, "a", CPU))
     assert len(paml.history) == 2
-    assert workspace.study("a", "paml").is_file()
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"explainers": ["paml", "faml"]}, "'faml' has no training of its own; name it under refiners"),
-        ({"refiners": ["paml"]}, "'paml' starts from no trained explainer"),
-    ],
-)
-def test_a_refiner_in_the_wrong_place(change: dict[str, Any], words: str) -> None:
-    sources = {"a": {"kind": "embedded", "adapter": "corpus"}}
-    with pytest.raises(ValueError, match=words):
-        Params.of({"profile": "test", "tasks": ["a"], "sources": sources, "explainers": ["paml"], **change})
+    assert workspace.journal("a", "paml").is_file()

@@ -64,7 +64,7 @@ def trained_on(permuted: bool) -> Classifier:
 
 @cache
 def checked() -> dict[str, SanityResult]:
-    """The checks of the stage sanity; `embeddings` is the part with which all weights are new."""
+    """The checks of the stage judge; `embeddings` is the part with which all weights are new."""
     methods = {
         "consensus": get_explainer("consensus"),
         "signals alone": get_explainer("consensus", word_features=False),

@@ -1,0 +1,145 @@
+"""Fingerprints of code: which modules a stage or a method runs, as the imports in their source say.
+
+An import counts wherever it stands, in functions too, except under TYPE_CHECKING. Methods are loaded by name, so each
+has a fingerprint of its own beside those of the stages.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from explearn.core.storage import atomic_folder, write_text
+from explearn.methods.registry import ENTRY_POINTS, INDEX, get_info
+from explearn_study.workspace import Workspace
+
+SOURCE = Path(__file__).resolve().parents[1]
+
+SHOWS_ONLY = (
+    "explearn.cli",
+    "explearn.show",
+    "explearn.core.blocks",
+    "explearn.core.display",
+    "explearn.core.heat",
+    "explearn.core.heat_map",
+    "explearn.core.side_by_side",
+    "explearn.core.visible",
+)
+"""Packages and modules that only show things: what a stage computes does not depend on them, so that they count for
+SHOWING_STAGES alone."""
+
+SHOWING_STAGES = ("report",)
+
+LOADS_BY_NAME = "src/explearn/methods/registry.py"
+"""The registry of methods: what it imports in functions counts with the method that is asked for."""
+
+NAMES_ALL = ("explearn",)
+"""Packages whose __init__ imports what users want at hand, not what a stage runs."""
+
+
+def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str, str]) -> None:
+    """Write the fingerprint of every stage in a folder, and of the methods of a run.
+
+    A fingerprint is a text of lines "SHA-256 MODULE", sorted by module.
+
+    Args:
+        methods: name in the run -> the method that it is.
+    """
+    with atomic_folder(workspace.code("").parent) as folder:
+        for path in sorted(stages.glob("*.py")):
+            write_text(folder / f"{path.stem}.txt", fingerprint([path], path.stem in SHOWING_STAGES))
+        for name in sorted(methods):
+            write_text(folder / "methods" / f"{name}.txt", method_fingerprint(methods[name]))
+
+
+def method_fingerprint(name: str) -> str:
+    """Return the fingerprint of a method: its modules and what it declares; of a package's the package's version."""
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS, name=name):
+        return f"{entry.dist.version if entry.dist else ''} {entry.value}\n"
+    info = get_info(name)
+    declared = next(entry for entry in json.loads(INDEX.read_bytes()) if entry["name"] == name)
+    line = f"{hashlib.sha256(json.dumps(declared).encode()).hexdigest()} {name}\n"
+    return line + fingerprint(_files(info.target.partition(":")[0]), shows=False)
+
+
+def fingerprint(paths: Iterable[Path], shows: bool) -> str:
+    """Return the fingerprint of some files and all of the project's modules and data files that they lead to.
+
+    Args:
+        shows: whether modules that only show things count.
+    """
+    reached, ahead = set(), set(paths)
+    while ahead:
+        path = ahead.pop()
+        reached.add(path)
+        for module in _imports(path):
+            if shows or not any(module == left_out or module.startswith(f"{left_out}.") for left_out in SHOWS_ONLY):
+                ahead.update(file for file in _files(module) if file not in reached)
+    # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method, and
+    # the rosters beside it are for what runs outside a project.
+    for package in {path.parent for path in reached if path.is_relative_to(SOURCE)} - {INDEX.parent}:
+        reached.update(_data_files(package))
+    named = {path.relative_to(SOURCE.parent).as_posix(): path for path in reached}
+    return "".join(f"{hashlib.sha256(named[name].read_bytes()).hexdigest()} {name}\n" for name in sorted(named))
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    if path.suffix != ".py":
+        return frozenset()
+    left_out = ast.FunctionDef if path.as_posix().endswith(LOADS_BY_NAME) else ()
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), left_out))
+
+
+def _imported(tree: ast.AST, left_out: type[ast.AST] | tuple[()]) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, left_out) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                yield from _named_by(node.args[0])
+            yield from _imported(node, left_out)
+
+
+def _named_by(argument: ast.expr) -> Iterator[str]:
+    """Yield the project's modules that an argument of import_module may name: each part in braces may be anything."""
+    parts = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
+    pattern = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts)
+    if pattern.startswith("explearn"):
+        for path in SOURCE.glob(f"{pattern.replace('.', '/')}.py"):
+            yield ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+@cache
+def _files(module: str) -> tuple[Path, ...]:
+    """The file of a module of this project, and those of the packages that it lies in; none for other names."""
+    parts = module.split(".")
+    path = SOURCE.joinpath(*parts)
+    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    if not file.is_file():
+        return ()
+    packages = [".".join(parts[:end]) for end in range(1, len(parts))]
+    above = [SOURCE.joinpath(*package.split("."), "__init__.py") for package in packages if package not in NAMES_ALL]
+    return tuple(found for found in (file, *above) if found.stat().st_size)
+
+
+@cache
+def _data_files(package: Path) -> tuple[Path, ...]:
+    """The files of a package, and of the folders in it that are no packages, that are no Python."""
+    found = []
+    for path in package.iterdir():
+        if path.is_dir() and not (path / "__init__.py").exists() and path.name != "__pycache__":
+            found += [file for file in path.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
+        elif path.is_file() and path.suffix not in (".py", ".pyc"):
+            found.append(path)
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""The stage explain: word scores of a task's test texts, by every method of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError
+from explearn.core.storage import read_json, write_json
+from explearn.judge.runs import read_run, write_run
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.timing import explain_timed
+from explearn.methods.registry import accepted_options, make_explainer
+from explearn.model.classifier import Classifier
+from explearn.text.choice import texts_to_explain
+from explearn_study.params import Params, RunMethod
+from explearn_study.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+SOURCES = "sources.json"
+"""In a folder of attributions: file -> hash of all that it was made from."""
+
+
+def explain_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
+    """Explain a task's test texts with every method of the run, a file each.
+
+    A method that trained a classifier of its own explains that one, and so do the baselines under `own_model`. A file
+    is kept that was made by the same code of the same texts, classifier, options and training. What each method cost
+    goes to a file beside DVC's (`Workspace.costs`).
+
+    Raises as `make_method` and `explain_timed` do.
+    """
+    marked = workspace.read_gold(task, params)
+    examples = texts_to_explain(workspace.read_examples(task, "test"), marked, params.attribute.max_texts, seed)
+    texts = json.dumps([(example.id, example.all_words) for example in examples]).encode()
+    jobs: list[tuple[RunMethod, str | None]] = [(method, None) for method in params.methods.values()]
+    jobs += [(method, own.name) for own in params.with_own_model for method in params.own_model.values()]
+    # All are made first: what cannot be made ends the stage before anything is computed.
+    made = [make_method(method, params, workspace, task, seed) for method, _ in jobs]
+    root = workspace.attributions(task)
+    sources: dict[str, str] = read_json(root / SOURCES) if (root / SOURCES).exists() else {}
+    classifiers: dict[Path, Classifier] = {}
+    files: set[str] = set()
+    for (method, own_model), (explainer, options) in zip(jobs, made, strict=True):
+        folder = workspace.explained(params, task, own_model or method.name)
+        if folder not in classifiers:
+            classifiers[folder] = Classifier.from_pretrained(folder, compute)
+        classifier, path = classifiers[folder], workspace.attributions(task, own_model) / f"{method.name}.parquet"
+        files.add(name := path.relative_to(root).as_posix())
+        trained = trained_folder(method, params, workspace, task)
+        parts = [texts, json.dumps(options, sort_keys=True).encode(), classifier.fingerprint.encode()]
+        parts += [workspace.code(code).read_bytes() for code in ("explain", f"methods/{method.name}")]
+        parts += [] if trained is None else [path.read_bytes() for path in sorted(trained.rglob("*")) if path.is_file()]
+        source = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+        if sources.pop(name, None) == source and _is_whole(path):
+            logger.info("%s: the word scores of %s are kept", task, name)
+            sources[name] = source
+            continue
+        run = explain_timed(explainer, classifier, examples, options)
+        # While the file is replaced, nothing is known of it.
+        write_json(root / SOURCES, sources)
+        write_run(path, run)
+        sources[name] = source
+        write_json(root / SOURCES, sources)
+        costs = workspace.costs(task, own_model)
+        of_others: dict[str, Any] = read_json(costs) if costs.exists() else {}
+        write_json(costs, {**of_others, method.name: run.cost and asdict(run.cost)})
+    write_json(root / SOURCES, {name: sources[name] for name in sorted(files)})
+    for path in root.rglob("*.parquet"):
+        if path.relative_to(root).as_posix() not in files:
+            path.unlink()
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        read_run(path)
+    except DataError:
+        return False
+    return True
+
+
+def make_method(
+    method: RunMethod, params: Params, workspace: Workspace, task: str, seed: int
+) -> tuple[Explainer, dict[str, Any]]:
+    """Return a method of the run, loaded where it was trained, and its options.
+
+    One that draws at random takes `seed` where its options name none. Raises ModelError for one that was not trained.
+    """
+    folder, options = trained_folder(method, params, workspace, task), dict(method.options)
+    if folder is not None and method.info.base is None:
+        return make_explainer(method.info, {}, str(folder)), options
+    if "seed" in accepted_options(method.of):
+        options = {"seed": seed, **options}
+    return make_explainer(method.info, options, None if folder is None else str(folder)), options
+
+
+def trained_folder(method: RunMethod, params: Params, workspace: Workspace, task: str) -> Path | None:
+    """Return the folder of what a method learned, or of what its base did; None for one without training."""
+    if method in params.trained:
+        return workspace.explainer(task, method.name)
+    return None if method.info.base is None else workspace.explainer(task, method.info.base)

@@ -1,0 +1,23 @@
+"""Stage code: fingerprints of what each stage and each method runs, on which the others depend."""
+
+from pathlib import Path
+
+from explearn_study.code import write_fingerprints
+from explearn_study.params import Params
+from explearn_study.staging import stage
+from explearn_study.workspace import Workspace
+
+
+@stage()
+def code(params: Params) -> None:
+    """Write data/code/STAGE.txt and data/code/methods/METHOD.txt: a line with hash and name for each module.
+
+    An edit makes just those stages stale whose file it changes. Imports neither torch nor a method.
+    """
+    entries = (*params.teachers.values(), *params.own_model.values(), *params.methods.values())
+    methods = {method.name: method.of for method in entries}
+    write_fingerprints(Workspace(), Path(__file__).parent, methods)
+
+
+if __name__ == "__main__":
+    code()

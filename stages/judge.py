@@ -1,0 +1,29 @@
+"""Stage judge: all metrics of every method on a task, how the methods compare, and what their scores depend on."""
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.storage import write_json
+from explearn_study.evaluate import judge_task
+from explearn_study.params import Params
+from explearn_study.sanity import check_task
+from explearn_study.staging import TaskOption, stage
+from explearn_study.workspace import Workspace
+
+
+@stage()
+def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
+
+    Writes into reports/metrics/TASK/: explanations.json (method -> metric -> value), comparisons.json (who is best, and
+    who is not significantly worse, metric by metric), pairs.parquet (the paired tests), texts.parquet (every metric's
+    value on every text), own_model.json (of each explainer with a classifier of its own the same metrics of the
+    baselines run on that classifier, and its accuracy) and sanity.json (some test texts explained anew on classifiers
+    with random weights and with noise on their embeddings: by method random_model, random_labels, max_sensitivity and
+    skipped).
+    """
+    workspace = Workspace()
+    judge_task(workspace, params, task, compute, seed)
+    write_json(workspace.metrics("sanity", task), check_task(workspace, params, task, compute, seed))
+
+
+if __name__ == "__main__":
+    judge()

@@ -1,0 +1,33 @@
+"""Stage study: a further comparison that a run asks for: marks_curve, transfer or students."""
+
+from typing import Annotated
+
+import typer
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import UnknownNameError
+from explearn_study.params import Params
+from explearn_study.staging import stage
+from explearn_study.studies import STUDIES
+from explearn_study.workspace import Workspace
+
+StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar="EXPLEARN_STUDY")]
+
+
+@stage()
+def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) -> None:
+    """Make a study on all of its tasks.
+
+    marks_curve: ExpNet with none, some and all of a task's marked texts, judged on the run's test texts; writes
+    reports/studies/marks_curve/TASK.json. transfer: explainers with a classifier of their own on the other tasks with
+    the same classes; writes reports/studies/transfer/EXPLAINER.json. students: students of teachers against these, as
+    in L2E's tables; writes reports/studies/students/TASK/TEACHER.json, and times to data/costs, beside DVC's files.
+    """
+    known = [name for name in STUDIES if getattr(params.studies, name) is not None]
+    if study not in known:
+        raise UnknownNameError("study", study, known)
+    STUDIES[study](Workspace(), params, compute, seed)
+
+
+if __name__ == "__main__":
+    run()
