@@ -45,10 +45,10 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.storage import atomic_folder, write_json
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.lens.word_signals import SIGNALS
+from explearn.lens.word_signals import SIGNALS, read_signals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
-from explearn.methods.consensus.signals import available_signals, read_signals, write_signals
+from explearn.methods.consensus.signals import available_signals, write_signals
 from explearn.model.architectures import keep_lowest
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier, finetune
