@@ -32,7 +32,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params index test wheel faults fuzz lint format docs lock bench hooks clean
+.PHONY: help install repro params index check test wheel faults fuzz lint format docs lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,13 @@ params: install ## compose params.yaml from conf/ (ARGS="profile=local" for anot
 
 index: install ## write what the methods' classes declare: their index, the docs' table, roster complete
 	python scripts/make_index.py
+
+check: install ## lint, and run the quick tests of what differs from main: the loop while working
+	ruff check .
+	ruff format --check .
+	mypy
+	@tests="$$(python scripts/changed_tests.py $(ARGS))"; \
+	  if [ -n "$$tests" ]; then pytest --numprocesses=auto -m 'not slow' -q $$tests; else echo "no test of what changed"; fi
 
 test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 	pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS)

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.expnet.params import ExpNetPaperParams
+from explearn.methods.registry import known_infos
 from explearn_study.params import Params, load_params
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
@@ -80,6 +81,9 @@ class TestConf:
         universal = by_profile["universal"]
         assert universal.studies.marks_curve is not None and len(universal.tasks) == 7
         assert universal.methods["consensus_words"].all_options["signals"] == []
+        # A learned method that no run trains would rot unseen.
+        trained = {method.of for run in runs for method in run.trained}
+        assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
 
     def test_a_learned_method_keeps_the_paper_s_defaults(self) -> None:
         """ExpNet section 3.4."""
