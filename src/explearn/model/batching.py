@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int
 
     Raises torch.OutOfMemoryError where a single text is too much.
     """
+    import torch
+
     remaining = list(range(len(lengths)))
     while remaining:
         places = budget_batches([lengths[i] for i in remaining], max(1, owner.max_tokens // share), owner.same_length)
@@ -97,6 +100,8 @@ def random_batches(
         mix_stretches: yield the batches of all stretches in random order. Otherwise one stretch follows the other, its
             batches in an order that is drawn when the stretch begins.
     """
+    import torch
+
     order = torch.randperm(len(lengths), generator=generator)[:most].tolist()
     stretches = [
         _cut(sorted(drawn, key=lambda i: lengths[i]), size, least) for drawn in _cut(order, stretch * size, least)

@@ -17,9 +17,10 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.records import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding, Text, align_words, as_segments
+from explearn.model.encoding import Batch, Encoding, Text
 from explearn.model.problems import Problem
 from explearn.text.alignment import NO_WORD, Span, word_spans
+from explearn.text.encoding import align_words, as_segments
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import PATH, SEVERAL, arguments, list_of, shown
+from explearn.core.arguments import PATH, SEVERAL, arguments, list_of
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.model.architectures import architecture
@@ -262,18 +262,6 @@ class Classifier(Answers):
     def predict(self, texts: Sequence[Text]) -> list[str]:
         """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
         return [self.labels[i] for i in self.predict_proba(self.encode(texts)).argmax(-1)]
-
-    def label_index(self, target: int | str) -> int:
-        """Return the index of a class given by name or index; raise UnknownNameError for another."""
-        if isinstance(target, str):
-            if target not in self.labels:
-                raise UnknownNameError("label", target, self.labels)
-            return self.labels.index(target)
-        if isinstance(target, bool) or not isinstance(target, int | np.integer):
-            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
-        if not 0 <= target < len(self.labels):
-            raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
-        return target
 
     @cached_property
     def fingerprint(self) -> str:

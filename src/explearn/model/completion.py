@@ -26,10 +26,11 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.records import Example
 from explearn.core.validation import problems_sentence
 from explearn.core.writing import write_json
-from explearn.model.encoding import Encoding, Text, align_words, as_segments
+from explearn.model.encoding import Encoding, Text
 from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CompletionParams
 from explearn.model.problems import label_maps
 from explearn.text.alignment import word_spans
+from explearn.text.encoding import align_words, as_segments
 
 if TYPE_CHECKING:
     import transformers

@@ -11,17 +11,18 @@ relevance of one are the negative of the other's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.model.labelled import CLASSES as CLASSES  # noqa: PLC0414 (taken from here)
+from explearn.model.labelled import ONE_CLASS as ONE_CLASS  # noqa: PLC0414
+from explearn.model.labelled import Labelled
+from explearn.model.labelled import Problem as Problem  # noqa: PLC0414
 
 if TYPE_CHECKING:
     import transformers
@@ -29,39 +30,9 @@ if TYPE_CHECKING:
 ONE_OUTPUT = "one_output"
 """Name in the configuration of a model whose head was given its second class here; it is saved with the model."""
 
-HOLDS_FROM = 0.5
-"""Probability from which a label of a multi-label classifier holds."""
 
-
-class Problem(StrEnum):
-    """How outputs become probabilities.
-
-    SINGLE_LABEL: softmax. BINARY: of outputs -z and z, the sigmoid of each, taken as the softmax of their halves.
-    MULTI_LABEL: the sigmoid of each. REGRESSION: there are none; an output is a value.
-    """
-
-    SINGLE_LABEL = "single_label"
-    BINARY = "binary"
-    MULTI_LABEL = "multi_label"
-    REGRESSION = "regression"
-
-
-ONE_CLASS = frozenset({Problem.SINGLE_LABEL, Problem.BINARY})
-"""Problems in which a text is of one class of several."""
-
-CLASSES = ONE_CLASS | {Problem.MULTI_LABEL}
-"""Problems with probabilities."""
-
-
-class Answers:
-    """Base of classifiers: from logits to probabilities.
-
-    Attributes:
-        name: for messages. problem: how logits become probabilities.
-    """
-
-    name: str
-    problem: Problem
+class Answers(Labelled):
+    """Base of classifiers in torch: from logits to probabilities and losses."""
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
@@ -84,23 +55,6 @@ class Answers:
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
         return logits / 2 if self.problem is Problem.BINARY else logits
-
-    def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
-        """Return the class to explain by default from a text's probabilities, (C,): the most probable one.
-
-        Of a multi-label classifier these are the labels with a probability of at least one half, if there are any.
-        """
-        holding = np.flatnonzero(probabilities >= HOLDS_FROM) if self.problem is Problem.MULTI_LABEL else ()
-        return [int(label) for label in holding] or [int(probabilities.argmax())]
-
-    def why_not(self, problems: Collection[Problem]) -> str:
-        """Say for an error why what is defined for `problems` alone is not for this classifier."""
-        kinds = {
-            Problem.MULTI_LABEL: "the classifier gives labels that do not exclude each other (multi-label)",
-            Problem.REGRESSION: "the model gives a value and no class (regression)",
-        }
-        expected = "classes" if Problem.MULTI_LABEL in problems else "one class of several"
-        return f"{self.name or 'this classifier'}: {kinds.get(self.problem, self.problem)}; expected {expected}"
 
 
 def label_maps(labels: Iterable[str]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from explearn.core.arguments import shown
 from explearn.core.errors import DataError, ParamsError
-from explearn.model.encoding import Encoding
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import Encoding
 
 MOST_WINDOWS = 10_000
 """Of a text: all of them are held at a time. 100,000 words have some 1,000 that overlap by half."""

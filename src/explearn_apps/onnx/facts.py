@@ -1,19 +1,16 @@
-"""What an ONNX file says of itself: JSON under the key `explearn` of its metadata, its tokenizer under `tokenizer`."""
+"""Facts about an ONNX file: JSON under the key `explearn` of its metadata, its tokenizer under `tokenizer`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from explearn.core.documents import kind_of
 from explearn.core.errors import ModelError
 from explearn.core.records import Aggregation
-
-FORMAT = 1
-"""Of the facts; a reader refuses those of a later one."""
+from explearn.core.validation import Shape, check
 
 FACTS, TOKENIZER = "explearn", "tokenizer"
 """Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
@@ -35,14 +32,14 @@ WORDS = (
 )
 
 
-class Facts(BaseModel):
+class Facts(Shape):
     """What a reader needs beside the graph.
 
     Attributes:
-        format: FORMAT. explearn: version that wrote it.
+        explearn: version that wrote it.
         method: registry name. aggregation: how sub-tokens' scores make a word's. signed: as of `Attribution`.
         classifier: name, architecture and fingerprint.
-        labels: names of the classes. problem: how logits become probabilities (`explearn.model.problems.Problem`).
+        labels: names of the classes. problem: how logits become probabilities.
         inputs: of the graph.
         max_length: most sub-tokens a text, special ones included; longer texts are cut, pairs from the longer segment.
         truncation_side: where texts are cut. pad_token_id: fills up the shorter texts of a batch.
@@ -50,17 +47,15 @@ class Facts(BaseModel):
         words: the rule by which sub-tokens belong to words, in a sentence.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    format: Literal[1]
+    format: Literal[1] = 1
     explearn: str
     method: str
     aggregation: Aggregation
     signed: bool
     classifier: dict[str, str]
-    labels: tuple[str, ...] = Field(min_length=1)
+    labels: list[str] = Field(min_length=1)
     problem: Literal["single_label", "binary", "multi_label", "regression"]
-    inputs: tuple[Input, ...]
+    inputs: list[Input]
     max_length: int = Field(ge=1)
     truncation_side: Literal["left", "right"]
     pad_token_id: int = Field(ge=0)
@@ -69,25 +64,11 @@ class Facts(BaseModel):
 
 
 def facts_from(metadata: Mapping[str, str], path: str) -> Facts:
-    """The facts of a file's metadata.
+    """Return the facts of a file's metadata.
 
-    Raises ModelError where there are none, they are of a later format, or a field cannot be used.
+    Raises ModelError where there are none, they are of another format, or a field cannot be used.
     """
-    try:
-        found: Any = json.loads(metadata[FACTS])
-        number = found["format"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path}: holds no explainer; expected a file that explearn export --onnx wrote") from error
-    if isinstance(number, int) and number > FORMAT:
-        raise ModelError(
-            f"{path}: of format {number}, made with Explearn {found.get('explearn')}; expected format {FORMAT}, or a "
-            "newer Explearn"
-        )
-    try:
-        return Facts.model_validate(found)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])[:120]
-        raise ModelError(
-            f"{path}, field {where!r} of its facts: {problem['msg'].lower()} (got {kind_of(problem['input'])})"
-        ) from error
+    if FACTS not in metadata or TOKENIZER not in metadata:
+        raise ModelError(f"{path}: holds no explainer; expected a file that explearn export-onnx wrote")
+    facts: Facts = check(Facts, json.loads(metadata[FACTS]), ModelError, f"{path}, ", "; export it again")
+    return facts

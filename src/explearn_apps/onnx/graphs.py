@@ -6,6 +6,7 @@ b = batch, n = tokens, h = heads.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,8 +22,7 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.l2e.network import EncoderBlock, Student, position_code
-from explearn.methods.l2e.params import HEADS
+from explearn.methods.l2e.network import EncoderBlock
 from explearn.methods.l2e.training import inside, token_scores
 from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
@@ -166,9 +166,12 @@ class L2EGraph(Graph):
     def __init__(self, classifier: Classifier, explainer: L2E) -> None:
         super().__init__(classifier)
         assert explainer.student is not None
-        self.student = explainer.student
+        self.student = copy.deepcopy(explainer.student)
+        for number, block in enumerate(explainer.student.blocks):
+            dense = DenseBlock(explainer.options.width, explainer.options.window)
+            dense.load_state_dict(block.state_dict())
+            self.student.blocks[number] = dense
         self.formulation = explainer.options.formulation
-        self.window = explainer.options.window
 
     def forward(
         self,
@@ -190,9 +193,8 @@ class L2EGraph(Graph):
         last = torch.where(text, places, -1).amax(-1)
         count = (last - first + 1).clamp(min=0)
         ids, lengths = self._student_ids(input_ids, first, count, chosen)
-        outputs = run_student(self.student, self.window, ids, lengths)
-        found = token_scores(outputs, inside(lengths, ids.shape[1]), self.formulation)
-        shifted = found.gather(1, (places - first[:, None] + 1).clamp(0, ids.shape[1] - 1))
+        scores = token_scores(self.student(ids, lengths), inside(lengths, ids.shape[1]), self.formulation)
+        shifted = scores.gather(1, (places - first[:, None] + 1).clamp(0, ids.shape[1] - 1))
         within = (places >= first[:, None]) & (places <= last[:, None])
         return logits, torch.where(within, shifted, 0.0)
 
@@ -209,39 +211,22 @@ class L2EGraph(Graph):
         return ids, count + 2
 
 
-def run_student(student: Student, window: int | None, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """`Student.forward`, its local attention written as a mask: ONNX has no blocks of a size that varies.
+class DenseBlock(EncoderBlock):
+    """A block with its local attention written as a mask: ONNX has no blocks of a size that varies.
 
     Time and memory then grow with the square of the length, as those of the classifier do.
     """
-    tokens = ids.shape[1]
-    places = torch.arange(tokens, device=ids.device)
-    real = places < lengths[:, None]
-    is_label = real & (ids >= student.vocabulary)
-    embedded = student.embeddings(torch.where(ids < student.vocabulary, ids, 0))
-    labels = student.labels(torch.where(is_label, ids - student.vocabulary, 0))
-    x = torch.where(is_label[..., None], labels, embedded) + position_code(tokens, student.head.in_features)
-    seen = real[:, None, :]
-    if window is not None:
-        ends = (places == 0) | (places == lengths[:, None] - 1)
-        near = (places[:, None] - places).abs() <= window
-        seen = seen & (near | ends[:, None, :] | ends[:, :, None])
-    for block in student.blocks:
-        assert isinstance(block, EncoderBlock)
-        x = _run_block(block, x, seen)
-    found: torch.Tensor = student.head(student.norm(x))
-    return found
 
-
-def _run_block(block: EncoderBlock, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """`EncoderBlock.forward` with the attention that `seen`, bool, (b, 1 or n, n), lets through."""
-    b, n, d = x.shape
-    q, k, v = block.qkv(block.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS).permute(2, 0, 3, 1, 4)
-    logits = (q @ k.transpose(-1, -2)) * (d // HEADS) ** -0.5
-    weights = logits.masked_fill(~seen[:, None], torch.finfo(logits.dtype).min).softmax(-1)
-    x = x + block.out((weights @ v).transpose(1, 2).reshape(b, n, d))
-    found: torch.Tensor = x + block.down(functional.gelu(block.up(block.feedforward_norm(x))))
-    return found
+    def attend(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor
+    ) -> torch.Tensor:
+        seen = real[:, None, :]
+        if self.window is not None:
+            places = torch.arange(q.shape[2], device=q.device)
+            is_end = (places == ends[:, :1]) | (places == ends[:, 1:])
+            near = (places[:, None] - places).abs() <= self.window
+            seen = seen & (near | is_end[:, None, :] | is_end[:, :, None])
+        return functional.scaled_dot_product_attention(q, k, v, seen[:, None])
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:

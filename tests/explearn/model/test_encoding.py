@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explearn.model.batching import budget_batches
-from explearn.model.encoding import Encoding, align_words, collate
+from explearn.model.encoding import Encoding, collate
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import align_words
 
 # [CLS] un ##kind words (space) [SEP]
 ENCODING = Encoding(

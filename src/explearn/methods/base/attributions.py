@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from explearn.core.finite import check_logits
 from explearn.core.records import Aggregation, Attribution
 from explearn.methods.base.targets import joint_probabilities
-from explearn.model.problems import Problem
+from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed
 from explearn.text.alignment import aggregate
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
+    import torch
+
     from explearn.model.classifier import Classifier
 
 
@@ -110,7 +111,7 @@ def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: s
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
-    probabilities = joint_probabilities(classifier.probabilities(torch.as_tensor(logits)).numpy())
+    probabilities = joint_probabilities(classifier.probabilities_of(logits))
     best = classifier.labels[int(probabilities.argmax())]
     predicted = target if index in classifier.default_targets(probabilities) else best
     return {"probability": float(probabilities[index]), "predicted": predicted}

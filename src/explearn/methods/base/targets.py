@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from explearn.core.documents import kind_of
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Example
-from explearn.model.encoding import Encoding
-from explearn.model.problems import Problem
-from explearn.model.spread import OFFLOADED
+from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed, check_stride, cut
+from explearn.text.encoding import Encoding
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -95,6 +94,8 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
         )
     if reader and classifier.spread is not None and classifier.spread.offloaded:
+        from explearn.model.spread import OFFLOADED
+
         raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
 

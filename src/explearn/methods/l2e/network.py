@@ -96,15 +96,19 @@ class EncoderBlock(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
+    def attend(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the heads' mixtures of values, shaped as `q`."""
+        if self.window is None:
+            return functional.scaled_dot_product_attention(q, k, v, real[:, None, None])
+        return local_attention(q, k, v, real, ends, self.window)
+
     def forward(self, x: torch.Tensor, real: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         b, n, d = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        if self.window is None:
-            mixed = functional.scaled_dot_product_attention(q, k, v, real[:, None, None])
-        else:
-            mixed = local_attention(q, k, v, real, ends, self.window)
-        mixed = self.out(mixed.transpose(1, 2).reshape(b, n, d))
+        mixed = self.out(self.attend(q, k, v, real, ends).transpose(1, 2).reshape(b, n, d))
         x = x + functional.dropout(mixed, DROPOUT, self.training)
         hidden = self.down(functional.gelu(self.up(self.feedforward_norm(x))))
         return x + functional.dropout(hidden, DROPOUT, self.training)
