@@ -48,9 +48,6 @@ Model = Annotated[
 Prompt = Annotated[
     str | None, typer.Option(help="A shipped prompt or a YAML file (default: llm.prompt of the parameters).")
 ]
-Shots = Annotated[
-    int | None, typer.Option(help="Most marked examples in the prompt (default: llm.shots).", min=0, max=64)
-]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", help="Splits to annotate (default: llm.splits); may be repeated.")
 ]
@@ -109,7 +106,6 @@ def calibrate(
     ] = None,
     split: Annotated[Split, typer.Option(help="Split whose marked texts are asked.")] = "validation",
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed.", min=1)] = 100,
-    shots: Shots = None,
     dry_run: DryRun = False,
     out: Annotated[
         Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK.json).")
@@ -133,14 +129,13 @@ def calibrate(
 
     bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
     run_params, marks = _open(task, params)
-    settings = _changed(marks.llm, shots=shots)
     target = out or Workspace().reports / "annotation" / f"{task}.json"
     # Before the first question: answers cost.
     check_output(target)
-    models = list(dict.fromkeys(model or ())) or [require_model(settings)]
+    models = list(dict.fromkeys(model or ())) or [require_model(marks.llm)]
     seeds = read_shots(marks)
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
-    # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever --shots says.
+    # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever llm.shots says.
     seen = {seed.example.id for seed in seeds}
     marked = {e.id: e.label for e in marks.examples if e.split == split and e.id in gold and e.id not in seen}
     chosen = subsample(marked, texts, False, run_params.seed)
@@ -150,8 +145,8 @@ def calibrate(
             f"task {task!r}: people have marked no text of split {split!r} besides the seeds; import marks, or name "
             "another split"
         )
-    shown = choose_shots(seeds, marks.labels, settings.shots)
-    bound = [bind_prompt(name, task, marks.labels, shown, settings) for name in prompt or list_prompts()]
+    shown = choose_shots(seeds, marks.labels, marks.llm.shots)
+    bound = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
     pairs = [(name, one_prompt) for name in models for one_prompt in bound]
     questions = {pair: [Question(*pair, example) for example in judged] for pair in pairs}
     everything = [question for listed in questions.values() for question in listed]
@@ -163,7 +158,7 @@ def calibrate(
     candidates = []
     for pair, listed in questions.items():
         taken = [answers[question.key] for question in listed]
-        candidates.append(judge(*pair, collect(listed, marks, settings), gold, taken, bounds.meter.price(pair[0])))
+        candidates.append(judge(*pair, collect(listed, marks, marks.llm), gold, taken, bounds.meter.price(pair[0])))
     best, why = pick(candidates)
     figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
     write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
@@ -177,7 +172,6 @@ def run(
     task: Task,
     model: Model = None,
     prompt: Prompt = None,
-    shots: Shots = None,
     split: Splits = None,
     texts: Annotated[
         int | None, typer.Option(help="Most texts a split, drawn by seed (default: llm.max_texts).", min=1)
@@ -202,7 +196,7 @@ def run(
 
     bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
     run_params, marks = _open(task, params)
-    settings = _changed(marks.llm, model=model, prompt=prompt, shots=shots, splits=split or None, max_texts=texts)
+    settings = _changed(marks.llm, model=model, prompt=prompt, splits=split or None, max_texts=texts)
     if out is not None:
         check_output(out)
     if dry_run:
@@ -231,13 +225,12 @@ def sheet(
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed, as many of each label.", min=1)] = 50,
     model: Model = None,
     prompt: Prompt = None,
-    shots: Shots = None,
     split: Splits = None,
     params: ParamsFile = PARAMS,
 ) -> None:
     """Write a sheet for people: a random sample of a model's marks to check, or texts to mark."""
     run_params, marks = _open(task, params)
-    settings = _changed(marks.llm, model=model, prompt=prompt, shots=shots, splits=split or None)
+    settings = _changed(marks.llm, model=model, prompt=prompt, splits=split or None)
     if kind == "check":
         from explearn_study.annotate.llm.collecting import collect, questions_for
 

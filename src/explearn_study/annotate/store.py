@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import json_text, locked, write_text
-from explearn.text.tables import read_file
+from explearn.core.storage import json_text
+from explearn.core.writing import locked, write_text
+from explearn.text.rows import read_file
 from explearn_study.sections import RationaleFile
 from explearn_study.sources.rationale_files import import_rationales
 
@@ -38,31 +39,14 @@ class Verdict:
     comment: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Store:
     """The folder of one task."""
 
-    folder: Path
-
-    @property
-    def answers(self) -> Path:
-        return self.folder / "answers.jsonl"
-
-    @property
-    def seeds(self) -> Path:
-        return self.folder / "seeds.jsonl"
-
-    @property
-    def human(self) -> Path:
-        return self.folder / "human.jsonl"
-
-    @property
-    def verdicts(self) -> Path:
-        return self.folder / "verdicts.jsonl"
-
-    @property
-    def adjudicated(self) -> Path:
-        return self.folder / "adjudicated.jsonl"
+    def __init__(self, folder: Path) -> None:
+        names = ("answers", "seeds", "human", "verdicts", "adjudicated")
+        self.answers, self.seeds, self.human, self.verdicts, self.adjudicated = (
+            folder / f"{name}.jsonl" for name in names
+        )
 
     def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
         """Rationales of one of the files, none where it does not exist; raises DataError as `import_rationales` does.
@@ -96,7 +80,7 @@ class Store:
         return _merge(path, [rationale_row(rationale, words[rationale.example_id]) for rationale in rationales])
 
     def add_verdicts(self, verdicts: Iterable[Verdict], examples: Iterable[Example]) -> int:
-        """As `add`, for verdicts."""
+        """Put verdicts into their file, as `add` does rationales."""
         words = {example.id: example.all_words for example in examples}
         rows = []
         for verdict in verdicts:

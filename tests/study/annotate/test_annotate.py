@@ -112,7 +112,8 @@ class TestRun:
         films.folder.mkdir(parents=True)
         (films.folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         with ChatServer(by_text) as server:
-            films.succeed("run", "--shots", "3", server=server)
+            films.params(model="m", shots=3)
+            films.succeed("run", server=server)
         # People have marked the seeds, so they are not asked about.
         assert {request.text for request in server.requests}.isdisjoint({TEXTS[0].text, TEXTS[1].text, TEXTS[9].text})
         shots = server.requests[0].body["messages"][1:-1]

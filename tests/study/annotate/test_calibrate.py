@@ -96,7 +96,8 @@ class TestCalibrate:
         seed = {"id": "f-10", "annotator": "ana", "kind": "human", "rationale": [1, 0, 1, 0, 1]}
         (films.folder / "seeds.jsonl").write_text(json.dumps(seed) + "\n", encoding="utf-8")
         with ChatServer(lambda _: Reply(ANSWERS["f-0"])) as server:
-            films.succeed("calibrate", "--prompt", "evidence", "--shots", "0", server=server)
+            films.params(model="m", shots=0)
+            films.succeed("calibrate", "--prompt", "evidence", server=server)
         assert {request.text for request in server.requests} == {TEXTS[11].text}
 
     def test_needs_marked_texts(self, films: Project) -> None:

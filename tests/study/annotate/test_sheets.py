@@ -69,8 +69,7 @@ class TestTable:
             ({"verdict": "maybe"}, "row 1, field 'verdict': got 'maybe'; expected accept, reject, or nothing"),
             ({"id": "f-77"}, "row 1, field 'id': got 'f-77'; expected the id of a text of this task"),
             ({"sheet": "x"}, "row 1, field 'sheet': got 'x'; expected check or mark or adjudicate"),
-            ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'hot'; expected 'warm' as word 1"),
-            ({"text": "a [[warm]]"}, "row 1, field 'text': got '2 words'; expected the 5 of text 'f-0'"),
+            ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'a hot film'; expected the 5 words of text 'f-0'"),
             ({"text": "a [[warm and funny film"}, "never closed"),
             ({"rationale": "0 1"}, "field 'rationale': got 2 entries; expected 5"),
             ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "beside changed marks"),
@@ -115,8 +114,8 @@ class TestSpotCheck:
         assert set(found) == {"f-0", "f-1", "f-7", "f-9"}
         assert found["f-0"]["text"] == "a [[warm]] and funny film"
         assert found["f-0"]["reason"] == "<i>It</i> praises."
-        annotated.succeed("sheet", "--out", out, "--texts", "2")
-        assert sorted(row["label"] for row in rows(out)) == ["negative", "positive"]
+        annotated.succeed("sheet", "--out", annotated.root / "two.csv", "--texts", "2")
+        assert sorted(row["label"] for row in rows(annotated.root / "two.csv")) == ["negative", "positive"]
 
     def test_verdicts_decide_what_stays(self, annotated: Project) -> None:
         """f-0 accepted, f-1 rejected, f-9 corrected, f-7 not looked at."""

@@ -17,6 +17,12 @@ EVIDENCE_NAMES = ("evidence", "evidence_words", "words", "rationale", "quotes")
 
 QUOTE_NAMES = ("quote", "words", "word", "text")
 
+WITHHELD = {
+    "refused": "the server refused the text",
+    "content_filter": "the server's filter withheld the answer",
+}
+"""Reasons to stop without an answer -> what is wrong."""
+
 _THINKING = re.compile(r"^.*</think>", re.DOTALL)
 _FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*|\s*```\s*$")
 
@@ -47,16 +53,18 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
     under another name, as plain words or as one text, a missing reason.
     Raises InvalidAnswerError for everything else.
     """
-    if finish == "refused":
-        raise InvalidAnswerError("the server refused the text")
-    if finish == "content_filter":
-        raise InvalidAnswerError("the server's filter withheld the answer")
+    if finish in WITHHELD:
+        raise InvalidAnswerError(WITHHELD[finish])
     if not content.strip():
         raise InvalidAnswerError("nothing was written")
     try:
         value, repaired = json.loads(content), False
     except (ValueError, RecursionError):
-        value, repaired = _repaired(content), True
+        text = _FENCE.sub("", _THINKING.sub("", content))
+        try:
+            value, repaired = json_repair.loads(text[text.index("{") :]), True
+        except (ValueError, RecursionError) as error:
+            raise InvalidAnswerError("no JSON object") from error
     if isinstance(value, list):
         answers = [item for item in value if isinstance(item, dict) and "label" in item]
         if len(answers) != 1:
@@ -64,71 +72,45 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
         value, repaired = answers[0], True
     if not isinstance(value, dict):
         raise InvalidAnswerError("no JSON object")
-    cut = repaired and (finish == "length" or not _closed(content))
+    closed = content.count("}") >= content.count("{")
+    cut = repaired and (finish == "length" or not closed)
     if cut and value and next(reversed(value)) in ("label", *EVIDENCE_NAMES):
         raise InvalidAnswerError("cut short before the evidence was whole")
-    label, relabelled = _label(value.get("label"), labels)
+    said = value.get("label")
+    stripped = said.strip(" \t\n.\"'").casefold() if isinstance(said, str) else None
+    near = [said] if said in labels else [label for label in labels if label.casefold() == stripped]
+    if len(near) != 1:
+        raise InvalidAnswerError(f"label {_clean(repr(said))[:60]}; expected one of {', '.join(labels)}")
     quotes, mended = _evidence(value)
     reason = value.get("reason")
-    whole = isinstance(reason, str) and not (repaired or relabelled or mended)
-    return ParsedAnswer(label, quotes, _clean(reason) if isinstance(reason, str) else "", not whole)
-
-
-def _repaired(content: str) -> Any:
-    text = _FENCE.sub("", _THINKING.sub("", content))
-    start = text.find("{")
-    if start < 0:
-        raise InvalidAnswerError("no JSON object")
-    try:
-        return json_repair.loads(text[start:])
-    except (ValueError, RecursionError) as error:
-        raise InvalidAnswerError("JSON beyond repair") from error
-
-
-def _closed(content: str) -> bool:
-    """Whether the JSON of an answer ends, whatever is written after it."""
-    return content.count("}") >= content.count("{") > 0
-
-
-def _label(value: object, labels: Sequence[str]) -> tuple[str, bool]:
-    if isinstance(value, str):
-        if value in labels:
-            return value, False
-        near = [label for label in labels if label.casefold() == value.strip(" \t\n.\"'").casefold()]
-        if len(near) == 1:
-            return near[0], True
-    shown = _clean(repr(value))[:60]
-    raise InvalidAnswerError(f"label {shown}; expected one of {', '.join(labels)}")
+    whole = isinstance(reason, str) and near[0] == said and not (repaired or mended)
+    return ParsedAnswer(near[0], quotes, _clean(reason) if isinstance(reason, str) else "", not whole)
 
 
 def _evidence(answer: dict[str, Any]) -> tuple[tuple[Quote, ...], bool]:
+    """Return the quotes, and whether they are put otherwise than asked for."""
     name = next((name for name in EVIDENCE_NAMES if name in answer), None)
     if name is None:
         raise InvalidAnswerError("no evidence; expected a list, if need be an empty one")
-    value, mended = answer[name], name != EVIDENCE_NAMES[0]
-    if value is None or isinstance(value, (str, dict)):
-        value, mended = ([] if value in (None, "") else [value]), True
-    if not isinstance(value, list):
-        raise InvalidAnswerError(f"evidence of type {type(value).__name__}; expected a list")
+    listed, mended = answer[name], name != EVIDENCE_NAMES[0]
+    if listed is None or isinstance(listed, str | dict):
+        listed, mended = [listed] if listed else [], True
+    if not isinstance(listed, list):
+        raise InvalidAnswerError(f"evidence of type {type(listed).__name__}; expected a list")
     quotes: list[Quote] = []
-    for item in value:
-        text, occurrence = item, 1
-        if isinstance(item, dict):
-            text = next((item[name] for name in QUOTE_NAMES if name in item), None)
-            given = item.get("occurrence")
-            occurrence = given if type(given) is int and given > 0 else 1
-            mended = mended or "quote" not in item or occurrence != given
-        else:
-            mended = True
-        if isinstance(text, (int, float)) and not isinstance(text, bool):
-            text = str(text)
-        if not isinstance(text, str):
+    for item in listed:
+        fields = item if isinstance(item, dict) else {"text": item}
+        text = next((fields[name] for name in QUOTE_NAMES if name in fields), None)
+        occurrence = fields.get("occurrence")
+        known = type(occurrence) is int and occurrence > 0
+        mended = mended or "quote" not in fields or not known
+        if not isinstance(text, str | int | float) or isinstance(text, bool):
             raise InvalidAnswerError(f"evidence {_clean(repr(item))[:60]}; expected a quote")
-        if text.strip():
-            quotes.append(Quote(text, occurrence))
+        if str(text).strip():
+            quotes.append(Quote(str(text), occurrence if known else 1))
     return tuple(quotes), mended
 
 
 def _clean(text: str) -> str:
-    """Text without halves of characters, on one line."""
+    """Return a text on one line, without halves of characters."""
     return " ".join(text.encode("utf-8", "replace").decode().split())

@@ -139,11 +139,12 @@ class Meter:
             self._changed.notify_all()
 
     def _exceeded(self, worst: Spent) -> str | None:
-        budget, spent, reserved = self.budget, self.spent, self._reserved
-        if budget.requests is not None and spent.requests + reserved.requests + 1 > budget.requests:
+        """Return the bound that a request would exceed, None where there is none."""
+        budget, parts = self.budget, (self.spent, self._reserved, worst)
+        if budget.requests is not None and sum(part.requests for part in parts) > budget.requests:
             return f"{budget.requests:,} requests"
-        if budget.tokens is not None and spent.tokens + reserved.tokens + worst.tokens > budget.tokens:
+        if budget.tokens is not None and sum(part.tokens for part in parts) > budget.tokens:
             return f"{budget.tokens:,} tokens"
-        if budget.money is not None and spent.money + reserved.money + worst.money > budget.money:
+        if budget.money is not None and sum(part.money for part in parts) > budget.money:
             return f"{budget.money:g} in money"
         return None

@@ -99,19 +99,14 @@ class AnswerCache:
             raise DataError(f"{self.path}: another run is writing to it; wait for it or end it") from None
         try:
             self._keys = {answer.key for answer in read_answers(self.path)}
-            self._file = self.path.open("ab", buffering=0)
-            self._cut_torn_line()
+            self._file = self.path.open("a+b", buffering=0)
+            self._file.seek(0)
+            # A line that a kill has torn is cut off.
+            self._file.truncate(sum(len(line) for line in self._file if line.endswith(b"\n")))
         except BaseException:
             self._lock.release()
             raise
         return self
-
-    def _cut_torn_line(self) -> None:
-        whole = 0
-        with self.path.open("rb") as lines:
-            for line in lines:
-                whole += len(line) if line.endswith(b"\n") else 0
-        self._file.truncate(whole)
 
     def __exit__(self, *error: object) -> None:
         self._file.close()

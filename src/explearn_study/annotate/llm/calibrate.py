@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from explearn.core.errors import DataError
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
@@ -64,6 +62,11 @@ class Candidate:
     @property
     def name(self) -> str:
         return f"{self.model} with {self.prompt}"
+
+    @property
+    def figure(self) -> str:
+        """The F1, to be read."""
+        return "undefined" if self.f1 is None else f"{self.f1:.3f}"
 
     def to_record(self) -> dict[str, object]:
         return asdict(self)
@@ -135,22 +138,16 @@ def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
         return (candidate.money or 0.0) if priced else float(candidate.input_tokens + candidate.output_tokens)
 
     best = min(equal, key=lambda candidate: (expense(candidate), -(candidate.f1 or 0.0)))
-    others = sorted((c for c in pool if c not in equal), key=lambda c: -(c.f1 or 0.0))
-    reasons = [f"its F1 against people's marks is {_figure(best.f1)}"]
+    reasons = [f"its F1 against people's marks is {best.figure}"]
     if len(equal) > 1:
         unit = "costs least" if priced else "takes the fewest tokens"
-        near = ", ".join(f"{c.name} ({_figure(c.f1)})" for c in equal if c is not best)
+        near = ", ".join(f"{c.name} ({c.figure})" for c in equal if c is not best)
         reasons.append(f"which {near} equal{'s' if len(equal) == 2 else ''} within {TIE:g}, and of these it {unit}")
-    if others:
-        reasons.append(f"the next is {others[0].name} with {_figure(others[0].f1)}")
-    if left_out := [c.name for c in candidates if c not in pool]:
-        reasons.append(
-            f"left out because more than {MOST_INVALID:.0%} of the answers cannot be read: {', '.join(left_out)}"
-        )
+    if others := sorted((c for c in pool if c not in equal), key=lambda c: -(c.f1 or 0.0)):
+        reasons.append(f"the next is {others[0].name} with {others[0].figure}")
+    unreadable = f"more than {MOST_INVALID:.0%} of the answers cannot be read"
+    if excluded := [c.name for c in candidates if c not in pool]:
+        reasons.append(f"left out because {unreadable}: {', '.join(excluded)}")
     if not readable:
-        reasons.append(f"but more than {MOST_INVALID:.0%} of its answers cannot be read, as with all others")
+        reasons.append(f"but {unreadable}, as with all others")
     return best, f"{best.name}: {'; '.join(reasons)}."
-
-
-def _figure(value: float | None) -> str:
-    return "undefined" if value is None else f"{np.round(value, 3):.3f}"

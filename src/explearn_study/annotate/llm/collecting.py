@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from explearn.core.records import Example, Rationale
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.asking import Bounds, Question, ask
 from explearn_study.annotate.llm.cache import read_answers
-from explearn_study.annotate.llm.endpoint import environment_model
+from explearn_study.annotate.llm.endpoint import MODEL
 from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt, choose_shots
 from explearn_study.annotate.llm.quotes import Alignment, align_quotes
 from explearn_study.annotate.task import TaskMarks
@@ -195,7 +196,7 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
 
 def require_model(settings: LLMParams) -> str:
     """Return the model's name, from the parameters or else the environment. Raises ParamsError without one."""
-    model = settings.model or environment_model()
+    model = settings.model or os.environ.get(MODEL, "").strip()
     if not model:
         raise ParamsError("no model named; expected llm.model in the parameters, --model, or EXPLEARN_LLM_MODEL")
     return model

@@ -103,8 +103,3 @@ def _is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")  # RFC 6761, 6.3
-
-
-def environment_model(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the model's name from the environment, None where there is none."""
-    return environment.get(MODEL, "").strip() or None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,8 +47,6 @@ _SHAPE = {
     "evidence": '"evidence": [{"quote": "...", "occurrence": 1}, ...]',
     "reason": '"reason": "..."',
 }
-
-_NUMBERED = re.compile(r"(?P<name>.+)-(?P<number>\d+)")
 
 
 class PromptFile(Section):
@@ -169,11 +166,13 @@ def find_prompt(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         read_bytes(name, ParamsError)
         return Path(name)
-    numbered = [(match, path) for path in FOLDER.glob("*-*.yaml") if (match := _NUMBERED.fullmatch(path.stem))]
-    for match, path in sorted(numbered, key=lambda item: -int(item[0]["number"])):
-        if name in (match["name"], path.stem):
-            return path
-    raise UnknownNameError("prompt", name, {text for match, path in numbered for text in (match["name"], path.stem)})
+    shipped = {
+        path.stem: path for path in sorted(FOLDER.glob("*-*.yaml"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    }
+    shipped |= {stem.rpartition("-")[0]: path for stem, path in shipped.items()}  # the highest number comes last
+    if name not in shipped:
+        raise UnknownNameError("prompt", name, shipped)
+    return shipped[name]
 
 
 def _read(path: Path) -> PromptFile:

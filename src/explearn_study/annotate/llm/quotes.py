@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -23,9 +23,6 @@ from explearn.text.marks import spans_from_mask
 FUZZY_THRESHOLD = 90.0
 """Least likeness, 0 to 100, of a quote and the words it may mean. At 90 a word of six letters or more may lack one
 letter or have one too many; `never` is not taken for `ever` (88.9)."""
-
-MAX_QUOTES = 500
-"""Quotes beyond this many are hallucinations: no text of a sentence or a paragraph has so much evidence."""
 
 _ELLIPSIS = re.compile(r"\.{3,}|…")
 
@@ -74,17 +71,15 @@ def quote_evidence(words: Sequence[str], mask: Sequence[bool]) -> list[tuple[str
     plain_words = [plain(word) for word in words]
     quotes = []
     for start, end in spans_from_mask(mask):
-        for first, last in _without_loose_ends(plain_words, start, end):
+        # The punctuation before the first and after the last word stands alone.
+        inner = [n for n in range(start, end) if not _is_loose(plain_words[n])]
+        bounds = [start, inner[0], inner[-1] + 1, end] if inner else [start, end]
+        for first, last in pairwise(bounds):
+            if first == last:
+                continue
             places = _plain_places(plain_words, words[first:last])
             quotes.append((" ".join(words[first:last]), places.index((first, last)) + 1))
     return quotes
-
-
-def _without_loose_ends(plain_words: Sequence[str], start: int, end: int) -> list[Span]:
-    """A span in up to three: the punctuation before its first and after its last word stand alone."""
-    inner = [n for n in range(start, end) if not _is_loose(plain_words[n])]
-    bounds = [start, inner[0], inner[-1] + 1, end] if inner else [start, end]
-    return [(a, b) for a, b in pairwise(bounds) if a < b]
 
 
 def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float = FUZZY_THRESHOLD) -> Alignment:
@@ -97,75 +92,58 @@ def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float
     """
     plain_words = [plain(word) for word in words]
     quotes = [part for quote in quotes for part in _without_skips(quote, plain_words)]
-    parts = [quote.text.split() for quote in quotes[:MAX_QUOTES]]
-    found: dict[int, Span] = {}
-    counts: dict[Round, int] = {"exact": 0, "insensitive": 0, "fuzzy": 0}
+    parts = [quote.text.split() for quote in quotes]
+    spans: dict[int, Span] = {}
     taken = [False] * len(words)
-    rounds: list[tuple[Round, Callable[[Sequence[str]], list[Span]]]] = [
-        ("exact", lambda part: _exact_places(words, part)),
-        ("insensitive", lambda part: _plain_places(plain_words, part)),
-    ]
-    if threshold < 100:
-        rounds.append(("fuzzy", lambda part: _like_places(plain_words, part, threshold)))
-    for name, places_of in rounds:
+
+    def choose(name: Round, number: int) -> Span | None:
+        """Return the place that a quote takes among those where its words come."""
+        part, occurrence = parts[number], quotes[number].occurrence
+        if name == "exact":
+            places = [(i, i + len(part)) for i in range(len(words)) if list(words[i : i + len(part)]) == part]
+        elif name == "insensitive":
+            places = _plain_places(plain_words, part)
+        else:
+            places = _like_places(plain_words, part, threshold)
+        if occurrence > 1 and name != "fuzzy":
+            # The model counts places as a reader does, `Warm,` and `warm` alike.
+            counted = _plain_places(plain_words, part)
+            if occurrence <= len(counted) and not any(taken[slice(*counted[occurrence - 1])]):
+                place = counted[occurrence - 1]
+                # An exact quote of what stands there in another spelling is a matter of the next round.
+                return place if name == "insensitive" or place in places else None
+        free = [place for place in places if not any(taken[slice(*place)])]
+        low = max((end for n, (_, end) in spans.items() if n < number), default=0)
+        high = min((start for n, (start, _) in spans.items() if n > number), default=len(words))
+        return next((place for place in free if place[0] >= low and place[1] <= high), next(iter(free), None))
+
+    counts: dict[Round, int] = {"exact": 0, "insensitive": 0, "fuzzy": 0}
+    for name in counts:
         for number, part in enumerate(parts):
-            if not part or number in found:
+            if not part or number in spans or (name == "fuzzy" and threshold >= 100):
                 continue
-            place = _chosen(name, places_of(part), number, quotes[number].occurrence, found, taken, plain_words, part)
+            place = choose(name, number)
             if place is not None:
-                found[number] = place
-                taken[place[0] : place[1]] = [True] * (place[1] - place[0])
+                spans[number] = place
+                taken[slice(*place)] = [True] * (place[1] - place[0])
                 counts[name] += 1
-    lost = [(quotes[n].text, part) for n, part in enumerate(parts) if part and n not in found]
-    repeated = [part for _, part in lost if _plain_places(plain_words, part)]
-    invented = [(text, part) for text, part in lost if part not in repeated]
-    invented += [(quote.text, quote.text.split()) for quote in quotes[MAX_QUOTES:]]
+    missing = [(quotes[n].text, part) for n, part in enumerate(parts) if part and n not in spans]
+    invented = [(text, part) for text, part in missing if not _plain_places(plain_words, part)]
     return Alignment(
         mask=tuple(taken),
         **counts,
-        repeated=len(repeated),
+        repeated=len(missing) - len(invented),
         hallucinated=tuple(text for text, _ in invented),
         hallucinated_words=sum(len(part) for _, part in invented),
     )
 
 
 def _without_skips(quote: Quote, plain_words: Sequence[str]) -> list[Quote]:
-    """A quote in its parts between ellipses, unless the text has it as it stands."""
+    """Return a quote in its parts between ellipses, unless the text has it as it stands."""
     parts = [part for part in _ELLIPSIS.split(quote.text) if part.strip()]
     if len(parts) < 2 or _plain_places(plain_words, quote.text.split()):
         return [quote]
     return [Quote(part) for part in parts]
-
-
-def _chosen(
-    name: Round,
-    places: list[Span],
-    number: int,
-    occurrence: int,
-    found: dict[int, Span],
-    taken: Sequence[bool],
-    plain_words: Sequence[str],
-    part: Sequence[str],
-) -> Span | None:
-    """The place that a quote takes among those where its words come."""
-    if occurrence > 1 and name != "fuzzy":
-        # The model counts places as a reader does, `Warm,` and `warm` alike.
-        counted = _plain_places(plain_words, part)
-        if occurrence <= len(counted) and not any(taken[slice(*counted[occurrence - 1])]):
-            place = counted[occurrence - 1]
-            # An exact quote of what stands there in another spelling is a matter of the next round.
-            return place if name == "insensitive" or place in places else None
-    free = [place for place in places if not any(taken[slice(*place)])]
-    low = max((end for n, (_, end) in found.items() if n < number), default=0)
-    high = min((start for n, (start, _) in found.items() if n > number), default=len(plain_words))
-    between = [place for place in free if place[0] >= low and place[1] <= high]
-    return next(iter(between or free), None)
-
-
-def _exact_places(words: Sequence[str], part: Sequence[str]) -> list[Span]:
-    length = len(part)
-    wanted = list(part)
-    return [(i, i + length) for i in range(len(words) - length + 1) if list(words[i : i + length]) == wanted]
 
 
 def _is_loose(plain_word: str) -> bool:
