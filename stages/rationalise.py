@@ -35,7 +35,8 @@ def rationalise(
     workspace = Workspace()
     settings = params.rationale_params(task)
     marks = read_task_marks(task, params, workspace)
-    rationales, figures = list(marks.rationales), {}
+    rationales = list(marks.rationales)
+    figures: dict[str, object] = {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
         from explearn_study.annotate.llm.asking import Bounds
@@ -44,7 +45,7 @@ def rationalise(
         bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
         annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
         rationales += to_rationales(annotated, model)
-        figures["llm"] = summary.to_record() if summary else None
+        figures["llm"] = summary
     settled = marks.settled(rationales)
     found = agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)
     if marks.adjudicated:

@@ -5,7 +5,7 @@ What asks a language model is imported where it is needed: it belongs to an extr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,8 +24,8 @@ from explearn.text.rationales import merge_annotators
 from explearn_study.annotate import options
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.store import rationale_row, write_rows
-from explearn_study.annotate.task import TaskMarks
+from explearn_study.annotate.store import rationale_rows, write_rows
+from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
 from explearn_study.rationalise import read_task_marks
 from explearn_study.sections import LLMParams
@@ -125,7 +125,7 @@ def calibrate(
     from explearn_study.annotate.llm.calibrate import judge, pick
     from explearn_study.annotate.llm.collecting import collect, read_shots, require_model
     from explearn_study.annotate.llm.printing import print_candidates, print_estimate
-    from explearn_study.annotate.llm.prompts import bind_prompt, choose_shots, list_prompts
+    from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
 
     bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
     run_params, marks = _open(task, params)
@@ -145,7 +145,7 @@ def calibrate(
             f"task {task!r}: people have marked no text of split {split!r} besides the seeds; import marks, or name "
             "another split"
         )
-    shown = choose_shots(seeds, marks.labels, marks.llm.shots)
+    shown = spread_over_labels(seeds, marks.labels, marks.llm.shots)
     bound = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
     pairs = [(name, one_prompt) for name in models for one_prompt in bound]
     questions = {pair: [Question(*pair, example) for example in judged] for pair in pairs}
@@ -208,9 +208,8 @@ def run(
         return
     print_summary(summary, bounds.meter)
     if out is not None:
-        words = {example.id: example.all_words for example in marks.examples}
         rationales = to_rationales(annotated, name)
-        write_rows(out, [rationale_row(rationale, words[rationale.example_id]) for rationale in rationales])
+        write_rows(out, rationale_rows(rationales, marks.examples))
         plain_console().print(f"{printed(str(out))}: {len(rationales):,} rationales by {printed(f'llm:{name}')}")
 
 
@@ -252,25 +251,13 @@ def sheet(
         }
         if not rows:
             raise DataError(f"task {task!r}: people have marked every text of {', '.join(settings.splits)}")
-    _write_sheet(kind, f"{kind.title()} {task}", _sample(rows, marks.labels, texts, run_params.seed), out)
+    drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
+    _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out)
 
 
 def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
     write_new_sheet(out, kind, title, rows)
     plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")
-
-
-def _sample(rows: Mapping[str, SheetRow], labels: Sequence[str], count: int, seed: int) -> list[SheetRow]:
-    """Return rows drawn by seed, one label after the other, so that none is favoured; in the order drawn."""
-    waiting: dict[str, list[SheetRow]] = {label: [] for label in labels}
-    for item in hash_order(rows, seed):
-        waiting[rows[item].example.label].append(rows[item])
-    chosen: list[SheetRow] = []
-    while len(chosen) < count and any(waiting.values()):
-        for queue in waiting.values():
-            if queue and len(chosen) < count:
-                chosen.append(queue.pop(0))
-    return chosen
 
 
 @app.command("import")

@@ -76,29 +76,30 @@ class Store:
 
         Returns how many it replaced. Raises DataError when the file that is there cannot be read.
         """
-        words = {example.id: example.all_words for example in examples}
-        return _merge(path, [rationale_row(rationale, words[rationale.example_id]) for rationale in rationales])
+        return _merge(path, rationale_rows(rationales, examples))
 
-    def add_verdicts(self, verdicts: Iterable[Verdict], examples: Iterable[Example]) -> int:
+    def add_verdicts(self, verdicts: Sequence[Verdict], examples: Iterable[Example]) -> int:
         """Put verdicts into their file, as `add` does rationales."""
-        words = {example.id: example.all_words for example in examples}
-        rows = []
-        for verdict in verdicts:
-            judged = Rationale(verdict.example_id, verdict.annotator, "human", verdict.mask)
-            row = rationale_row(judged, words[verdict.example_id])
-            rows.append({**row, "verdict": verdict.verdict, "comment": verdict.comment})
+        judged = [Rationale(verdict.example_id, verdict.annotator, "human", verdict.mask) for verdict in verdicts]
+        rows = rationale_rows(judged, examples)
+        for row, verdict in zip(rows, verdicts, strict=True):
+            row |= {"verdict": verdict.verdict, "comment": verdict.comment}
         return _merge(self.verdicts, rows)
 
 
-def rationale_row(rationale: Rationale, words: Sequence[str]) -> dict[str, object]:
-    """A rationale as a row of the format `mask`."""
-    return {
-        "id": rationale.example_id,
-        "annotator": rationale.annotator,
-        "kind": rationale.kind,
-        "words": list(words),
-        "rationale": [int(marked) for marked in rationale.mask],
-    }
+def rationale_rows(rationales: Iterable[Rationale], examples: Iterable[Example]) -> list[dict[str, object]]:
+    """Return rationales as rows of the format `mask`."""
+    words = {example.id: example.all_words for example in examples}
+    return [
+        {
+            "id": rationale.example_id,
+            "annotator": rationale.annotator,
+            "kind": rationale.kind,
+            "words": list(words[rationale.example_id]),
+            "rationale": [int(marked) for marked in rationale.mask],
+        }
+        for rationale in rationales
+    ]
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:

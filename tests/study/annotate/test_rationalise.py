@@ -26,10 +26,10 @@ from explearn_study.annotate.llm.prompts import (
     BoundPrompt,
     Shot,
     bind_prompt,
-    choose_shots,
     find_prompt,
     list_prompts,
 )
+from explearn_study.annotate.task import spread_over_labels
 from explearn_study.sections import LLMParams
 
 
@@ -294,10 +294,10 @@ class TestPrompts:
 
     def test_shots_are_balanced_as_far_as_the_seeds_go(self) -> None:
         seeds = [Shot(example(n, "a b", label), mask("10")) for n, label in enumerate("ppppnnpz")]
-        chosen = choose_shots(seeds, ["n", "p", "z"], 6)
+        chosen = spread_over_labels(seeds, ["n", "p", "z"], 6)
         assert [shot.example.id for shot in chosen] == ["f-4", "f-0", "f-7", "f-5", "f-1", "f-2"]
-        assert choose_shots(seeds, ["n", "p", "z"], 0) == []
-        assert len(choose_shots(seeds, ["n", "p", "z"], 64)) == 8
+        assert spread_over_labels(seeds, ["n", "p", "z"], 0) == []
+        assert len(spread_over_labels(seeds, ["n", "p", "z"], 64)) == 8
 
 
 SHIPPED = {

@@ -78,7 +78,7 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
         raise InvalidAnswerError("cut short before the evidence was whole")
     said = value.get("label")
     stripped = said.strip(" \t\n.\"'").casefold() if isinstance(said, str) else None
-    near = [said] if said in labels else [label for label in labels if label.casefold() == stripped]
+    near = [label for label in labels if label == said] or [label for label in labels if label.casefold() == stripped]
     if len(near) != 1:
         raise InvalidAnswerError(f"label {_clean(repr(said))[:60]}; expected one of {', '.join(labels)}")
     quotes, mended = _evidence(value)
@@ -101,13 +101,13 @@ def _evidence(answer: dict[str, Any]) -> tuple[tuple[Quote, ...], bool]:
     for item in listed:
         fields = item if isinstance(item, dict) else {"text": item}
         text = next((fields[name] for name in QUOTE_NAMES if name in fields), None)
-        occurrence = fields.get("occurrence")
-        known = type(occurrence) is int and occurrence > 0
-        mended = mended or "quote" not in fields or not known
+        said = fields.get("occurrence")
+        occurrence = said if type(said) is int and said > 0 else 1
+        mended = mended or "quote" not in fields or said != occurrence or said is True
         if not isinstance(text, str | int | float) or isinstance(text, bool):
             raise InvalidAnswerError(f"evidence {_clean(repr(item))[:60]}; expected a quote")
         if str(text).strip():
-            quotes.append(Quote(str(text), occurrence if known else 1))
+            quotes.append(Quote(str(text), occurrence))
     return tuple(quotes), mended
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
@@ -14,16 +14,24 @@ from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer
 from explearn_study.annotate.llm.asking import Bounds, Question, ask
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.endpoint import MODEL
-from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt, choose_shots
+from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt
 from explearn_study.annotate.llm.quotes import Alignment, align_quotes
-from explearn_study.annotate.task import TaskMarks
+from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
 
-Fate = Literal[
-    "kept", "unanswered", "invalid", "other_label", "empty", "all_words", "diffuse", "hallucinated", "rejected"
-]
-FATES: tuple[Fate, ...] = get_args(Fate)
+FATES = {
+    "kept": "kept",
+    "unanswered": "not answered yet",
+    "invalid": "answer cannot be read",
+    "other_label": "label differs from gold",
+    "hallucinated": "too many words that are not in the text",
+    "empty": "no words marked",
+    "all_words": "all words marked",
+    "diffuse": "too many words marked",
+    "rejected": "rejected by a person",
+}
+"""What becomes of a text -> how it is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Annotated:
     """
 
     example: Example
-    fate: Fate
+    fate: str
     answer: ParsedAnswer | None = None
     alignment: Alignment | None = None
     problem: str = ""
@@ -62,7 +70,7 @@ def read_shots(marks: TaskMarks) -> list[Shot]:
 
 def task_prompt(marks: TaskMarks, settings: LLMParams, name: str | None = None) -> BoundPrompt:
     """Return the prompt of the parameters, or the one named, with the task's seeds; raises as `bind_prompt` does."""
-    shots = choose_shots(read_shots(marks), marks.labels, settings.shots)
+    shots = spread_over_labels(read_shots(marks), marks.labels, settings.shots)
     return bind_prompt(name or settings.prompt, marks.name, marks.labels, shots, settings)
 
 
@@ -90,7 +98,7 @@ def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Ques
 
 def annotate(
     marks: TaskMarks, settings: LLMParams, seed: int, bounds: Bounds
-) -> tuple[list[Annotated], Summary | None, str]:
+) -> tuple[list[Annotated], dict[str, Any] | None, str]:
     """Ask about a task's unmarked texts and sort the answers.
 
     Returns what became of each text, a summary (None where there is no text to ask about) and the model's name. Raises
@@ -133,10 +141,10 @@ def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams
     return annotated
 
 
-def _fate(example: Example, answer: ParsedAnswer, alignment: Alignment, settings: LLMParams) -> Fate:
+def _fate(example: Example, answer: ParsedAnswer, alignment: Alignment, settings: LLMParams) -> str:
     mask = alignment.mask
     quoted = sum(len(quote.text.split()) for quote in answer.quotes)
-    reasons: dict[Fate, bool] = {
+    reasons: dict[str, bool] = {
         "other_label": answer.label != example.label,
         "hallucinated": quoted > 0 and alignment.hallucinated_words > settings.max_hallucinated * quoted,
         "empty": not any(mask),
@@ -151,47 +159,31 @@ def to_rationales(annotated: Iterable[Annotated], model: str) -> list[Rationale]
     return [Rationale(item.example.id, f"llm:{model}", "llm", item.mask) for item in annotated if item.fate == "kept"]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Figures on one model's answers with one prompt: texts by fate, quotes by how they were found, words marked.
+def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -> dict[str, Any]:
+    """Return figures on one model's answers with one prompt.
 
-    `mean_length` is the mean number of words a kept rationale marks.
+    They are the texts by fate, the quotes by how they were found, and the mean number of words that a kept rationale
+    marks.
     """
-
-    model: str
-    prompt: str
-    version: str
-    shots: int
-    texts: int
-    fates: Mapping[str, int]
-    repaired: int
-    quotes: Mapping[str, int]
-    hallucinated_words: int
-    mean_length: float | None
-
-    def to_record(self) -> dict[str, object]:
-        return asdict(self)
-
-
-def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -> Summary:
     fates = Counter(item.fate for item in annotated)
     aligned = [item.alignment for item in annotated if item.alignment]
     kept = [sum(item.mask) for item in annotated if item.fate == "kept"]
-    return Summary(
-        model=model,
-        prompt=prompt.name,
-        version=prompt.version,
-        shots=len(prompt.shots),
-        texts=len(annotated),
-        fates={fate: fates[fate] for fate in FATES},
-        repaired=sum(item.answer.repaired for item in annotated if item.answer),
-        quotes={
-            **{kind: sum(getattr(a, kind) for a in aligned) for kind in ("exact", "insensitive", "fuzzy", "repeated")},
+    rounds = ("exact", "insensitive", "fuzzy", "repeated")
+    return {
+        "model": model,
+        "prompt": prompt.name,
+        "version": prompt.version,
+        "shots": len(prompt.shots),
+        "texts": len(annotated),
+        "fates": {fate: fates[fate] for fate in FATES},
+        "repaired": sum(item.answer.repaired for item in annotated if item.answer),
+        "quotes": {
+            **{name: sum(getattr(alignment, name) for alignment in aligned) for name in rounds},
             "hallucinated": sum(len(alignment.hallucinated) for alignment in aligned),
         },
-        hallucinated_words=sum(alignment.hallucinated_words for alignment in aligned),
-        mean_length=sum(kept) / len(kept) if kept else None,
-    )
+        "hallucinated_words": sum(alignment.hallucinated_words for alignment in aligned),
+        "mean_length": sum(kept) / len(kept) if kept else None,
+    }
 
 
 def require_model(settings: LLMParams) -> str:

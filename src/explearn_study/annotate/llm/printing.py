@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -12,7 +13,7 @@ from explearn_study.annotate.llm.asking import Question
 from explearn_study.annotate.llm.budget import Meter
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
-from explearn_study.annotate.llm.collecting import FATES, Summary
+from explearn_study.annotate.llm.collecting import FATES
 from explearn_study.annotate.llm.transport import worst_input_tokens
 from explearn_study.annotate.task import TaskMarks
 
@@ -21,18 +22,6 @@ CHARS_PER_TOKEN = 4.0
 
 TYPICAL_OUTPUT_TOKENS = 90
 """An answer of three quotes and one sentence; for estimates where no earlier answer says better."""
-
-FATE_WORDS = {
-    "kept": "kept",
-    "unanswered": "not answered yet",
-    "invalid": "answer cannot be read",
-    "other_label": "label differs from gold",
-    "hallucinated": "too many words that are not in the text",
-    "empty": "no words marked",
-    "all_words": "all words marked",
-    "diffuse": "too many words marked",
-    "rejected": "rejected by a person",
-}
 
 
 def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
@@ -91,24 +80,23 @@ def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter
         print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
 
 
-def print_summary(summary: Summary, meter: Meter) -> None:
+def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:
     """Print what became of the texts that a model was asked about, and what was spent."""
-    screen = plain_console()
-    name = f"{summary.model} with {summary.prompt} (version {summary.version}, {summary.shots} examples)"
-    screen.print(f"[bold]{printed(name)}[/bold]: {summary.texts:,} texts")
-    for fate in FATES:
-        if summary.fates[fate]:
-            screen.print(f"  {summary.fates[fate]:>7,}  {FATE_WORDS[fate]}")
-    quotes = summary.quotes
-    screen.print(
+    name = "{model} with {prompt} (version {version}, {shots} examples)".format_map(summary)
+    plain_console().print(f"[bold]{printed(name)}[/bold]: {summary['texts']:,} texts")
+    for fate, words in FATES.items():
+        if count := summary["fates"][fate]:
+            print(f"  {count:>7,}  {words}")
+    quotes, length = summary["quotes"], summary["mean_length"]
+    print(
         f"quotes: {quotes['exact']:,} as in the text, {quotes['insensitive']:,} but for case and punctuation, "
         f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
     )
-    length = "-" if summary.mean_length is None else f"{summary.mean_length:.2f}"
-    screen.print(f"answers mended: {summary.repaired:,}; words marked a text, mean: {length}")
+    mean = "-" if length is None else f"{length:.2f}"
+    print(f"answers mended: {summary['repaired']:,}; words marked a text, mean: {mean}")
     spent = meter.spent
     cost = f", cost {spent.money:,.4f}" if meter.prices else ""
-    screen.print(
+    print(
         f"this run: {spent.requests:,} requests, {spent.input_tokens:,} tokens read, "
         f"{spent.output_tokens:,} written{cost}"
     )

@@ -213,17 +213,3 @@ def bind_prompt(name: str, task: str, labels: Sequence[str], shots: Sequence[Sho
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
     )
-
-
-def choose_shots(seeds: Sequence[Shot], labels: Sequence[str], count: int) -> list[Shot]:
-    """At most `count` seeds, one label after the other and each label's in the seeds' order, so that none is favoured.
-
-    A label that has no more seeds is passed over; the shots are then as even as the seeds allow.
-    """
-    waiting = {label: [seed for seed in seeds if seed.example.label == label] for label in labels}
-    chosen: list[Shot] = []
-    while len(chosen) < count and any(waiting.values()):
-        for label in labels:
-            if waiting[label] and len(chosen) < count:
-                chosen.append(waiting[label].pop(0))
-    return chosen
