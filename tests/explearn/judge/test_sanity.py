@@ -13,7 +13,7 @@ from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.judge import sanity as s
 from explearn.judge.params import SanityParams
-from explearn.methods.attention.raw_attention import RawAttention
+from explearn.methods.attention.explainers import RawAttention
 from explearn.methods.chance.random import Random
 
 EXAMPLES = [

@@ -13,8 +13,7 @@ import torch
 
 import explearn
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.methods.attention.attention_flow import flows
-from explearn.methods.attention.rollout import rollout_row
+from explearn.methods.attention.explainers import flows, rollout_row
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
 """Of the reference's scores, as its notes suggest."""

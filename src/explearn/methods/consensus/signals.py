@@ -24,7 +24,7 @@ from explearn.lens.first_token import first_token_alone
 from explearn.lens.text_tables import table_of
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
-from explearn.methods.attention.rollout import Rollout, rollout_row
+from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.perturbation.lime import Lime

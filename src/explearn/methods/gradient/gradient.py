@@ -1,9 +1,9 @@
-"""The plain gradient, computed by captum."""
+"""The gradient at the word embeddings, alone and times the embeddings, computed by captum."""
 
 from __future__ import annotations
 
 import torch
-from captum.attr import Saliency
+from captum import attr
 
 from explearn.core.validation import Section
 from explearn.lens.words import check_words
@@ -40,5 +40,35 @@ class Gradient(BatchExplainer):
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
-        gradients = Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
+        gradients = attr.Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
         return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)
+
+
+class InputXGradient(BatchExplainer):
+    """Gradient of the class's output at each word embedding, times the embedding, summed.
+
+    Input x gradient: sum over features of e_j * d f / d e_j, with e_j the word embedding of sub-token j.
+
+    Signed, and additive over pieces. Source: Shrikumar et al. (2016); computed by captum's InputXGradient.
+    """
+
+    about = About(
+        name="input_x_gradient",
+        family="gradient",
+        cost="one forward and one backward pass",
+        needs=frozenset({"gradients"}),
+    )
+    aggregation = "sum"
+    signed = True
+
+    class Options(Section):
+        output: Output = "logit"
+        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+
+    def check(self, classifier: Classifier) -> None:
+        check_words(classifier)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
+        products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
+        return BatchScores(products.detach().sum(-1), function.logits, function.targets)

@@ -1,6 +1,8 @@
-"""Attention flow: how much can flow from [CLS] at the top to each token, with attention as capacity."""
+"""Methods that read attention alone: raw, averaged over layers, rolled out through them, and as a flow."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -9,8 +11,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.validation import Rounds, Section
-from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention
+from explearn.core.validation import LayerIndex, Rounds, Section
+from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.architectures import reads
@@ -21,6 +23,96 @@ CAPACITY_UNITS = 2**30
 """scipy's max-flow takes 32-bit whole numbers: a capacity of 1 is this many units. What leaves a node sums to 1, so no
 flow comes near 2^31. Rounding moves a capacity by 2^-31 at most, and a flow by 2^-31 for each edge of its smallest cut:
 3e-8 for a cut of 64 edges, less than the rounding of float32."""
+
+
+class RawAttention(BatchExplainer):
+    """The last layer's attention from the [CLS] token, averaged over heads.
+
+    Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
+
+    The class plays no part. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
+    """
+
+    about = About(
+        name="raw_attention",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+
+    class Options(Section):
+        layer: LayerIndex = -1
+        """Layer, counted from 0, or from the end when negative."""
+
+    def check(self, classifier: Classifier) -> None:
+        resolve_layer(classifier.model, self.options.layer)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        layer = resolve_layer(classifier.model, self.options.layer)
+        logits, (row,) = reduced_attention(classifier, batch, Attention.row, [layer])
+        return BatchScores(row.mean(-1), logits, resolve_targets(logits, targets))
+
+
+class AttentionMean(BatchExplainer):
+    """Attention from the [CLS] token, averaged over heads and all layers.
+
+    Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
+
+    The class plays no part. Only the row of [CLS] is computed in each layer. Source: as a baseline, IvRA section 3.
+    """
+
+    about = About(
+        name="attention_mean",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+
+    def check(self, classifier: Classifier) -> None:
+        layer_count(classifier.model)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        logits, rows = reduced_attention(classifier, batch, Attention.row)
+        return BatchScores(torch.stack(rows).mean((0, -1)), logits, resolve_targets(logits, targets))
+
+
+class Rollout(BatchExplainer):
+    """Attention of all layers, residual connections included, multiplied up to the [CLS] token.
+
+    Attention rollout (Abnar and Zuidema, 2020, section 3).
+
+    B_l = rows of (mean_h A[l, h] + I) brought to sum 1; J = B_L ... B_1; the score of token j is J[CLS, j]. The row is
+    carried from the top layer down as a vector, so no matrix is multiplied with a matrix. The class plays no part.
+    """
+
+    about = About(
+        name="rollout",
+        family="attention",
+        cost="one forward pass",
+        needs=frozenset({"attentions"}),
+    )
+
+    def check(self, classifier: Classifier) -> None:
+        layer_count(classifier.model)
+
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        logits, means = reduced_attention(classifier, batch, Attention.head_mean)
+        row = rollout_row(means, read_weights(classifier.model.config, batch))
+        return BatchScores(row, logits, resolve_targets(logits, targets))
+
+
+def rollout_row(head_means: Sequence[torch.Tensor], reads: torch.Tensor) -> torch.Tensor:
+    """Row of the rollout of the token that the head reads, (batch, tokens).
+
+    Args:
+        head_means: mean over heads of each layer's attention, first layer first, (batch, queries, keys).
+        reads: how much of each token the head reads, (batch, tokens).
+    """
+    row = reads.to(head_means[-1])
+    for attention in reversed(head_means):
+        # Rows of A sum to 1, so those of A + I sum to 2.
+        row = (torch.einsum("bq,bqk->bk", row, attention) + row) / 2
+    return row
 
 
 class AttentionFlow(BatchExplainer):
