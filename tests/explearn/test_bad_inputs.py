@@ -230,7 +230,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("lime", {"removal": "burn"}),
     ("shap", {"level": "letter"}),
     ("kernel_shap", {"seed": 1.5}),
-    ("integrated_gradients", {"quadrature": "simpson"}),
+    ("integrated_gradients", {"output": "loss"}),
     ("deep_shap", {"references": 10**12}),
     ("solvex", {"metric": "accuracy"}),
     ("raw_attention", {"layer": "last"}),

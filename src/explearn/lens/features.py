@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,23 +13,20 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_logits
+from explearn.core.parquet import make_schema, open_parquet
 from explearn.core.records import Example
-from explearn.core.shapes import Count, Shape
-from explearn.core.storage import open_parquet, parquet_writer, read_json, write_json
+from explearn.core.storage import read_json, write_json
+from explearn.core.validation import Count, Shape
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
-from explearn.lens.text_tables import read_facts, read_rows, table_of, vectors
+from explearn.lens.text_tables import read_facts, read_rows, vectors, write_texts
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
-
-SHARD_TEXTS = 512
-"""Texts in memory at a time; one Parquet row group each."""
 
 REFUSAL = "refused.json"
 
@@ -103,7 +99,7 @@ def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.
     }
     if hidden_width is not None:
         columns["hidden"] = vectors(pa.float16(), hidden_width)
-    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns.items()])
+    return make_schema(**columns)
 
 
 def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
@@ -167,15 +163,13 @@ def write_features(
     description: str | None = None,
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
-    metadata = {**feature_source(classifier, layers), "texts": len(examples)}
-    schema = feature_schema(attention_width(metadata), metadata["hidden_size"] if hidden else None)
-    remaining = iter(examples)
-    with (
-        parquet_writer(target, schema, metadata) as writer,
-        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
-    ):
-        while shard := list(islice(remaining, SHARD_TEXTS)):
-            writer.write_table(table_of(compute_features(classifier, shard, layers, hidden, bar.update), schema))
+    source = feature_source(classifier, layers)
+    schema = feature_schema(attention_width(source), source["hidden_size"] if hidden else None)
+
+    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[ExampleFeatures]:
+        return compute_features(classifier, shard, layers, hidden, progress)
+
+    write_texts(target, schema, source, examples, compute, description)
 
 
 class FeatureFacts(Shape):
@@ -193,12 +187,7 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises DataError when the file is not one, or holds fewer texts than were written.
     """
-    metadata = read_facts(path, FeatureFacts)
-    with open_parquet(path) as file:
-        texts = file.metadata.num_rows
-    if texts != metadata["texts"]:
-        raise DataError(f"{path}: holds {texts} texts; expected {metadata['texts']}; create it again")
-    return metadata
+    return read_facts(path, FeatureFacts)
 
 
 def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:

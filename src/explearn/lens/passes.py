@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
+import torch
+from torch import nn
+
+from explearn.lens.threads import hooked
 
 
 @dataclass(slots=True)
@@ -36,8 +37,5 @@ def count_passes(model: nn.Module) -> Iterator[Passes]:
         if output.logits.requires_grad:
             output.logits.register_hook(on_backward)
 
-    handle = model.register_forward_hook(on_forward)
-    try:
+    with hooked([model.register_forward_hook(on_forward)]):
         yield passes
-    finally:
-        handle.remove()

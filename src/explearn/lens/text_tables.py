@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tqdm.auto import tqdm
 
-from explearn.core.shapes import check_shape
-from explearn.core.storage import open_parquet, read_metadata
-from explearn.core.tables import read_group
+from explearn.core.errors import DataError
+from explearn.core.parquet import open_parquet, parquet_writer, read_group, read_metadata
+from explearn.core.records import Example
+from explearn.core.validation import check_shape
+
+SHARD_TEXTS = 512
+"""Texts in memory at a time; one Parquet row group each."""
 
 
 def vectors(kind: pa.DataType, width: int) -> pa.DataType:
@@ -40,6 +45,30 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     )
 
 
+def write_texts(
+    target: str | os.PathLike[str],
+    schema: pa.Schema,
+    source: Mapping[str, Any],
+    examples: Sequence[Example],
+    compute: Callable[[list[Example], Callable[[int], object]], Sequence[object]],
+    description: str | None = None,
+) -> None:
+    """Compute a row for each text and write them shard by shard; memory does not grow with their number.
+
+    Args:
+        source: what the rows come from, for the file's metadata.
+        compute: rows of some texts; it is told what to call with the number of texts done.
+        description: text of a progress bar (default: no bar).
+    """
+    remaining = iter(examples)
+    with (
+        parquet_writer(target, schema, {**source, "texts": len(examples)}) as writer,
+        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
+    ):
+        while shard := list(islice(remaining, SHARD_TEXTS)):
+            writer.write_table(table_of(compute(shard, bar.update), schema))
+
+
 def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:
     """Yield the texts of a file, column -> value, one row group in memory at a time; vectors as float32, (n, width).
 
@@ -61,6 +90,13 @@ def _values(column: pa.Array) -> Sequence[Any]:
 
 
 def read_facts(path: str | os.PathLike[str], shape: type) -> dict[str, Any]:
-    """A file's metadata. Raises DataError where they are not of that shape."""
+    """Return a file's metadata, with `texts`, how many it holds.
+
+    Raises DataError where they are not of that shape, or another number of texts is there.
+    """
     facts: dict[str, Any] = check_shape(read_metadata(path), shape, path, "create it again")
+    with open_parquet(path) as file:
+        texts = file.metadata.num_rows
+    if texts != facts["texts"]:
+        raise DataError(f"{path}: holds {texts} texts; expected {facts['texts']}; create it again")
     return facts

@@ -12,22 +12,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.shapes import Count, Shape
+from explearn.core.parquet import make_schema
+from explearn.core.validation import Count, Shape
 from explearn.lens.text_tables import read_facts, read_rows, vectors
 
 SIGNALS: tuple[str, ...] = ("rollout", "gae", "gradient", "attn_lrp")
 """The methods whose word scores are the signals, in the order of the columns of `WordSignals.scores`."""
 
-SCHEMA = pa.schema(
-    [
-        pa.field("example_id", pa.string(), nullable=False),
-        pa.field("words", pa.list_(pa.string()), nullable=False),
-        pa.field("predicted", pa.string(), nullable=False),
-        pa.field("target", pa.string(), nullable=False),
-        pa.field("probability", pa.float64(), nullable=False),
-        pa.field("scores", vectors(pa.float32(), len(SIGNALS)), nullable=False),
-        pa.field("removal", pa.list_(pa.float32())),
-    ]
+SCHEMA = make_schema(
+    {"removal"},
+    example_id=pa.string(),
+    words=pa.list_(pa.string()),
+    predicted=pa.string(),
+    target=pa.string(),
+    probability=pa.float64(),
+    scores=vectors(pa.float32(), len(SIGNALS)),
+    removal=pa.list_(pa.float32()),
 )
 """One row a text; of each word one number for each of SIGNALS. See `WordSignals`."""
 
@@ -83,8 +83,7 @@ def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     Raises DataError for a file that is missing, damaged or of another layout, and, naming row (from 1) and field, for a
     text with another number of scores than words.
     """
-    metadata = read_signals_metadata(path)
-    number = 0
+    read_signals_metadata(path)
     for number, values in enumerate(read_rows(path, SCHEMA), start=1):
         words, scores, removal = values["words"], values["scores"], values["removal"]
         for name, numbers in (("scores", scores), ("removal", removal)):
@@ -97,5 +96,3 @@ def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
             raise DataError(f"{path}, row {number}: holds a number that is out of bounds; create it again")
         measured = None if removal is None else np.asarray(removal, dtype=np.float32)
         yield WordSignals(**values | {"words": tuple(words), "removal": measured})
-    if number != metadata["texts"]:
-        raise DataError(f"{path}: holds {number} texts; expected {metadata['texts']}, as its metadata say")

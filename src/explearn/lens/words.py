@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError, first_line
-from explearn.lens.threads import here_only
+from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import architecture, word_table
 from explearn.model.classifier import Classifier
 
@@ -78,11 +78,8 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
         return own
 
     handles = [table.register_forward_hook(here_only(hook), with_kwargs=True) for table in _tables(model)]
-    try:
+    with hooked(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
     if not found:
         raise _without_words(model)
 

@@ -12,7 +12,7 @@ from rounding import assert_close, tolerance
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example
-from explearn.lens import features as module
+from explearn.lens import text_tables as module
 from explearn.lens.features import batch_features, read_feature_metadata, read_features, write_features
 from explearn.text.alignment import NO_WORD
 

@@ -57,8 +57,8 @@ def test_what_is_committed_is_fresh(make: Callable[..., dict[str, Path]]) -> Non
     ("name", "changed"),
     [
         ("INDEX", "one forward pass"),
-        ("TABLE", "| decompx |"),
-        ("ROSTER", "    decompx: {}"),
+        ("TABLE", "| decompx ±"),
+        ("ROSTER", "  decompx: {}"),
         ("ROSTERS", '"decompx": {}'),
     ],
 )
@@ -67,7 +67,7 @@ def test_what_is_stale_is_named_and_mended(
 ) -> None:
     path = make("--check")[name]
     before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace(changed, {"ROSTER": "    lost: {}"}.get(name, f"{changed} ")), encoding="utf-8")
+    path.write_text(before.replace(changed, {"ROSTER": "  lost: {}"}.get(name, f"{changed} ")), encoding="utf-8")
     with pytest.raises(SystemExit) as raised:
         make("--check")
     assert raised.value.code == 1

@@ -11,7 +11,7 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.storage import parquet_writer
 from explearn.lens.passes import count_passes
@@ -110,19 +110,6 @@ def test_an_architecture_that_nobody_listed_has_its_gradient() -> None:
         assert np.isnan(np.delete(one.scores, column, axis=1)).all()
     with pytest.raises(UnsupportedError, match="has none of the signals gae, attn_lrp; it has gradient"):
         compute_signals(unlisted, EXAMPLES, names=["gae", "attn_lrp"])
-
-
-@pytest.mark.parametrize(
-    ("given", "kind", "words"),
-    [
-        ({"names": ["gea"]}, UnknownNameError, r"unknown signal 'gea'; did you mean gae"),
-        ({"names": []}, ParamsError, "signals: got none; expected some of rollout"),
-        ({"targets": [0]}, ParamsError, "targets: got 1; expected one for each of 8 texts"),
-    ],
-)
-def test_bad_input_is_named(given: dict[str, Any], kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        compute_signals(tiny.classifier("bert"), EXAMPLES, **given)
 
 
 def text(**columns: list[float]) -> WordSignals:

@@ -111,9 +111,3 @@ class TestConsensus:
         assert "words alone, which no model takes part in (words) 0.500 / 0.750; random scores" in said
         assert "all the classifier's weights were drawn anew: consensus 0.25, expnet 0.12." in said
         assert "fine-tuned on permuted labels: consensus 0.50." in said
-
-    def test_signals_are_a_heat_map_and_words_alone_have_none(self):
-        (picture,) = (block for block in self.report(self.notes(-2.0)) if isinstance(block, Picture))
-        assert svg(picture) == svg(picture) and "-1.90" in svg(picture).replace("−", "-")
-        alone = self.report(self.notes(1.0, features=("mean_rank", "length"), signals=()))
-        assert not any(isinstance(block, Picture) for block in alone)

@@ -167,7 +167,7 @@ def test_what_features_say_of_themselves(features: Path, field: str, value: Any)
 def test_signals_of_other_texts(tmp_path: Path) -> None:
     def read(*texts: tuple[str, tuple[str, ...]]) -> list[WordSignals]:
         scores = np.zeros((2, len(SIGNALS)), np.float32)
-        rows = [WordSignals(name, words, "yes", 0.5, scores) for name, words in texts]
+        rows = [WordSignals(name, words, "yes", 0.5, scores, "yes") for name, words in texts]
         assert table_of(rows, SCHEMA).schema.equals(SCHEMA)
         return list(of_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
 

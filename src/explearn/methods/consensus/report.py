@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Bullets, Cell, Fold, Heading, Paragraph, Picture, Table, bold, columns
-from explearn.core.heat_map import draw_heat_map
+from explearn.core.blocks import Block, Bullets, Cell, Fold, Heading, Paragraph, Table, bold, columns
 from explearn.methods.results import RunFacts, TaskReport
 
 CONSENSUS = "consensus"
@@ -75,16 +73,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     ]
     if signals:
         rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
-        blocks += [
-            Picture(
-                "figures/consensus.svg",
-                "Weights of the signals",
-                "Heat map of the signals' coefficients",
-                (5.0, 0.29 * len(signals) + 0.9),
-                partial(_draw, signals),
-            ),
-            Fold("Weights of the signals", [Table(columns(["Signal"], list(KINDS.values())), rows)]),
-        ]
+        blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
     rows = [[name, weights[name].cell] for name in others]
     return [
         *blocks,
@@ -102,11 +91,6 @@ def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeig
         interval = (fmean(low for low, _ in ends), fmean(high for _, high in ends)) if len(ends) == len(notes) else None
         weights[feature] = FeatureWeight(fmean(float(of["coefficients"][feature]) for of in notes), interval)
     return weights
-
-
-def _draw(signals: Mapping[str, Mapping[str, FeatureWeight]], figure: Any) -> None:
-    cells = [[kinds[kind].mean if kind in kinds else float("nan") for kind in KINDS] for kinds in signals.values()]
-    draw_heat_map(figure.subplots(), cells, list(signals), list(KINDS.values()), "Signals", "+.2f")
 
 
 def _clear(weights: Mapping[str, FeatureWeight]) -> Iterator[str]:

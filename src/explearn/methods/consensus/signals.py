@@ -9,19 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
-from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
-from explearn.core.storage import parquet_writer
 from explearn.lens.attention import read_weights
 from explearn.lens.first_token import first_token_alone
-from explearn.lens.text_tables import table_of
+from explearn.lens.text_tables import write_texts
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
@@ -43,23 +40,14 @@ PASSES = 2
 """Batches are smaller than the budget by this factor: what the ways back need, the attention matrices and their
 gradients among it, takes more memory than classifying."""
 
-SHARD_TEXTS = 512
-"""Texts in memory at a time; one Parquet row group each."""
-
 Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 
 
 def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
     """Those of `names` whose methods explain a classifier: `gradient` at least, and all where attention is captured.
 
-    Raises UnknownNameError for a name that is no signal, ParamsError for no name, and UnsupportedError where none of
-    them is left.
+    Raises UnsupportedError where none of them is left.
     """
-    if not names:
-        raise ParamsError(f"signals: got none; expected some of {', '.join(SIGNALS)}")
-    for name in names:
-        if name not in SIGNALS:
-            raise UnknownNameError("signal", name, SIGNALS)
     known = [name for name in SIGNALS if _explains(METHODS[name]().check, classifier)]
     if not set(known) & set(names):
         raise UnsupportedError(
@@ -172,12 +160,9 @@ def compute_signals(
         names: the signals wanted; the columns of the others are NaN.
         progress: called with the number of texts done.
 
-    Raises UnknownNameError, ParamsError and UnsupportedError as `available_signals` does, and for targets that are no
-    classes, or not one for each text.
+    Raises as `available_signals` does, and UnknownNameError for a target that is no class.
     """
     available_signals(classifier, names)
-    if targets is not None and len(targets) != len(examples):
-        raise ParamsError(f"targets: got {len(targets)}; expected one for each of {len(examples)} texts")
     indices = None if targets is None else [classifier.label_index(target) for target in targets]
     encodings = classifier.encode(examples)
     rows: dict[int, WordSignals] = {}
@@ -233,15 +218,14 @@ def write_signals(
     The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
     """
     available_signals(classifier)
-    metadata = {"classifier": classifier.fingerprint, "signals": list(SIGNALS), "texts": len(examples)}
-    remaining = iter(examples)
-    with (
-        parquet_writer(target, SCHEMA, metadata) as writer,
-        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
-    ):
-        while shard := list(islice(remaining, SHARD_TEXTS)):
-            rows = compute_signals(classifier, shard, progress=bar.update)
-            if removal_samples:
-                rows = with_removal(classifier, shard, rows, marked, removal_samples, seed, removal_texts)
-                removal_texts -= sum(row.removal is not None for row in rows)
-            writer.write_table(table_of(rows, SCHEMA))
+
+    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[WordSignals]:
+        nonlocal removal_texts
+        rows = compute_signals(classifier, shard, progress=progress)
+        if removal_samples:
+            rows = with_removal(classifier, shard, rows, marked, removal_samples, seed, removal_texts)
+            removal_texts -= sum(row.removal is not None for row in rows)
+        return rows
+
+    source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
+    write_texts(target, SCHEMA, source, examples, compute, description)

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from explearn.lens.word_signals import SIGNALS, WordSignals
 
@@ -136,16 +137,7 @@ def _compare(values: Columns) -> tuple[Columns, Columns]:
     constant = spread <= ROUNDING * np.abs(values).max(0)
     values = np.where(constant, 0.0, values)
     z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
-    order = np.argsort(values, axis=0, kind="stable")
-    ordered = np.take_along_axis(values, order, 0)
-    # Place of the first and behind the last of each group of equals.
-    ends = np.ones((len(values) + 1, values.shape[1]), dtype=bool)
-    ends[1:-1] = ordered[1:] != ordered[:-1]
-    place = np.arange(len(values))[:, None]
-    first = np.maximum.accumulate(np.where(ends[:-1], place, 0), 0)
-    last = np.minimum.accumulate(np.where(ends[1:], place + 1, len(values))[::-1], 0)[::-1]
-    ranks = np.empty_like(values)
-    np.put_along_axis(ranks, order, (first + last) / 2 / len(values), 0)
+    ranks = (rankdata(values, axis=0) - 0.5) / len(values)
     return z, ranks
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 
 import torch
 from captum import attr
 from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import nn
 
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
-from explearn.lens.threads import a_view, here_only
+from explearn.lens.threads import a_view
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
@@ -21,6 +20,9 @@ from explearn.methods.gradient.references import Baseline, baseline_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+
+STOPS = ("used more than once", "cannot register a hook")
+"""What captum says of an activation module that runs more than once in a pass, or on what no word changes."""
 
 
 class DeepLift(BatchExplainer):
@@ -103,9 +105,8 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
 def check_rescale(classifier: Classifier) -> None:
     """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
 
-    Those are: an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block), or
-    on what no word changes (MarkupLM's paths), at which captum stops with an error, and softmax modules, for which
-    captum's rule mixes the texts of a batch.
+    captum stops at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
+    block), or on what no word changes (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
     """
     check_words(classifier)
     modules = _rescaled_modules(classifier.model)
@@ -113,35 +114,21 @@ def check_rescale(classifier: Classifier) -> None:
         raise UnsupportedError(
             "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
         )
-    calls: Counter[nn.Module] = Counter()
-    apart: list[nn.Module] = []
-
-    def on_pass(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: object) -> None:
-        calls.update([module])
-        if not inputs[0].requires_grad:
-            apart.append(module)
-
-    handles = [module.register_forward_hook(here_only(on_pass)) for module in modules]
+    if not modules:
+        return
+    inputs = classifier.batch(classifier.encode(["a"])).model_inputs()
+    function = EmbeddedClassifier(view_for_rescale(classifier), inputs, None, "logit")
     try:
-        if handles:
-            batch = classifier.batch(classifier.encode(["a"]))
-            function = EmbeddedClassifier(classifier, batch.model_inputs(), None, "logit")
-            with torch.inference_mode(False), torch.enable_grad():
-                function(function.embed().clone().requires_grad_())
-    finally:
-        for handle in handles:
-            handle.remove()
-    for module in apart:
+        with torch.inference_mode(False), torch.enable_grad():
+            embeddings = function.embed()
+            rescale(function, embeddings, torch.zeros_like(embeddings))
+    except RuntimeError as error:
+        if not any(words in str(error) for words in STOPS):
+            raise
         raise UnsupportedError(
-            f"DeepLIFT: a {type(module).__name__} of this {classifier.model.config.model_type!r} model runs on what no "
-            "word changes, and captum stops there; use integrated_gradients"
-        )
-    for module, count in calls.items():
-        if count > 1:
-            raise UnsupportedError(
-                f"DeepLIFT: a {type(module).__name__} of this {classifier.model.config.model_type!r} model runs "
-                f"{count} times in a forward pass, and captum cannot tell the runs apart; use integrated_gradients"
-            )
+            f"DeepLIFT: captum stops at an activation of this {classifier.model.config.model_type!r} model "
+            f"({first_line(error)}); use integrated_gradients"
+        ) from error
 
 
 def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
