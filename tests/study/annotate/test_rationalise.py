@@ -19,7 +19,6 @@ from project_cases import KEY, NATIVE, TEXTS, Project, example, mask
 from typer.testing import CliRunner
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.records import Example
 from explearn.core.storage import read_rationales
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
@@ -101,14 +100,6 @@ class TestStage:
         succeed(films)
         assert {path: path.read_bytes() for path in films.root.rglob("*") if path.is_file()} == before
 
-    def test_other_filters_take_the_same_answers(self, films: Project) -> None:
-        with ChatServer(first_word) as server:
-            succeed(films, server)
-        films.params(model="m", max_share=0.2)
-        succeed(films)
-        _, figures = outputs(films)
-        assert figures["llm"]["fates"]["diffuse"] == 1  # f-9: one word of four is more than a fifth, one of five is not
-
     def test_without_llm_nobody_is_asked(self, films: Project) -> None:
         films.rationales({})
         succeed(films)
@@ -166,18 +157,6 @@ class TestStage:
             result = run(films, server)
         assert result.exit_code == 2
         assert f"{name}.jsonl, {words}" in result.stderr
-
-    def test_a_verdict_must_be_one(self, films: Project) -> None:
-        films.folder.mkdir(parents=True)
-        row = {"id": "f-1", "annotator": "a", "rationale": [1, 0, 0, 0, 0, 0, 0], "verdict": "perhaps"}
-        (films.folder / "verdicts.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-        with ChatServer(first_word) as server:
-            assert "field 'verdict': got 'perhaps'; expected accept or reject" in run(films, server).stderr
-
-    def test_a_broken_answer_is_named(self, films: Project) -> None:
-        films.folder.mkdir(parents=True)
-        (films.folder / "answers.jsonl").write_text('{"key": 3}\n', encoding="utf-8")
-        assert "answers.jsonl, row 1, field 'key': got 3; expected: a text" in run(films).stderr
 
     def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
         films.params()
@@ -280,17 +259,6 @@ class TestPrompts:
             bound(str(path))
         assert str(caught.value).startswith(str(path))
         assert words in str(caught.value)
-
-    def test_a_file_of_one_s_own(self, tmp_path: Path) -> None:
-        path = tmp_path / "mine.yaml"
-        path.write_text("summary: s\norder: [reason, label, evidence]\nsystem: Mark! {{ about }}", encoding="utf-8")
-        prompt = bound(str(path), about="Films.")
-        assert (prompt.name, prompt.order) == ("mine", ("reason", "label", "evidence"))
-        assert prompt.system.startswith("Mark! Films.")
-
-    def test_both_segments_of_a_pair_are_asked_about(self) -> None:
-        pair = Example("p", ("it", "rains"), "positive", "train", "films", pair=("wet", "day"))
-        assert json.loads(bound().messages(pair)[-1]["content"]) == {"text": "it rains", "second text": "wet day"}
 
     def test_shots_are_balanced_as_far_as_the_seeds_go(self) -> None:
         seeds = [Shot(example(n, "a b", label), mask("10")) for n, label in enumerate("ppppnnpz")]

@@ -57,17 +57,6 @@ class TestPage:
             r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
         )
 
-    def test_marks_are_shown_as_pressed(self, tmp_path: Path) -> None:
-        page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010"), "It praises."))
-        assert re.findall(r'aria-pressed="(\w+)">([^<]+)<', page) == [
-            ("false", "a"),
-            ("true", "warm"),
-            ("false", "and"),
-            ("true", "funny"),
-            ("false", "film"),
-        ]
-        assert 'data-shown="0 1 0 1 0"' in page
-
     def test_another_ending_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
             write_new_sheet(tmp_path / "sheet.xlsx", "check", "t", [])

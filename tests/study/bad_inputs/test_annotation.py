@@ -63,25 +63,13 @@ def test_label_studio(tmp_path: Path, document: Any) -> None:
 SHEETS: list[dict[str, Any]] = [
     {},
     {"sheet": ["mark"]},
-    {"sheet": "buy", "id": "a"},
-    {"sheet": "mark", "id": "c"},
     {"sheet": "mark", "id": ["a"]},
     {"sheet": "mark", "id": "a", "text": "one two"},
-    {"sheet": "mark", "id": "a", "text": "one two", "shown": "0"},
     {"sheet": "mark", "id": "a", "text": "one two", "shown": "0 \u00b2"},
     {"sheet": "mark", "id": "a", "text": ["one"], "shown": "0 0"},
-    {"sheet": "mark", "id": "a", "text": "[[one", "shown": "0 0"},
-    {"sheet": "mark", "id": "a", "text": "[[one]] deux", "shown": "0 0"},
-    {"sheet": "mark", "id": "a", "text": "one", "shown": "0 0"},
-    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0"},
     {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": ["ana"]},
-    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "\ud800"},
     {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "ana", "verdict": "reject"},
-    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "verdict": "perhaps"},
-    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "verdict": ["accept"]},
-    {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": "1"},
     {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": {"0": 1}},
-    {"sheet": "check", "id": "a", "text": "a", "shown": "0 0", "annotator": "a", "verdict": "accept", "comment": []},
 ]
 
 
@@ -92,14 +80,7 @@ def test_sheets(tmp_path: Path, row: dict[str, Any]) -> None:
     complaint(lambda: read_sheet(path, EXAMPLES, None), str(path), "row 1")
 
 
-STORED = [
-    '{"id": ["a"]}',
-    '{"annotator": "x"}',
-    "[]",
-    "{",
-    '{"id": "a", "annotator": {}}',
-    '{"id": 3, "annotator": "x"}',
-]
+STORED = ['{"annotator": "x"}', "[]", '{"id": "a", "annotator": {}}']
 
 
 @pytest.mark.parametrize("line", STORED)
@@ -138,24 +119,6 @@ def test_templates(tmp_path: Path, template: str) -> None:
     path.write_text(yaml.safe_dump({**PROMPT, "system": template}), encoding="utf-8")
     settings = LLMParams(about="short film reviews")
     complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], settings), str(path), "system")
-
-
-PROMPTS: list[Any] = [
-    None,
-    3,
-    [],
-    {},
-    {**PROMPT, "more": 1},
-    {**PROMPT, "order": ["label", "label", "reason"]},
-    {**PROMPT, "system": 3},
-]
-
-
-@pytest.mark.parametrize("document", PROMPTS, ids=lambda value: ascii(value)[:40])
-def test_prompts(tmp_path: Path, document: Any) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], LLMParams()), str(path))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import ChatServer, Reply, answer_json
+from chat_server import ChatServer, Reply
 from saying import check_sentence, complaint
 
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
@@ -74,16 +74,12 @@ def protocol(**change: Any) -> bytes:
 
 REPLIES: dict[str, Reply] = {
     "nothing": Reply(raw=b""),
-    "a list": Reply(raw=b"[]"),
     "bytes": Reply(raw=b"\xff\xfe"),
-    "choices that are an object": Reply(raw=protocol(choices={"a": 1})),
     "a choice without a message": Reply(raw=protocol(choices=[{}])),
     "nested 100,000 deep": Reply(raw=b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "an error nested deeply": Reply(status=500, raw=b'{"error":' * 50_000 + b"1" + b"}" * 50_000),
     "a terminal's commands": Reply(status=401, error="\x1b[2J\x1b]0;title\x07 wrong \u202e key"),
-    "an error that is a list": Reply(status=500, raw=b'{"error": [1, 2]}'),
     "a long error": Reply(status=500, error="x" * 100_000),
-    "a pause of years": Reply(status=503, headers={"retry-after": "1e9"}),
     "a packed bomb": Reply(raw=gzip.compress(b" " * 100_000_000, 9), headers={"content-encoding": "gzip"}),
     "a large reply": Reply(raw=b" " * (MAX_REPLY_BYTES + 1)),
     "a redirect": Reply(status=307, raw=b"", headers={"location": f"http://elsewhere.example/v1?key={KEY}"}),
@@ -156,31 +152,10 @@ class TestWhereRequestsGo:
             assert server.requests[0].headers["authorization"] == "Bearer -"
 
 
-CONTENTS = [
-    "",
-    "I would rather not.",
-    "[1]",
-    "3",
-    "{}",
-    '{"label": "maybe", "evidence": []}',
-    '{"label": "yes"}',
-    '{"label": "yes", "evidence": 3}',
-    '{"label": "yes", "evidence": [[1]]}',
-    '{"label": "yes", "evidence": [{"occurrence": 1}]}',
-    "[" * 20_000,
-    '{"a": ' + "[" * 10_000 + "]" * 5_000,
-    "9" * 20_000,
-    '{"label": "\x1b[2J", "evidence": []}',
-]
-
-
-@pytest.mark.parametrize("content", CONTENTS, ids=lambda value: ascii(value)[:40])
-@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "content", ["[" * 20_000, '{"a": ' + "[" * 10_000 + "]" * 5_000, "9" * 20_000, '{"label": "\x1b"}']
+)
 def test_answers(content: str) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
         parse_answer(content, "stop", ["yes", "no"])
     check_sentence(str(caught.value))
-
-
-def test_a_deeply_nested_answer_beside_a_good_one_is_read() -> None:
-    assert parse_answer(answer_json("yes", "one"), "stop", ["yes", "no"]).label == "yes"
