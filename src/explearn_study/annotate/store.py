@@ -1,4 +1,4 @@
-"""What people add to a task's rationales, in the folder data/annotations/TASK.
+"""Marks and verdicts that people add to a task's rationales, in the folder data/annotations/TASK.
 
     answers.jsonl      the language models' answers (see `explearn_study.annotate.llm.cache`)
     seeds.jsonl        marked examples for prompts
@@ -30,7 +30,7 @@ VERDICTS: tuple[VerdictKind, ...] = get_args(VerdictKind)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one person thinks of one rationale of a model; about other marks of the same text it says nothing."""
+    """A person's opinion of one rationale of a model; about other marks of the same text it says nothing."""
 
     example_id: str
     annotator: str
@@ -49,7 +49,7 @@ class Store:
         )
 
     def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
-        """Rationales of one of the files, none where it does not exist; raises DataError as `import_rationales` does.
+        """Return the rationales of one of the files, none where there is none; raises as `import_rationales` does.
 
         `unused`: ids of the source's texts that the task does not use; their lines are passed over.
         """
@@ -58,7 +58,7 @@ class Store:
         return import_rationales(path, RationaleFile(path=path.name, kind="human"), examples, frozenset(unused))
 
     def read_verdicts(self, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Verdict]:
-        """Raises DataError naming file, row and field for an unknown text, other words or another verdict."""
+        """Return the verdicts. Raises DataError naming file, row and field for what is no verdict on a text."""
         masks = {(r.example_id, r.annotator): r.mask for r in self.read(self.verdicts, examples, unused)}
         verdicts = []
         for row in read_file(self.verdicts) if masks else ():

@@ -57,7 +57,7 @@ class TestTable:
             ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'a hot film'; expected the 5 words of text 'f-0'"),
             ({"text": "a [[warm and funny film"}, "never closed"),
             ({"rationale": "0 1"}, "field 'rationale': got 2 entries; expected 5"),
-            ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "beside changed marks"),
+            ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "where marks are changed"),
             ({"verdict": "accept", "annotator": ""}, "field 'annotator': got ''; expected a name"),
         ],
     )

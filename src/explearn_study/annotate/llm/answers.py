@@ -1,4 +1,4 @@
-"""What a model wrote, read as label, evidence and reason; near-valid answers are mended."""
+"""Reading a model's answer as label, evidence and reason; near-valid answers are mended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InvalidAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer: the label, the words given as evidence, the reason, and whether it had to be mended."""
+    """An answer: the label, the quotes that are evidence, the reason, and whether it had to be mended."""
 
     label: str
     quotes: tuple[Quote, ...]

@@ -45,7 +45,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How a run asks, and what it may spend; nothing here changes an answer.
+    """The pace of a run and its budget; nothing here changes an answer.
 
     Attributes:
         concurrency: requests under way at once.

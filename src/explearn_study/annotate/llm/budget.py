@@ -102,14 +102,14 @@ class Meter:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def price(self, model: str) -> Price | None:
-        """The model's price; None where none is known. Raises ParamsError when the budget needs it."""
-        found = self.prices.get(model, self.prices.get(ANY_MODEL))
-        if found is None and self.budget.money is not None:
+        """Return the model's price, None where none is known. Raises ParamsError when the budget needs it."""
+        price = self.prices.get(model, self.prices.get(ANY_MODEL))
+        if price is None and self.budget.money is not None:
             raise ParamsError(f"--price: got none for {model!r}; expected one, for the budget is in money")
-        return found
+        return price
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float:
-        """0 where no price is known."""
+        """Return the cost of a request, 0 where no price is known."""
         price = self.price(model)
         return price.cost(input_tokens, output_tokens) if price else 0.0
 

@@ -1,6 +1,6 @@
 """Every answer of a language model, kept once: an append-only file of JSON Lines.
 
-A line is on disk (fsync) before its answer counts as given, so a killed run repeats no call whose answer was counted; a
+A line is on disk (fsync) before its answer counts, so a killed run repeats no call whose answer was counted; a
 line torn by the kill is cut off when the file is next opened. The key of an answer is made of the model, the prompt's
 version and the text: the same question is not asked twice, whoever asks it.
 """
@@ -34,7 +34,7 @@ class CachedAnswer(Shape):
 
     Attributes:
         key: see `answer_key`.
-        model, prompt, version: who was asked, with which prompt (name and number), and its version (see `BoundPrompt`).
+        model, prompt, version: the model, the prompt (name and number), and its version (see `BoundPrompt`).
         id: the first text that the answer is for; texts with the same words share it.
         content: what the model wrote, the key to the server blacked out.
         finish: why it stopped: `stop`, `length`, ..., or `refused` where the server would not answer this text.

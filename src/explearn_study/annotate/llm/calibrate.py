@@ -32,12 +32,12 @@ class Candidate:
         precision, recall, f1: over the words of all texts pooled; an answer that cannot be read marks nothing.
         macro_f1: mean of the texts' F1s.
         alpha: Krippendorff's alpha between the model and people, over words.
-        label_accuracy: share of texts given their gold label.
+        label_accuracy: share of answers with the gold label.
         invalid_rate: share of answers that cannot be read.
         hallucination_rate: share of the answers' words that are not in the text.
         kept_rate: share of texts whose rationale the filters would keep; `kept_f1` is the F1 of those.
-        requests, input_tokens, output_tokens: what the answers took, when they were given.
-        money: at the prices given; None without.
+        requests, input_tokens, output_tokens: what the answers took.
+        money: at the model's price; None without.
     """
 
     model: str

@@ -31,7 +31,7 @@ SHOWN_CHARS = 200
 """Most characters of a server's words repeated in an error."""
 
 MAX_ANSWER_CHARS = 20_000
-"""What a server writes beyond this is not kept; answers have some hundred characters."""
+"""Most characters of an answer that are kept; answers have some hundred."""
 
 REFUSALS = (400, 413, 415, 422, 501)
 TRANSIENT = (408, 409, 425, 429)
@@ -50,7 +50,7 @@ class NoAnswerError(ExplearnError):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a request is put."""
+    """The way a request is put."""
 
     structure: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -79,7 +79,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model wrote, why it stopped, the requests that took, and the tokens of the last of them."""
+    """The text that a model wrote, why it stopped, the requests that took, and the tokens of the last of them."""
 
     content: str
     finish: str
@@ -146,10 +146,12 @@ class ChatClient:
             try:
                 answer = await create(model=model, messages=messages, **options)
             except openai.APIStatusError as error:
-                words = self.endpoint.redact(_server_words(error))
+                # The server's sentence: the field `message` of its error, or what there is.
+                body = error.body.get("message", error.body) if isinstance(error.body, dict) else error.body
+                words = self.endpoint.redact(str(body or error.message))
                 if error.status_code not in REFUSALS:
                     raise self._failure(model, error, words) from None
-                if form == self._forms[model]:  # else another request has found a better one meanwhile
+                if form == self._forms[model]:  # else another request has met the refusal before
                     following = None if model in self.accepted else form.after(words)
                     if following is None:
                         said = f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}"
@@ -190,11 +192,3 @@ class ChatClient:
     def _shown(self, words: str) -> str:
         line = " ".join(self.endpoint.redact(words).split()) or "without a reason"
         return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]}..."
-
-
-def _server_words(error: openai.APIStatusError) -> str:
-    """Return the server's own sentence: the field `message` of its error, or what there is."""
-    body = error.body
-    if isinstance(body, dict):
-        body = body.get("message", body)
-    return str(body) if body else error.message

@@ -31,29 +31,27 @@ FATES = {
     "diffuse": "too many words marked",
     "rejected": "rejected by a person",
 }
-"""What becomes of a text -> how it is printed."""
+"""Fates of a text -> how they are printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """What a model said of one text.
+    """A text with a model's answer.
 
     Attributes:
         example: the text.
-        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read (`problem` says why);
+        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read ;
             other_label: it is for another label than gold; empty: no word of the text; all_words: every word; diffuse:
             more than the share `max_share` of them; hallucinated: more than the share `max_hallucinated` of its words
             is not in the text; rejected: a person said no. The first that holds, in this order except that
             `hallucinated` goes before `empty`.
         answer, alignment: where there are any.
-        problem: what is wrong with an invalid answer.
     """
 
     example: Example
     fate: str
     answer: ParsedAnswer | None = None
     alignment: Alignment | None = None
-    problem: str = ""
 
     @property
     def mask(self) -> tuple[bool, ...]:
@@ -75,7 +73,7 @@ def task_prompt(marks: TaskMarks, settings: LLMParams, name: str | None = None) 
 
 
 def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Question]:
-    """Return what is to be asked to annotate a task: the texts that nobody has marked, as the parameters say.
+    """Return the questions that annotate a task: the texts that nobody has marked, as the parameters say.
 
     Raises ParamsError or UnknownNameError for parameters that do not fit the task.
     """
@@ -130,8 +128,8 @@ def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams
             continue
         try:
             answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
-        except InvalidAnswerError as error:
-            annotated.append(Annotated(example, "invalid", problem=str(error)))
+        except InvalidAnswerError:
+            annotated.append(Annotated(example, "invalid"))
             continue
         alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold)
         fate = _fate(example, answer, alignment, settings)

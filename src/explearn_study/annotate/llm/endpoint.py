@@ -1,4 +1,4 @@
-"""Where the language model is, and the key to it, which nothing may repeat."""
+"""The address of the language model and the key to it, which nothing may repeat."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a language model is asked: prompts as versioned files, bound to a task and its marked examples.
+"""Prompts for a language model: versioned files, bound to a task and its marked examples.
 
-A prompt is a YAML file NAME-NUMBER.yaml in `prompts/`, or one of the user's own. A file that has been used is not
+A prompt is a YAML file NAME-NUMBER.yaml in `prompts/`, or a file of the user's. A file that has been used is not
 changed: a better wording is a new number, so that a report's `evidence-1` always means the same words.
 """
 
@@ -97,7 +97,7 @@ class BoundPrompt:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """JSON schema of an answer."""
+        """The JSON schema of an answer."""
         quote = {
             "type": "object",
             "properties": {"quote": {"type": "string"}, "occurrence": {"type": "integer"}},
@@ -134,8 +134,8 @@ class BoundPrompt:
 
     @cached_property
     def version(self) -> str:
-        """Twelve hexadecimal digits over everything sent but text and model: another wording, example or bound, another
-        version."""
+        """Twelve hexadecimal digits of a hash over everything that is sent but text and model: another wording, example
+        or bound, another version."""
         sent = [self._opening, self.schema, self.temperature, self.max_tokens]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()[:12]
 
@@ -143,7 +143,7 @@ class BoundPrompt:
         return [*self._opening, {"role": "user", "content": _question(example)}]
 
     def key(self, model: str, example: Example) -> str:
-        """Key of the model's answer for this text in the cache."""
+        """Return the key of the model's answer for this text in the cache."""
         return answer_key(model, self.version, example)
 
 
@@ -154,12 +154,12 @@ def _question(example: Example) -> str:
 
 
 def list_prompts() -> dict[str, str]:
-    """Name and number -> summary of the shipped prompts."""
+    """Return name and number -> summary of the shipped prompts."""
     return {path.stem: _read(path).summary for path in sorted(FOLDER.glob("*-*.yaml"))}
 
 
 def find_prompt(name: str) -> Path:
-    """File of a shipped prompt, by name (its highest number) or name and number, or of the user's own (.yaml, .yml).
+    """Return the file of a shipped prompt, by name (its highest number) or name and number, or the user's (.yaml).
 
     Raises UnknownNameError, with near names, or ParamsError for a file that is not there.
     """

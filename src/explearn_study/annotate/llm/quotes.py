@@ -1,10 +1,10 @@
-"""Which words of a text a model's quotes mean.
+"""The words of a text that a model's quotes mean.
 
 Each quote is looked for as words side by side, in three rounds over all quotes: as it stands; without regard to case,
 punctuation and Unicode form; and by likeness (rapidfuzz's normalised Indel similarity) of at least a threshold. A quote
 takes words that no other has taken, if it can between those of the quotes before and after it, and there the first; an
 earlier round goes before a later one. A quote that skips words (`warm ... funny`) is as many quotes as it has parts.
-What is found in none is a hallucination: it is counted and marks nothing.
+A quote without a place is a hallucination: it is counted and marks nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What became of a model's quotes.
+    """The words that a model's quotes mean.
 
     Attributes:
         mask: the text's words that they mean.
-        exact, insensitive, fuzzy: quotes found in each round.
+        exact, insensitive, fuzzy: quotes that took a place in each round.
         repeated: quotes whose words are in the text, but as often taken already as they come there.
         hallucinated: quotes that are not in the text.
         hallucinated_words: number of words in those.
@@ -147,12 +147,12 @@ def _without_skips(quote: Quote, plain_words: Sequence[str]) -> list[Quote]:
 
 
 def _is_loose(plain_word: str) -> bool:
-    """Whether a word is punctuation alone."""
+    """Return whether a word is punctuation alone."""
     return not any(char.isalnum() for char in plain_word)
 
 
 def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]:
-    """Where the letters of the part's words come, however they are split: `do n't` for `don't`, `co op` for `co-op`.
+    """Return where the letters of the part's words come, however they are split: `do n't` for `don't`.
 
     Punctuation that stands alone counts only where the part is nothing else; it neither begins nor ends a place.
     """

@@ -1,4 +1,4 @@
-"""How requests reach the language model's server: within the budget, and with bounded replies.
+"""The way of requests to the language model's server: within the budget, and with bounded replies.
 
 Every request of the openai library passes here, its repeats included.
 """
@@ -78,7 +78,7 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
         request.headers["accept-encoding"] = "identity"
         extensions: dict[str, Any] = {}
         try:
-            # The library's own bound starts anew with every piece that a slow server sends.
+            # The bound of httpx2 starts anew with every piece that a slow server sends.
             async with asyncio.timeout(self.timeout):
                 response = await super().handle_async_request(request)
                 self._reached = True

@@ -27,9 +27,9 @@ SheetKind = Literal["check", "mark", "adjudicate"]
 SHEET_KINDS: tuple[SheetKind, ...] = get_args(SheetKind)
 
 COLUMNS = ("sheet", "id", "label", "text", "verdict", "comment", "annotator", "rationale", "shown", "reason")
-"""Of the table, and of what the page saves. People fill in verdict (accept or reject), comment and annotator, and mark
-words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before the brackets where it is filled in; shown
-is how the row began."""
+"""Columns of the table, and of what the page saves. People fill in verdict (accept or reject), comment and annotator,
+and mark words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before the brackets where it is filled
+in; shown is how the row began."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that starts so for a formula; an apostrophe before it makes it text."""
@@ -49,7 +49,7 @@ class SheetRow:
 
 @dataclass(slots=True)
 class FilledSheet:
-    """What people did with a sheet.
+    """A sheet that people have filled in.
 
     Attributes:
         verdicts: on a model's marks.
@@ -107,7 +107,7 @@ def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
         words, rationale = row.example.all_words, ""
         try:
             text = format_marked(words, row.mask)
-        except DataError:  # a word holds brackets of its own
+        except DataError:  # a word holds brackets
             text, rationale = " ".join(words), _digits(row.mask)
         opinions = "; ".join(f"{name}: {_digits(mask)}" for name, mask in row.opinions.items())
         cells: dict[str, str] = {
@@ -166,7 +166,7 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
             comment = _cell(row, "comment")
             filled.verdicts.append(Verdict(example.id, name, VERDICTS[VERDICTS.index(verdict)], shown, comment))
         elif verdict == "reject":
-            expected = "accept or nothing beside changed marks" if kind == "check" else "accept, or nothing"
+            expected = "accept, or nothing where marks are changed" if kind == "check" else "accept, or nothing"
             raise row.error("verdict", verdict, expected)
         else:
             marks = filled.decisions if kind == "adjudicate" else filled.rationales
