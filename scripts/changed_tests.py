@@ -1,7 +1,7 @@
 """List the test files of what differs from another commit: those that changed, and those that import what changed.
 
-    python scripts/changed_tests.py            # differs from main, uncommitted files included
-    python scripts/changed_tests.py HEAD~3
+python scripts/changed_tests.py            # differs from main, uncommitted files included
+python scripts/changed_tests.py HEAD~3
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def changed(base: str) -> list[str]:
 
 def main() -> None:
     names = changed(sys.argv[1] if len(sys.argv) > 1 else "main")
-    modules = [name.removesuffix(".py").replace("/", ".").partition(".")[2] for name in names if name.startswith("src/")]
+    modules = [
+        name.removesuffix(".py").replace("/", ".").partition(".")[2] for name in names if name.startswith("src/")
+    ]
     named = re.compile(rf"\b({'|'.join(map(re.escape, modules))})\b") if modules else None
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix()

@@ -16,9 +16,8 @@ from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
 from explearn.model.architectures import blocks_in_order
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch
-from explearn.model.question_answering import QuestionAnswerer
 from explearn.testing.tiny import (
     ARCHITECTURES,
     CORPUS,

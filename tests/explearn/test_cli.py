@@ -35,7 +35,7 @@ class TestMethods:
         assert result.exit_code == 0
         assert "mean_h A[l, h, CLS, j]" in result.stdout
         assert "Defaults: layer=-1" in result.stdout
-        assert "criteria=['comp', 'suff'], weights=" in run("methods", "ivra").stdout
+        assert "criteria=['comp', 'suff'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
     def test_needs_no_torch(self, run_python: Any) -> None:

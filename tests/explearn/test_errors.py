@@ -108,11 +108,11 @@ class TestGate:
         return tmp_path
 
     def test_a_regression_is_1_and_none_is_0(self, folder: Path) -> None:
-        assert self.run(folder, "--old", "old", "--new", "new")[0] == 1
-        assert self.run(folder, "--old", "new", "--new", "old")[0] == 0
+        assert self.run(folder, "--base", "old", "--head", "new")[0] == 1
+        assert self.run(folder, "--base", "new", "--head", "old")[0] == 0
 
     def test_bad_input_is_2_and_a_bug_is_70(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.run(folder, "--old", "nowhere", "--new", "new")[0] == 2
+        assert self.run(folder, "--base", "nowhere", "--head", "new")[0] == 2
         monkeypatch.setattr("explearn_study.report.gate.check", lambda *_: 1 / 0)
-        code, said = self.run(folder, "--old", "old", "--new", "new")
+        code, said = self.run(folder, "--base", "old", "--head", "new")
         assert code == 70 and "ZeroDivisionError" in said

@@ -104,7 +104,7 @@ class BundleManifest(Shape):
     def _names_are_safe(cls, files: dict[str, FileFacts]) -> dict[str, FileFacts]:
         for name in files:
             if not _FILE.fullmatch(name) or name == MANIFEST:
-                raise ValueError(f".json, .safetensors and .md files below the bundle, and not {name[:80]!r}")
+                raise ValueError(f"expected .json, .safetensors and .md files below the bundle, and not {name[:80]!r}")
         return files
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from explearn.bundle.loading import Bundle, method_of, open_bundle
 from explearn.bundle.manifest import is_bundle
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -17,6 +16,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.registry import accepted_options, get_info, make_explainer
 
 if TYPE_CHECKING:
+    from explearn.bundle.loading import Bundle
     from explearn.methods.base.explainer import Explainer
     from explearn.model.classifier import Classifier
 
@@ -113,6 +113,8 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     Raises UnknownNameError, ParamsError for a method that comes twice, one that is trained and has no folder and a
     folder of none of the methods, and ModelError for a folder or bundle that cannot be used.
     """
+    from explearn.bundle.loading import method_of, open_bundle  # brings torch
+
     bundles = {folder: open_bundle(folder) for folder in folders if is_bundle(folder)}
     for bundle in bundles.values():
         _ = bundle.explainer  # raises where this version has no such method

@@ -126,7 +126,7 @@ def _lines() -> list[str]:
 
 def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
-    from explearn.model.question_answering import QuestionAnswerer
+    from explearn.model.classifier import QuestionAnswerer
 
     # Of a question, the answer is what is explained.
     answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}

@@ -30,7 +30,7 @@ from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import max_length
 from explearn.model.loading import (
     CLASSIFICATION,
@@ -42,7 +42,7 @@ from explearn.model.loading import (
 )
 from explearn.model.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.model.problems import label_maps
-from explearn.model.question_answering import QuestionAnswerer, reached
+from explearn.model.question_answering import reached
 
 if TYPE_CHECKING:
     import transformers

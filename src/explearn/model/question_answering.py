@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.errors import DataError
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
 from explearn.model.architectures import tells_segments_apart
-from explearn.model.batching import budget_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding, Text
+from explearn.model.encoding import Encoding
 from explearn.model.problems import label_maps
 from explearn.text.alignment import NO_WORD
 
@@ -140,86 +137,3 @@ def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
     if not kept:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
     return kept
-
-
-class QuestionAnswerer(Classifier):
-    """A model for extractive question answering in the place of a classifier.
-
-    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
-    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
-    (exact match).
-    """
-
-    same_length = False
-    """A question's batch is made as any; its model's padding is not tried."""
-
-    @classmethod
-    def around(
-        cls,
-        model: transformers.PreTrainedModel,
-        tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: ComputeOptions | None = None,
-        name: str = "",
-    ) -> QuestionAnswerer:
-        """Wrap a transformers model that has a head for question answering."""
-        scorer: Any = SpanScorer(model.config, model)
-        return cls(scorer, tokenizer, compute, name)
-
-    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        if whole:
-            raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
-        plain = self._plain(texts, first)
-        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
-
-    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
-        encodings = []
-        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
-            if example.answer is None:
-                raise DataError(f"example {example.id!r} has no answer; expected the words of its passage that are one")
-            encodings.append(mark_answer(encoding, example.answer))
-        return encodings, [0] * len(encodings)
-
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
-        """-log p of the answer's start and end, mean over the texts (Devlin et al. 2019)."""
-        return -logits[:, 0].mean()
-
-    def answer(self, text: Text) -> str:
-        """Return the words of the passage that the model gives as its answer."""
-        (encoding,) = self.encode([text])
-        first, end = encoding.answer or (0, 0)
-        return " ".join(encoding.words[first:end])
-
-    @torch.inference_mode()
-    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
-        """Return the [first, end) words of the model's answer to each question, whose answer is not marked yet."""
-        answers: list[tuple[int, int]] = [(0, 0)] * len(encodings)
-        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
-            inputs = self.batch([encodings[i] for i in indices]).model_inputs()
-            with self.autocast():
-                start, end, _ = self.model.bounds(**inputs)
-            best = span_scores(start, end, inputs["token_type_ids"]).flatten(1).argmax(1).tolist()
-            for index, place in zip(indices, best, strict=True):
-                first, last = divmod(place, start.shape[1])
-                words = encodings[index].word_ids
-                answers[index] = words[first], words[last] + 1
-        return answers
-
-    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
-        """Encode questions, with the bits STARTS and ENDS at the pieces of the passage's words."""
-        encodings = []
-        for number, encoding in enumerate(super().encode(texts, first), start=first):
-            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
-            if encoding.pair_start is None:
-                raise DataError(f"{where} has one segment; expected a question and a passage")
-            places: dict[int, list[int]] = {}
-            for place, word in enumerate(encoding.word_ids):
-                if word >= encoding.pair_start:
-                    places.setdefault(word, []).append(place)
-            if not places:
-                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
-            types = list(encoding.token_type_ids or [0] * len(encoding))
-            for pieces in places.values():
-                types[pieces[0]] |= STARTS
-                types[pieces[-1]] |= ENDS
-            encodings.append(replace(encoding, token_type_ids=tuple(types)))
-        return encodings

@@ -21,8 +21,7 @@ from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_path
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.model.classifier import Classifier
-from explearn.model.question_answering import QuestionAnswerer
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.text.encoding import Text
 from explearn_apps.onnx.facts import FACTS, OUTPUTS, TOKENIZER, Facts, Input
 from explearn_apps.onnx.graphs import Graph, graph_of

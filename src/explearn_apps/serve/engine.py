@@ -18,9 +18,8 @@ from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.problems import Problem
-from explearn.model.question_answering import QuestionAnswerer
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits

@@ -121,7 +121,7 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
         (
             lambda m, t: ("--method", "rollout", "--metrics", str(m / "config.json")),
-            "field 'tasks': got no such field; expected it to be there; expected a run's reports/metrics.json",
+            "field 'tasks': got none; expected a value; expected a run's reports/metrics.json",
         ),
         (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),

@@ -25,11 +25,11 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.params import FinetuneParams
-from explearn.model.question_answering import QuestionAnswerer, mark_answer
+from explearn.model.question_answering import mark_answer
 from explearn.text.alignment import NO_WORD
 
 QUESTIONS = (

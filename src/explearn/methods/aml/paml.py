@@ -38,10 +38,9 @@ from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
 from explearn.model.batching import budget_batches, random_batches
-from explearn.model.classifier import Classifier, fingerprint
+from explearn.model.classifier import Classifier, QuestionAnswerer, fingerprint
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
-from explearn.model.question_answering import QuestionAnswerer
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"

@@ -41,11 +41,11 @@ from explearn.methods.ivra.params import LEAST_TEXTS, IvRAParams, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.model.architectures import architecture
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch
 from explearn.model.finetune import class_weights
 from explearn.model.problems import ONE_CLASS
-from explearn.model.question_answering import QuestionAnswerer, reached
+from explearn.model.question_answering import reached
 from explearn.model.windows import Windowed
 
 logger = logging.getLogger(__name__)

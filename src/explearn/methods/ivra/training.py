@@ -20,9 +20,8 @@ from explearn.methods.ivra.attention import AttentionModule, ExplainedBatch, exp
 from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.model.batching import random_batches
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.encoding import Batch
-from explearn.model.question_answering import QuestionAnswerer
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""
