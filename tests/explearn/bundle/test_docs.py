@@ -52,7 +52,7 @@ def test_the_examples_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """After the commands above, whose bundles they read."""
     names: dict[str, Any] = {}
     exec(USE, names)
-    assert "dishwasher" in capsys.readouterr().out and names["found"].method == "l2e"
+    assert "dishwasher" in capsys.readouterr().out and names["attribution"].method == "l2e"
     exec(PIPELINE.replace("pipe([", "found = pipe(["), names)
     assert [row["words"] for row in names["found"]] == [["A", "warm", "and", "funny", "film."], ["A", "slow", "one."]]
     assert PIPELINE.count('"', PIPELINE.index("# [{")) and all(f'"{key}"' in PIPELINE for key in names["found"][0])
