@@ -2,7 +2,7 @@
 
     python benchmarks/large_jobs.py --classifier FOLDER --explainer FOLDER [--texts 5000] [--runs 3] [--kills 3]
 
-Throughput: `explearn explain --input` (read, classify, explain, write Parquet) against a loop that reads the same file
+Throughput: `explearn job` (read, classify, explain, write Parquet) against a loop that reads the same file
 and classifies its texts, in turn, in one process. The time of 64 texts, which is that of loading, is taken off on both
 sides. Beside the time on the clock stands the processor time, which other work on the machine touches less. Memory: the
 command in a process of its own, for each number of texts. Kills: the job of the first run once more, in a process that
@@ -36,10 +36,9 @@ from explearn.cli.choosing import choose
 from explearn.core.compute import ComputeOptions
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
-from explearn_apps.jobs.engines import LocalEngine
-from explearn_apps.jobs.job import Job
+from explearn_apps.jobs.explaining import Job
 from explearn_apps.jobs.reading import Input
-from explearn_apps.jobs.run import run
+from explearn_apps.jobs.run import LocalEngine, run
 
 LIMIT = 0.9
 """Least throughput, as a share of the plain loop's."""

@@ -1,4 +1,4 @@
-"""Large jobs on a Ray cluster: `explearn explain --input ... --engine ray`, on a cluster of this machine."""
+"""Large jobs on a Ray cluster of this machine: `explearn job --engine ray`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explearn.core.errors import ParamsError
 
 ray = pytest.importorskip("ray")
 
-from explearn_apps.jobs.ray_engine import _asked_threads, _share
+from explearn_apps.jobs.ray_engine import share_of
 
 pytestmark = pytest.mark.slow
 
@@ -114,22 +114,9 @@ class TestShares:
     def test_are_one_a_device(
         self, nodes: list[dict[str, Any]], workers: int | None, threads: int | None, expected: tuple[int, ...]
     ) -> None:
-        share = _share(nodes, workers, threads)
+        share = share_of(nodes, workers, threads)
         assert (share.workers, share.gpus, share.cpus, share.threads) == expected
-
-    @pytest.mark.parametrize(
-        ("asked", "threads"), [("1", 1), ("16", 16), (None, None), ("", None), ("0", None), ("2,2", None)]
-    )
-    def test_compute_with_the_threads_that_one_process_would(
-        self, asked: str | None, threads: int | None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-        if asked is not None:
-            monkeypatch.setenv("OMP_NUM_THREADS", asked)
-        assert _asked_threads() == threads
-        # A worker that has two CPUs reserved computes with one thread where one is asked for.
-        assert _share([node(2)], None, _asked_threads()).threads == (threads or 2)
 
     def test_more_than_the_gpus_are_refused(self) -> None:
         with pytest.raises(ParamsError, match="got 5; the cluster has 4 GPUs"):
-            _share([node(32, 4)], 5, None)
+            share_of([node(32, 4)], 5, None)

@@ -65,12 +65,11 @@ def job(
 ) -> None:
     """Explain the texts of a file in parts, each a Parquet file with a row a word."""
     # These load pyarrow, which --help need not wait for.
-    from explearn_apps.jobs.engines import Engine, LocalEngine
-    from explearn_apps.jobs.job import Job
+    from explearn_apps.jobs.explaining import Job
     from explearn_apps.jobs.reading import Input
-    from explearn_apps.jobs.run import run
+    from explearn_apps.jobs.run import Engine, LocalEngine, run
 
-    source = Input(texts, text_column, pair_column, id_column, None)
+    source = Input(texts, text_column, pair_column, id_column)
     source.check()
     choices = choose(method, explainer or [])
     classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")

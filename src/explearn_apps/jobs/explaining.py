@@ -10,21 +10,45 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.cli.choosing import make
+from explearn.cli.choosing import ChosenMethod, make
+from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.seeds import seed_everything
-from explearn_apps.jobs.job import Job
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
-from explearn_apps.jobs.reading import TextReader
+from explearn_apps.jobs.reading import Input, TextReader
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
     from explearn.model.classifier import Classifier
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Texts to explain, how, and where the results go.
+
+    Attributes:
+        input: the texts. folder: for the parts. part_texts: texts a part.
+        classifier: folder or hub name. choices: the methods. options: as `cli.choosing.make` takes them.
+        targets: classes to explain of every text; none: the predicted one.
+        windows: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
+    """
+
+    input: Input
+    folder: Path
+    part_texts: int
+    classifier: str
+    choices: Sequence[ChosenMethod]
+    options: dict[str, Any]
+    targets: Sequence[str]
+    windows: int | None
+    seed: int | None
+    compute: ComputeOptions
 
 
 class Worker:
@@ -34,19 +58,17 @@ class Worker:
         stamp: of the input (`Input.stamp`), when the job was looked at.
         max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the size was found by the
             free memory of a GPU, and stays what it was. None: the job is new.
-        tells: say how far long texts are that are read through windows; of one process alone.
 
     Attributes:
         settings: what the results depend on and only the loaded classifier can tell, JSON values.
     """
 
-    def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None, tells: bool = False) -> None:
+    def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
         from explearn.model.classifier import Classifier
 
         self.job = job
-        self._tells = tells and job.windows is not None
         self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
         if job.seed is not None:
             seed_everything(job.seed)
@@ -63,7 +85,7 @@ class Worker:
         self._stamp = stamp
         self.settings = model_settings(self._classifier)
 
-    def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], None]) -> Iterator[tuple[int, Part]]:
+    def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
         """Explain parts that follow each other, and write them; each with its number, once its file is in place.
 
         A block that reaches into two of them is computed once.
@@ -77,19 +99,19 @@ class Worker:
         size = self.job.part_texts
         first, end = numbers[0] * size, min((numbers[-1] + 1) * size, texts)
         count = -(-texts // size)
-        found = _counted(self._explained(first, end, texts), advance)
+        explained = self._explained(first, end, texts, advance)
         for number in numbers:
             start = number * size
             name = part_name(number, count)
-            part = write_part(self.job.folder, name, start, islice(found, size))
+            part = write_part(self.job.folder, name, start, islice(explained, size))
             if self.job.input.stamp() != self._stamp or part.texts != min(size, texts - start):
                 raise DataError(f"{self.job.input.path}: was changed while it was read; parts before {name} stay")
             yield number, part
         # To its end: a method then says how many words were not read.
-        next(found, None)
+        next(explained, None)
 
-    def _explained(self, first: int, end: int, texts: int) -> Iterator[Explained]:
-        """Texts [first, end) with their attributions: of each text method by method, of a method class by class.
+    def _explained(self, first: int, end: int, texts: int, advance: Callable[[int], object]) -> Iterator[Explained]:
+        """Yield texts [first, end) with their attributions: of each text method by method, of a method class by class.
 
         Computed from the start of the block that `first` is in to the end of the one that the last text is in.
         """
@@ -97,30 +119,30 @@ class Worker:
         stop = min(-(-end // self._block) * self._block, texts)
         rows = islice(self._reader.texts(number), stop - number)
         # None of these iterators runs ahead of another by more than a block.
-        own, *streams = tee(rows, 1 + len(self._explainers))
+        ids, *streams = tee(rows, 1 + len(self._explainers))
         targets = list(self.job.targets)
-        found = [
+        columns = [
             explainer.explain_each(
                 self._classifier,
                 (row.text for row in stream),
                 repeat(targets, stop - number) if targets else None,
-                f"explain by {explainer.name}" if self._tells else None,
                 windows=self.job.windows,
             )
             for explainer, stream in zip(self._explainers, streams, strict=True)
         ]
         try:
-            for row, *of_methods in zip(own, *found, strict=True):
+            for row, *of_methods in zip(ids, *columns, strict=True):
                 if number >= end:
                     return
                 if number >= first:
                     yield number, row.id, list(chain.from_iterable(of_methods))
+                    advance(1)
                 number += 1
         except DataError as error:
             raise self._located(number) or error from error
 
     def _located(self, start: int) -> DataError | None:
-        """The complaint about the first text of a block that cannot be read, with its file and row."""
+        """Return the complaint about the first text of a block that cannot be read, with its file and row."""
         from explearn.methods.base.targets import read_texts
 
         for row in islice(self.job.input.texts(start), self._block):
@@ -132,14 +154,8 @@ class Worker:
         return None
 
 
-def _counted(found: Iterator[Explained], advance: Callable[[int], None]) -> Iterator[Explained]:
-    for explained in found:
-        yield explained
-        advance(1)
-
-
 def model_settings(classifier: Classifier) -> dict[str, Any]:
-    """What the results depend on and only the loaded classifier can tell, JSON values."""
+    """Return what the results depend on and only the loaded classifier can tell, JSON values."""
     import torch
 
     device = classifier.device

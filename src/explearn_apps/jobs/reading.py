@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,29 +39,21 @@ class Input:
     Attributes:
         path: the file. It must be a regular one, for it is read more than once.
         text, pair, id: columns of the text, of its second segment and of an identifier; None: there is none.
-        second: a second segment that goes with every text; None: there is none.
     """
 
     path: Path
     text: str = TEXT
     pair: str | None = None
     id: str | None = None
-    second: str | None = None
 
     def check(self) -> None:
         """Raise DataError for a file that is missing or of another kind, ParamsError for columns that do not suit."""
-        if self.pair is not None and self.second is not None:
-            raise ParamsError("--pair-column: got --pair as well; expected one of them")
-        if self.second is not None and not self.second.split():
-            raise ParamsError("--pair: got no word; expected a second segment, or none at all")
         if self.path.suffix not in (*READERS, LINES):
             raise DataError(
                 f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join((*READERS, LINES))}"
             )
-        if not self.path.exists():
-            raise DataError(f"{self.path}: no such file")
         if not self.path.is_file():
-            raise DataError(f"{self.path}: no regular file; expected one, as it is read more than once")
+            raise DataError(f"{self.path}: no such file; expected a regular one, as it is read more than once")
         if self.path.suffix == LINES and (self.pair is not None or self.id is not None or self.text != TEXT):
             raise ParamsError(
                 f"{self.path}: got names of columns; a {LINES} file has none, each of its lines is a text"
@@ -70,61 +61,47 @@ class Input:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        return {"text": self.text, "pair": self.pair, "id": self.id, "second": self.second}
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the file's bytes. Raises DataError where it cannot be read."""
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from error
+        return {"text": self.text, "pair": self.pair, "id": self.id}
 
     def stamp(self) -> tuple[int, int]:
-        """What changes where somebody writes to the file: its size and the time of its last change."""
-        try:
-            found = self.path.stat()
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from error
-        return found.st_size, found.st_mtime_ns
+        """Return what changes where somebody writes to the file: its size and the time of its last change."""
+        status = self.path.stat()
+        return status.st_size, status.st_mtime_ns
 
     def count(self) -> int:
-        """Number of texts, at least one; every row is looked at.
+        """Return the number of texts, at least one; every row is looked at.
 
         Raises DataError, naming file, row and field, for the first one that cannot be explained.
         """
         number = 0
         for row in self._rows():
-            self._check_row(row)
             number += 1
+            row.text(self.text)
+            if self.pair is not None:
+                row.text(self.pair)
+            if self.id is not None:
+                column, value = row.value(self.id)
+                if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+                    raise row.error(column, value, "a text or a whole number")
+                if isinstance(value, str) and not is_unicode(value):
+                    raise row.error(column, value, "valid Unicode")
         if not number:
             raise DataError(f"{self.path}: no text; expected at least one")
         return number
 
     def texts(self, start: int = 0) -> Iterator[JobText]:
-        """Texts from number `start` on, counted from 0; of a file that `count` has gone through."""
+        """Yield texts from number `start` on, counted from 0; of a file that `count` has gone through."""
         for row in islice(self._rows(), start, None):
             first = row.values[self.text]
-            second = self.second if self.pair is None else row.values[self.pair]
-            found = "" if self.id is None else str(row.values[self.id])
-            yield JobText(found, first if second is None else (first, second), row.where)
+            second = None if self.pair is None else row.values[self.pair]
+            identifier = "" if self.id is None else str(row.values[self.id])
+            yield JobText(identifier, first if second is None else (first, second), row.where)
 
     def _rows(self) -> Iterator[RawRow]:
         if self.path.suffix == LINES:
             yield from read_text_lines(self.path)
             return
         yield from read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
-
-    def _check_row(self, row: RawRow) -> None:
-        row.text(self.text)
-        if self.pair is not None:
-            row.text(self.pair)
-        if self.id is not None:
-            column, value = row.value(self.id)
-            if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-                raise row.error(column, value, "a text or a whole number")
-            if isinstance(value, str) and not is_unicode(value):
-                raise row.error(column, value, "valid Unicode")
 
 
 class TextReader:
@@ -141,7 +118,7 @@ class TextReader:
         self._next: int | None = None  # number of the row that comes next from the file
 
     def texts(self, start: int) -> Iterator[JobText]:
-        """Texts from number `start` on, counted from 0. Only the iterator that was asked for last may be used."""
+        """Yield texts from number `start` on, counted from 0. Only the iterator that was asked for last may be used."""
         if self._next is None or start < self._next - len(self._kept):
             self._rest, self._next = self._input.texts(start), start
             self._kept.clear()

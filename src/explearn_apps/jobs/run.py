@@ -1,4 +1,4 @@
-"""Doing what is left of a large job, and keeping its manifest."""
+"""Engines of a large job, and the rest of a job done by one of them with its manifest kept."""
 
 from __future__ import annotations
 
@@ -6,34 +6,79 @@ import json
 import platform
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from itertools import groupby
+from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.core.locks import locked
-from explearn.core.visible import visible
-from explearn.core.writing import write_text
-from explearn_apps.jobs.engines import Engine
-from explearn_apps.jobs.job import Job
+from explearn.core.escape import printable
+from explearn.core.version import explearn_version
+from explearn.core.writing import locked, write_text
+from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import (
     MANIFEST,
     SUCCESS,
     Manifest,
     Part,
+    file_digest,
     folder_digest,
     is_whole,
     part_name,
     read_manifest,
 )
 
-_LIBRARIES = ("explearn", "torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
+_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
 """Whose versions the results may depend on."""
 
 
+Advance = Callable[[int], object]
+
+
+class Engine(Protocol):
+    """Explains the parts of one job."""
+
+    def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
+        """Load the classifier, and say what the results depend on besides the job.
+
+        Args:
+            stamp: of the input (`Input.stamp`).
+            begun: settings that the job was begun with; of them `threads` and `max_tokens` are taken over. Empty for a
+                new job.
+
+        Returns `explaining.model_settings` and `threads`, CPU threads of a worker.
+        """
+
+    def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
+        """Write parts; each with its number, in any order, once its file is in place.
+
+        Args:
+            numbers: ascending. texts: number of texts of the input. advance: told how many texts more are explained.
+        """
+
+
+class LocalEngine:
+    """All parts in this process, one after the other."""
+
+    def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
+        import torch
+
+        if "threads" in begun:
+            # More threads may add up in another order.
+            torch.set_num_threads(begun["threads"])
+        self._worker = Worker(job, stamp, begun.get("max_tokens"))
+        return {**self._worker.settings, "threads": torch.get_num_threads()}
+
+    def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
+        # Runs of numbers that follow each other: a block that reaches into two parts is computed once.
+        for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+            yield from self._worker.parts([number for _, number in run], texts, advance)
+
+
 def run(job: Job, engine: Engine) -> Manifest:
-    """Do what is left of a job; the manifest of all its parts.
+    """Do the rest of a job, and return the manifest of all its parts.
 
     Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError where the folder
     holds something else, or a job with other settings. Finished parts stay in any case.
@@ -45,7 +90,8 @@ def run(job: Job, engine: Engine) -> Manifest:
         if manifest is not None:
             manifest.check(job.folder, settings)
         # The rows of a finished job have all been looked at.
-        texts = job.input.count() if manifest is None or not _is_done(manifest) else manifest.texts
+        done = manifest is not None and sum(part.texts for part in manifest.parts.values()) == manifest.texts
+        texts = manifest.texts if manifest is not None and done else job.input.count()
         if manifest is not None and manifest.texts != texts:
             raise DataError(
                 f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, and {job.input.path} has {texts:,}; give "
@@ -53,7 +99,7 @@ def run(job: Job, engine: Engine) -> Manifest:
             )
         settings |= engine.settings(job, stamp, {} if manifest is None else manifest.settings)
         if manifest is None:
-            manifest = Manifest(settings, texts)
+            manifest = Manifest(settings=settings, texts=texts)
             manifest.write(job.folder)
         else:
             manifest.check(job.folder, settings)
@@ -61,12 +107,8 @@ def run(job: Job, engine: Engine) -> Manifest:
     return manifest
 
 
-def _is_done(manifest: Manifest) -> bool:
-    return sum(part.texts for part in manifest.parts.values()) == manifest.texts
-
-
 def _settings(job: Job) -> dict[str, Any]:
-    """What the results depend on and can be known without loading the classifier."""
+    """Return what the results depend on and can be known without loading the classifier."""
     methods = [
         {
             "name": c.info.name,
@@ -77,7 +119,7 @@ def _settings(job: Job) -> dict[str, Any]:
         for c in job.choices
     ]
     return {
-        "input": job.input.fingerprint(),
+        "input": file_digest(job.input.path),
         "columns": job.input.columns,
         "methods": methods,
         # As a manifest gives them back: JSON knows no keys but strings.
@@ -88,65 +130,41 @@ def _settings(job: Job) -> dict[str, Any]:
         "precision": job.compute.precision,
         "compile": job.compute.compile,
         "shard_texts": job.part_texts,
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _LIBRARIES}},
+        "versions": {
+            "python": platform.python_version(),
+            "explearn": explearn_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
     }
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
 def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
-    """Write the parts that are missing or damaged, each one's entry in the manifest after it."""
+    """Write the parts that are missing or damaged, each one's entry in the manifest after it.
+
+    Progress is a bar on a terminal, elsewhere a line a part on standard error.
+    """
     count = -(-manifest.texts // job.part_texts)
     names = {number: part_name(number, count) for number in range(count)}
     for number, part in list(manifest.parts.items()):
         first = number * job.part_texts
         place = names.get(number), first, min(job.part_texts, manifest.texts - first)
         if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
-            name = visible(str(job.folder / part.file))
+            name = printable(str(job.folder / part.file))
             print(f"{name}: is not as it was written; it is written again", file=sys.stderr)
             del manifest.parts[number]
-    if left := [number for number in names if number not in manifest.parts]:
+    if missing := [number for number in names if number not in manifest.parts]:
         (job.folder / SUCCESS).unlink(missing_ok=True)
-        with _Progress(manifest) as progress:
-            for number, part in engine.parts(left, manifest.texts, progress.advance):
+        done = before = sum(part.texts for part in manifest.parts.values())
+        start = time.perf_counter()
+        with tqdm(total=manifest.texts, initial=before, desc="explain", unit="text", disable=None) as bar:
+            for number, part in engine.parts(missing, manifest.texts, bar.update):
                 manifest.parts[number] = part
                 manifest.write(job.folder)
-                progress.finished(part)
+                done += part.texts
+                if bar.disable:
+                    rate = (done - before) / (time.perf_counter() - start)
+                    rest = tqdm.format_interval((manifest.texts - done) / rate)
+                    line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
+                    print(f"{part.file}: {line}", file=sys.stderr, flush=True)
     if not (job.folder / SUCCESS).exists():
         write_text(job.folder / SUCCESS, "")
-
-
-class _Progress:
-    """How far a job is: a bar with rate and time left on a terminal, elsewhere a line a part on standard error."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self._texts, self._parts = manifest.texts, manifest.parts
-        self._start = time.perf_counter()
-        self._done = self._before = sum(part.texts for part in manifest.parts.values())
-
-    def __enter__(self) -> _Progress:
-        self._bar = tqdm(total=self._texts, initial=self._before, desc="explain", unit="text", disable=None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def advance(self, texts: int) -> None:
-        self._bar.update(texts)
-
-    def finished(self, part: Part) -> None:
-        self._done += part.texts
-        if not self._bar.disable:
-            return
-        rate = (self._done - self._before) / (time.perf_counter() - self._start)
-        left = tqdm.format_interval((self._texts - self._done) / rate)
-        print(
-            f"{part.file}: {self._done:,} of {self._texts:,} texts, {rate:,.0f} texts/s, {left} left",
-            file=sys.stderr,
-            flush=True,
-        )
