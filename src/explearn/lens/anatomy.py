@@ -75,18 +75,23 @@ class Anatomy:
     head: ClassificationHead
 
 
-def dissect(model: nn.Module) -> Anatomy:
-    """Find a classifier's parts.
-
-    Raises UnsupportedError for model types whose parts `model.architectures` does not give, for variants whose blocks
-    are built in another way, and for models that answer questions, which have no classification head.
-    """
+def check_head(model: nn.Module) -> None:
+    """Raise UnsupportedError for a model whose attention cannot be captured, or without a classification head."""
     layer_count(model)
     if isinstance(model, SpanScorer):
         raise UnsupportedError(
             "a model that answers questions has no classification head, which this method takes apart; attention, "
             "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
         )
+
+
+def dissect(model: nn.Module) -> Anatomy:
+    """Find a classifier's parts.
+
+    Raises UnsupportedError for model types whose parts `model.architectures` does not give, for variants whose blocks
+    are built in another way, and for models that answer questions, which have no classification head.
+    """
+    check_head(model)
     classifier: Any = model
     base, entry = classifier.base_model, architecture(classifier.config)
     blocks = dissect_blocks(base)
@@ -266,6 +271,36 @@ class TracedPass:
     def block(self, layer: int) -> BlockTrace:
         """The intermediates of a block, computed again."""
         return trace_block(self.anatomy.blocks[layer], self.calls[layer])
+
+
+@contextmanager
+def first_token_alone(model: nn.Module) -> Iterator[None]:
+    """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
+
+    The logits stay what they are but for rounding; of that block's matrix products two thirds go. Models that cannot be
+    taken apart (`dissect`) run as they are, and passes of other threads stay whole.
+    """
+    try:
+        blocks = dissect(model).blocks
+    except UnsupportedError:
+        yield
+        return
+    norm = blocks[-1].attention_norm
+    # Layers that share their weights (ALBERT) share this module too; the last of its runs is the last block's.
+    runs = sum(block.attention_norm is norm for block in blocks)
+    calls = 0
+
+    def on_norm(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor | None:
+        nonlocal calls
+        calls += 1
+        return output[:, :1] if calls % runs == 0 else None
+
+    def on_pass(_module: nn.Module, _inputs: object) -> None:
+        nonlocal calls
+        calls = 0  # a pass that ran out of memory left it anywhere
+
+    with hooked([norm.register_forward_hook(here_only(on_norm)), model.register_forward_pre_hook(here_only(on_pass))]):
+        yield
 
 
 def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:

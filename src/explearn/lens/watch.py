@@ -13,13 +13,12 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from explearn.core.errors import UnsupportedError
+from explearn.lens.anatomy import check_head
 from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import blocks_in_order
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
-from explearn.model.question_answering import SpanScorer
 
 
 @dataclass(slots=True)
@@ -130,12 +129,7 @@ class LayerGradients:
 
 def check_differentiable(classifier: Classifier) -> None:
     """Raise UnsupportedError for a classifier that `differentiate` does not know."""
-    layer_count(classifier.model)
-    if isinstance(classifier.model, SpanScorer):
-        raise UnsupportedError(
-            "a model that answers questions has no classification head, which this method takes apart; attention, "
-            "input_x_gradient, integrated_gradients, occlusion, lime and ivra explain it"
-        )
+    check_head(classifier.model)
 
 
 def differentiate(

@@ -13,7 +13,7 @@ from torch import nn
 import explearn
 from explearn.lens.anatomy import TracedPass, dissect, merge_heads, split_heads
 from explearn.lens.watch import watch
-from explearn.methods.relevance.rules import changed_backward
+from explearn.methods.relevance.attn_lrp import changed_backward
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 

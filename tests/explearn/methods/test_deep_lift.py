@@ -15,7 +15,7 @@ from torch import nn
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.methods.gradient.references import reference_embeddings
+from explearn.methods.gradient.embedded import reference_embeddings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
 

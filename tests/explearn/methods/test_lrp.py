@@ -14,7 +14,7 @@ import explearn
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.anatomy import TracedPass
 from explearn.methods.relevance import lrp
-from explearn.methods.relevance.rules import (
+from explearn.methods.relevance.lrp import (
     RULES,
     Rules,
     divide,

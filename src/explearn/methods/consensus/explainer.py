@@ -15,7 +15,6 @@ from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
 from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.consensus.aim import check_effects
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
@@ -133,7 +132,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
         Raises DataError where the marks of a task are all of one class, or there is no signal at all, and ParamsError
         where a task has no removal effects at an `aim` above 0.
         """
-        check_effects(tasks, self.options.aim)
+        for name, texts in tasks.items():
+            if self.options.aim and all(text.signals.removal is None for text in texts):
+                raise ParamsError(
+                    f"aim: got {self.options.aim:g}, which needs removal effects, and task {name!r} has none; set "
+                    "signals.removal_samples (100, say) and run the stage features again, or set aim to 0"
+                )
         columns = [SIGNALS.index(name) for name in self.options.signals]
         found = (text.signals.scores[:, columns] for texts in tasks.values() for text in texts)
         if columns and all(np.isnan(scores).all() for scores in found):

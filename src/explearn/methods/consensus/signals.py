@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
+from explearn.lens.anatomy import first_token_alone
 from explearn.lens.attention import read_weights
-from explearn.lens.first_token import first_token_alone
 from explearn.lens.text_tables import write_texts
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
@@ -25,9 +25,8 @@ from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.perturbation.lime import Lime
-from explearn.methods.relevance.attn_lrp import AttnLRP
+from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
-from explearn.methods.relevance.rules import changed_backward
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding

@@ -17,8 +17,7 @@ from explearn.core.validation import Rounds, Seeded
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import Baseline, baseline_embeddings
+from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding, text_seed

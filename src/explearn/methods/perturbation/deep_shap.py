@@ -8,8 +8,7 @@ from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
-from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.methods.gradient.references import reference_embeddings
+from explearn.methods.gradient.embedded import EmbeddedClassifier, reference_embeddings
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch

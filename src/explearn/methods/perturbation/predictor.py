@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ModelError
-from explearn.lens.first_token import first_token_alone
+from explearn.lens.anatomy import first_token_alone
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier

@@ -1,15 +1,154 @@
-"""AttnLRP: relevance propagation with rules for attention and layer norms, as a changed backward pass."""
+"""AttnLRP: relevance propagation with rules for attention and layer norms, as a changed backward pass.
+
+The rules say which gradient stands in the place of a part's own: a map from kinds of modules and functions to such a
+gradient, which autograd carries out in whatever order a model runs its parts.
+"""
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from explearn.lens.attention import at_least_float32
+from explearn.lens.threads import here_only, hooked
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.methods.relevance.rules import changed_backward
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+
+Passed = tuple[torch.Tensor | None, torch.Tensor | None]
+"""Gradients that a rule passes on: at what the part gave, to go on by its own derivative, and at what it got."""
+
+
+def identity_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, _part: object) -> Passed:
+    """g f(x) / x: relevance passes unchanged; 0 at x = 0, where f(0) = 0."""
+    # 0 / 0 alone is made 0: one pass over the tensor, where a mask takes three.
+    return None, gradient * (output / x).nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+
+
+def uniform_rule(gradient: torch.Tensor, _output: torch.Tensor, _x: torch.Tensor, _part: object) -> Passed:
+    """Half the gradient to each operand of a product."""
+    return gradient / 2, None
+
+
+def norm_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, norm: Any) -> Passed:
+    """A norm with its deviation held constant."""
+    if not isinstance(norm, nn.LayerNorm):
+        # Without a mean, such a norm multiplies each feature by output / input.
+        return identity_rule(gradient, output, x, norm)
+    shape = list(norm.normalized_shape)
+    _, _, inverse = torch.native_layer_norm(at_least_float32(x), shape, None, None, norm.eps)
+    scaled = at_least_float32(gradient) * norm.weight
+    return None, ((scaled - scaled.mean(-1, keepdim=True)) * inverse).to(x.dtype)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether it is a layer norm, or one without a mean (RMSNorm), of which each model has a class of its own."""
+    return isinstance(module, nn.LayerNorm) or type(module).__name__.endswith("RMSNorm")
+
+
+@cache
+def _activations() -> tuple[type, ...]:
+    from transformers.activations import ACT2CLS
+
+    entries: dict[str, Any] = dict(ACT2CLS)
+    return tuple(entry[0] if isinstance(entry, tuple) else entry for name, entry in entries.items() if name != "linear")
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether it is one of the activations that transformers knows."""
+    return isinstance(module, _activations())
+
+
+Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Any], Passed]
+"""(gradient at the output, output, input, module or None) -> what is passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A map from kinds of modules and from functions to rules; whatever is not named keeps its gradient.
+
+    products: functions of two operands whose rule holds where both depend on the input.
+    """
+
+    source: str
+    modules: Mapping[Callable[[nn.Module], bool], Rule]
+    functions: Mapping[Any, Rule]
+    products: Mapping[Any, Rule]
+
+
+_PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tensor.mul)
+_FUNCTIONS = (torch.tanh, torch.Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
+
+ATTN_LRP = Composite(
+    "Achtibat et al. (2024), section 3",
+    modules={is_norm: norm_rule, is_activation: identity_rule},
+    functions=dict.fromkeys(_FUNCTIONS, identity_rule),
+    products=dict.fromkeys(_PRODUCTS, uniform_rule),
+)
+
+
+@dataclass(eq=False)
+class ChangedBackward(TorchFunctionMode):
+    """A mode in which backward passes follow a composite's rules; `changed` switches between them and plain gradients.
+
+    It may be switched between two backward passes through the same graph.
+    """
+
+    composite: Composite
+    changed: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        rule = self.composite.functions.get(func)
+        if rule is None and all(isinstance(x, torch.Tensor) and x.requires_grad for x in args[:2]):
+            rule = self.composite.products.get(func)
+        return output if rule is None else self.ruled(rule, output, args[0])
+
+    def ruled(self, rule: Rule, output: torch.Tensor, x: torch.Tensor, part: nn.Module | None = None) -> torch.Tensor:
+        """The output of a part, whose gradient passes by a rule."""
+        if not output.requires_grad:
+            return output
+        ruled: torch.Tensor = _Ruled.apply(output, x, part, rule, self)  # type: ignore[no-untyped-call]
+        return ruled
+
+
+class _Ruled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, output: torch.Tensor, x: torch.Tensor, part: Any, rule: Rule, mode: Any) -> torch.Tensor:
+        ctx.save_for_backward(output, x)
+        ctx.part, ctx.rule, ctx.mode = part, rule, mode
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        passed = ctx.rule(gradients[0], *ctx.saved_tensors, ctx.part) if ctx.mode.changed else (gradients[0], None)
+        return (*passed, None, None, None)
+
+
+@contextmanager
+def changed_backward(model: nn.Module, composite: Composite = ATTN_LRP) -> Iterator[ChangedBackward]:
+    """Let the graph of forward passes made inside, in this thread, go back by a composite's rules."""
+    mode = ChangedBackward(composite)
+
+    def hook(rule: Rule) -> Callable[..., Any]:
+        return here_only(lambda module, args, output: mode.ruled(rule, output, args[0], module))
+
+    kinds = composite.modules.items()
+    handles = [m.register_forward_hook(hook(rule)) for m in model.modules() for kind, rule in kinds if kind(m)]
+    with hooked(handles), mode:
+        yield mode
 
 
 class AttnLRP(BatchExplainer):
@@ -17,7 +156,7 @@ class AttnLRP(BatchExplainer):
 
     AttnLRP: the target's logit passed down to the embeddings, by rules that a changed gradient carries out.
 
-    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules (`rules.ATTN_LRP`),
+    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules (`ATTN_LRP`),
     outputs to inputs:
 
     * linear maps and residual sums: the plain gradient (epsilon rule with epsilon = 0);

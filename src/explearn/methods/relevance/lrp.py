@@ -1,27 +1,194 @@
-"""Layer-wise relevance propagation (LRP) after Chefer et al. (2021): partial, full, and times attention's gradient."""
+"""Layer-wise relevance propagation (LRP) after Chefer et al. (2021): partial, full, and times attention's gradient.
+
+The rules hand on relevance itself, in proportion to what each input gave; they need the sums and products of a block
+one by one (`anatomy.BlockTrace`). Tanh, ReLU, GELU, softmax, layer norms and the scaling of attention hand it on
+unchanged, biases take none, one text knows nothing of the others in its batch, and positions of padding get 0.
+"""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Section
-from explearn.lens.anatomy import TracedPass, dissect, trace_block
+from explearn.lens.anatomy import (
+    BlockTrace,
+    ClassificationHead,
+    EncoderBlock,
+    TracedPass,
+    dissect,
+    merge_heads,
+    split_heads,
+    trace_block,
+)
 from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.methods.relevance.rules import RULES, Rules, through_head, to_attention, to_input
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
 RuleName = Literal["conserving", "doubling"]
 ClsScore = Literal["own", "original"]
+
+STABILISER = 1e-9
+"""Added to denominators of any sign, as Chefer et al. do."""
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def divide(relevance: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """relevance / (value + STABILISER), 0 where `value` is 0; the divisor is never 0."""
+    divisor = value + STABILISER
+    divisor = divisor.masked_fill(divisor == 0, STABILISER)
+    return (relevance / divisor).masked_fill(value == 0, 0)
+
+
+def add(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+    """Through a + b: R_a = a R / (a + b), R_b = b R / (a + b). All of one shape, batch first."""
+    share = divide(relevance, first + second)
+    return first * share, second * share
+
+
+def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+    """As `add`, then rescaled in each text so that the totals have the ratio |sum R_a| : |sum R_b| and add up to sum R.
+
+    This also keeps them from blowing up where a + b is near 0.
+    """
+    parts = add(relevance, first, second)
+    total, *sums = (part.sum(tuple(range(1, part.ndim)), keepdim=True) for part in (relevance, *parts))
+    size = sums[0].abs() + sums[1].abs()
+    scaled = [part.mul_(divide(divide(s.abs(), size) * total, s)) for part, s in zip(parts, sums, strict=True)]
+    return scaled[0], scaled[1]
+
+
+def share_once(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+    """S1 = S2 = R / (z1 + z2)."""
+    share = divide(relevance, positive + negative)
+    return share, share
+
+
+def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+    """S1 = R / z1, S2 = R / z2: each is given all of R, and the total doubles unless one of them is 0."""
+    return divide(relevance, positive), divide(relevance, negative)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What linear maps and sums hand to their inputs.
+
+    shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear map.
+    add: (R, a, b) -> (R_a, R_b), at a sum.
+    """
+
+    shares: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
+    add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
+
+    def linear(self, relevance: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Through x -> W x, where only products w x > 0 count (alpha1-beta0; Bach et al., 2015).
+
+        With W+, W- and x+, x- the positive and negative parts: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
+
+        Args:
+            relevance: (..., d_out). inputs: x, (..., d_in). weight: W, (d_out, d_in).
+
+        Returns (..., d_in).
+        """
+        positive, negative = inputs.clamp(min=0), inputs.clamp(max=0)
+        positive_weight, negative_weight = weight.clamp(min=0), weight.clamp(max=0)
+        first, second = self.shares(relevance, positive @ positive_weight.T, negative @ negative_weight.T)
+        return positive.mul_(first @ positive_weight).add_(negative.mul_(second @ negative_weight))
+
+
+RULES = {"conserving": Rules(share_once, add_rescaled), "doubling": Rules(share_twice, add)}
+"""Chefer et al. (2021, section 3).
+
+conserving: what reaches the inputs of a part adds up to what reached its outputs. Exceptions, all rare: an output
+without a product w x > 0 and an input that is exactly 0 hand nothing on, and the stabiliser keeps a few parts in 10^9.
+doubling: their code runs its baselines partial and full LRP with these. Relevance can blow up or turn its sign at sums.
+"""
+
+
+def join(value: torch.Tensor, relevances: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Relevance of a value x used several times: x * sum_i R_i / x."""
+    return value * cast(torch.Tensor, sum(divide(relevance, value) for relevance in relevances))
+
+
+def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, value: torch.Tensor) -> Pair:
+    """Through value = left @ right; each operand gets half: R_left = left * (S right^T) / 2 with S = R / value."""
+    share = divide(relevance, value)
+    return (
+        (share @ right.transpose(-1, -2)).mul_(left).mul_(0.5),
+        (left.transpose(-1, -2) @ share).mul_(right).mul_(0.5),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRelevance:
+    """Relevance inside a block, where it has come down to the attention; together it is all of the block's.
+
+    attention: of the attention probabilities, (batch, heads, tokens, tokens). value: of the values, (batch, heads,
+    tokens, d / heads). skipped: of the block's input on the way past the attention, (batch, tokens, d).
+    """
+
+    attention: torch.Tensor
+    value: torch.Tensor
+    skipped: torch.Tensor
+
+
+def through_head(
+    rules: Rules, head: ClassificationHead, hidden: torch.Tensor, activated: torch.Tensor, relevance: torch.Tensor
+) -> torch.Tensor:
+    """From the logits to the last block's output.
+
+    Args:
+        hidden: last block's output, (batch, tokens, d). activated: head.activation(head.dense(first token)),
+            (batch, d). relevance: (batch, C).
+
+    Returns (batch, tokens, d), 0 but at the first token.
+    """
+    relevance = rules.linear(relevance, activated, head.classifier.weight)
+    first = hidden[:, 0]
+    result = torch.zeros_like(hidden)
+    result[:, 0] = join(first, [rules.linear(relevance, first, head.dense.weight)])
+    return result
+
+
+def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
+    """From a block's output, (batch, tokens, d), to its attention probabilities and values."""
+    contracted, middle = rules.add(relevance, kept.contracted, kept.middle)
+    activated = rules.linear(contracted, kept.activated, block.contract.weight)
+    expanded = rules.linear(activated, kept.middle, block.expand.weight)
+    attention_sum = join(kept.middle, [middle, expanded])
+    attended, skipped = rules.add(attention_sum, kept.attended, kept.input)
+    context = split_heads(rules.linear(attended, kept.context, block.output.weight), block.heads)
+    attention, value = product(context, kept.attention, kept.value, split_heads(kept.context, block.heads))
+    return AttentionRelevance(attention, value, skipped)
+
+
+def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
+    """From a block's attention probabilities and values to its input, (batch, tokens, d)."""
+    logits = kept.query @ kept.key.transpose(-1, -2)
+    # The padding mask is a sum too, with a zero wherever relevance is; the stabiliser shows in it.
+    scaled = logits * kept.query.shape[-1] ** -0.5
+    relevance, _ = rules.add(reached.attention, scaled, scaled.new_zeros(()))
+    query, key = product(relevance, kept.query, kept.key.transpose(-1, -2), logits)
+    parts = [
+        rules.linear(merge_heads(part), kept.input, linear.weight)
+        for part, linear in (
+            (query, block.query),
+            (key.transpose(-1, -2), block.key),
+            (reached.value, block.value),
+        )
+    ]
+    return join(kept.input, [reached.skipped, join(kept.input, parts)])
 
 
 class LRP(BatchExplainer, ABC):
@@ -104,7 +271,7 @@ class PartialLRP(LRP):
 
     class Options(Section):
         rules: RuleName = "conserving"
-        """`conserving`; or `doubling`, as the original code runs this baseline. See `propagation`."""
+        """`conserving`; or `doubling`, as the original code runs this baseline. See `RULES`."""
         cls_score: ClsScore = "own"
         """What stands at [CLS], which no attribution shows: its `own` score, or 0 as in the `original` code."""
 
