@@ -43,7 +43,7 @@ import transformers
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import atomic_folder, write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.lens.word_signals import SIGNALS, read_signals
 from explearn.methods.consensus.explainer import Consensus

@@ -33,8 +33,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import read_json, write_json
+from explearn.core.writing import write_json
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k

@@ -39,8 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.records import Example, filled
-from explearn.core.storage import read_json, write_json
+from explearn.core.writing import write_json
 from explearn.judge.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.judge.significance import holm
 from explearn.lens.word_signals import WordSignals

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from explearn.core.storage import write_text
+from explearn.core.writing import write_text
 
 SIZES = {"train": 1600, "validation": 200, "test": 400}
 

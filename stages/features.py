@@ -5,7 +5,7 @@ import logging
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
-from explearn.core.storage import atomic_folder
+from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
 from explearn.lens.features import write_features, write_refusal
 from explearn.methods.consensus.signals import write_signals

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import write_json
+from explearn.core.writing import write_json
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn_study.importing import import_classifier

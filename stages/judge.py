@@ -1,7 +1,7 @@
 """Stage judge: all metrics of every method on a task, how the methods compare, and what their scores depend on."""
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import write_json
+from explearn.core.writing import write_json
 from explearn_study.evaluate import judge_task
 from explearn_study.params import Params
 from explearn_study.sanity import check_task

@@ -1,6 +1,7 @@
 """Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from explearn.core.storage import write_json, write_rationales
+from explearn.core.storage import write_rationales
+from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
 from explearn_study.annotate import options
 from explearn_study.params import Params

@@ -1,7 +1,7 @@
 """Stage report: the report, its figures, the headline metrics, and evidence pages."""
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import atomic_folder, write_json, write_text
+from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn_study.params import Params
 from explearn_study.report.project import report_project
 from explearn_study.staging import stage

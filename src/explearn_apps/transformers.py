@@ -22,8 +22,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier

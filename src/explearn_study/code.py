@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from explearn.core.storage import atomic_folder, write_text
+from explearn.core.writing import atomic_folder, write_text
 from explearn.methods.registry import ENTRY_POINTS, INDEX, get_info
 from explearn_study.workspace import Workspace
 
@@ -25,10 +25,8 @@ SHOWS_ONLY = (
     "explearn.show",
     "explearn.core.blocks",
     "explearn.core.display",
-    "explearn.core.heat",
     "explearn.core.heat_map",
     "explearn.core.side_by_side",
-    "explearn.core.visible",
 )
 """Packages and modules that only show things: what a stage computes does not depend on them, so that they count for
 SHOWING_STAGES alone."""

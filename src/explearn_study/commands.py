@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli.running import Seed, user_errors
-from explearn.core.visible import visible
+from explearn.core.escape import printable
 from explearn_study.staging import run_alone
 
 
@@ -64,7 +64,7 @@ def _verify_bundle(folder: Path) -> None:
     manifest = read_manifest(folder)
     found = list(differences(folder, manifest))
     for difference in found:
-        print(visible(difference, one_line=True))
+        print(printable(difference, one_line=True))
     if found:
         raise typer.Exit(1)
     print(f"{folder}: all {len(manifest.files):,} files are as they were exported.")
@@ -88,7 +88,7 @@ def verify(
         found = check_manifest(manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint)
         for difference in found:
             # Names come from the manifest.
-            print(visible(difference, one_line=True))
+            print(printable(difference, one_line=True))
         if found:
             print(f"{manifest}: {len(found)} difference{'s' * (len(found) > 1)}")
         else:

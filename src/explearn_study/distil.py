@@ -13,7 +13,7 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import filled
-from explearn.core.shapes import read_document
+from explearn.core.validation import read_document
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
 from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity

@@ -8,8 +8,8 @@ from typing import Any
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.shapes import read_document
-from explearn.core.storage import write_json
+from explearn.core.validation import read_document
+from explearn.core.writing import write_json
 from explearn.judge.evaluate import TaskEvaluation, evaluate_task
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run

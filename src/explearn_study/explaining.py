@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
-from explearn.core.storage import read_json, write_json
+from explearn.core.writing import write_json
 from explearn.judge.runs import read_run, write_run
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import explain_timed

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
-from explearn.core.storage import atomic_folder
+from explearn.core.writing import atomic_folder
 from explearn.model.classifier import Classifier
 from explearn.model.labels import check_labels
 from explearn_study.sections import ClassifierParams

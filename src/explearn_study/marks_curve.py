@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.shapes import read_document
+from explearn.core.validation import read_document
 from explearn.judge.plausibility import rationale_k
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet, check_source

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.storage import parquet_writer, read_table
+from explearn.core.parquet import parquet_writer, read_table
 from explearn.judge.agreement import AGREEMENT
 
 if TYPE_CHECKING:

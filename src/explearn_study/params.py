@@ -14,8 +14,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from explearn.core.documents import kind_of, read_yaml
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.documents import read_yaml
+from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.methods.base.teachers import members

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from explearn.core.shapes import read_document
+from explearn.core.validation import read_document
 from explearn.judge.runs import COST_FIGURES, Cost, CostShape
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace

@@ -12,7 +12,7 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
-from explearn.core.storage import scratch_folder
+from explearn.core.writing import scratch_folder
 from explearn.judge.sanity import SanityResult, check_methods
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier

@@ -1,4 +1,4 @@
-"""The shapes of the JSON documents between stages, for `explearn.core.shapes`: what a later stage relies on."""
+"""The shapes of the JSON documents between stages, for `explearn.core.validation`: what a later stage relies on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from explearn.core.shapes import Count, Figure, Figures, Shape
+from explearn.core.validation import Count, Figure, Figures, Shape
 
 
 class AgreementFile(Shape):

@@ -14,7 +14,7 @@ import typer
 
 from explearn.cli.running import Seed, command
 from explearn.core.compute import Precision
-from explearn.core.locks import locked
+from explearn.core.writing import locked
 
 RUN_OPTIONS = ("task", "method", "teacher", "study")
 """Options of a stage that say which of its outputs a run writes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import write_json
+from explearn.core.writing import write_json
 from explearn_study.distil import compare_with_students
 from explearn_study.marks_curve import marks_curve
 from explearn_study.params import Params

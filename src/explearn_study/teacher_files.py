@@ -16,20 +16,13 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, first_line
+from explearn.core.parquet import read_metadata, write_table
 from explearn.core.records import Attribution, Example
-from explearn.core.shapes import Shape, check_shape
-from explearn.core.storage import (
-    ATTRIBUTION_SCHEMA,
-    atomic_path,
-    attribution_row,
-    read_attributions,
-    read_json,
-    read_metadata,
-    resumable_folder,
-    write_json,
-    write_table,
-)
+from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions
+from explearn.core.validation import Shape, check_shape
+from explearn.core.writing import atomic_path, resumable_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons

@@ -13,7 +13,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.core.seeds import seed_everything
-from explearn.core.shapes import Number, Shape, read_document
+from explearn.core.validation import Number, Shape, read_document
 from explearn.lens.features import ExampleFeatures, check_refusal, read_feature_metadata, read_features
 from explearn.lens.word_signals import WordSignals, read_signals
 from explearn.methods.base.learned import LearnedExplainer

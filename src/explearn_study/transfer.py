@@ -11,7 +11,7 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
-from explearn.core.shapes import read_document
+from explearn.core.validation import read_document
 from explearn.judge.consistency import consistency
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.records import Example, Rationale
-from explearn.core.shapes import Count, Shape, read_document
 from explearn.core.storage import read_examples, read_rationales, read_task_examples
+from explearn.core.validation import Count, Shape, read_document
 from explearn.text.rationales import merge_annotators
 from explearn_study.params import Params
 

@@ -9,7 +9,7 @@ import pytest
 from explearn.core.errors import DataError
 from explearn.text.mapping import Dropped, MappedRow
 from explearn.text.params import SourceParams
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 from explearn_study.sources.adapters import get_adapter
 
 

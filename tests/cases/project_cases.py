@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.records import SPLITS, Example, Rationale
-from explearn.core.storage import write_examples, write_json, write_rationales
+from explearn.core.storage import write_examples, write_rationales
+from explearn.core.writing import write_json
 
 KEY = "sk-0123456789-secret"
 

@@ -13,8 +13,8 @@ from stage_cases import change_params, run, succeed
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.core.documents import read_json
 from explearn.core.errors import ModelError
-from explearn.core.storage import read_json
 from explearn.model.classifier import Classifier
 from explearn_study.importing import renamed
 

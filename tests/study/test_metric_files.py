@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.core.storage import read_table, write_table
+from explearn.core.parquet import read_table, write_table
 from explearn.judge.agreement import AGREEMENT
 from explearn.judge.evaluate import TaskEvaluation
 from explearn.judge.significance import paired_tests

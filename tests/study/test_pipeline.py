@@ -188,7 +188,7 @@ def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout
 @pytest.mark.parametrize(
     ("file", "rerun"),
     [
-        ("explearn/core/heat.py", {"code", "report"}),
+        ("explearn/core/display.py", {"code", "report"}),
         ("explearn/methods/perturbation/occlusion.py", {"code", "explain", "judge", "report"}),
         ("explearn/methods/aml/loss.py", {"code", "fit", "explain", "judge", "report"}),
     ],

@@ -12,8 +12,9 @@ import tiny
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import read_metadata, write_examples
+from explearn.core.storage import write_examples
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.explainer import L2E

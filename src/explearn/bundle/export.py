@@ -26,7 +26,6 @@ from explearn.bundle.manifest import (
     files_in,
     is_bundle,
 )
-from explearn.core.arguments import MAPPING, PATH, arguments, or_none
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.validation import Shape, check_shape, problems_sentence
@@ -37,7 +36,6 @@ from explearn.methods.registry import get_info, make_explainer
 from explearn.model.classifier import Classifier
 
 
-@arguments(out=PATH, explainer=or_none(PATH), options=or_none(MAPPING), metrics=or_none(PATH))
 def export(
     out: str | os.PathLike[str],
     *,

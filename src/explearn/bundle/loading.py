@@ -24,10 +24,9 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
-from explearn.core.arguments import PATH, arguments
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import is_folder, kind_of, read_json
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line
+from explearn.core.documents import is_folder, read_json
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
@@ -164,7 +163,6 @@ def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
     return Bundle(folder, manifest)
 
 
-@arguments(source=PATH)
 def load(
     source: str | os.PathLike[str],
     compute: ComputeOptions | None = None,

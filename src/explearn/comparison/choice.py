@@ -10,12 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from explearn.core.arguments import shown
-from explearn.core.documents import kind_of, read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.shapes import Number, Shape
-from explearn.core.storage import write_json
-from explearn.core.validation import MOST
+from explearn.core.documents import read_json
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, kind_of, shown
+from explearn.core.validation import MOST, Number, Shape
+from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
 

@@ -16,15 +16,12 @@ import yaml
 from explearn.comparison.choice import PLAN, Plan, choose_methods, parse_budget, read_plan, within_budget, write_plan
 from explearn.comparison.score_files import Records, match_scores, read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, listed_texts, read_texts
-from explearn.core.arguments import FUNCTION, PATH, SEVERAL, WHOLE, Kind, arguments, one_of, or_none
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.core.extras import check_installed
-from explearn.core.locks import locked
 from explearn.core.records import Attribution
 from explearn.core.seeds import seed_everything
-from explearn.core.validation import MOST
-from explearn.core.writing import check_place, check_replaceable
+from explearn.core.writing import check_place, check_replaceable, locked
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
@@ -90,26 +87,6 @@ class Comparison:
         return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
 
 
-_CLASSIFIER = Kind(
-    "a name, a folder or an explearn.Classifier; a function goes in an explearn.CallableClassifier",
-    lambda value: isinstance(value, str | Path | Classifier),
-)
-_COUNT = Kind("a whole number, 1 or more", lambda value: WHOLE.fits(value) and 1 <= value <= MOST)
-_FILES = Kind(
-    "a list of files", lambda value: SEVERAL.fits(value) and not isinstance(value, Path) and all(map(PATH.fits, value))
-)
-
-
-@arguments(
-    classifier=_CLASSIFIER,
-    max_texts=or_none(_COUNT),
-    columns=or_none(one_of(TextColumns, "an explearn.TextColumns")),
-    compute=or_none(one_of(ComputeOptions, "ComputeOptions")),
-    out=PATH,
-    work=or_none(PATH),
-    scores=_FILES,
-    tell=FUNCTION,
-)
 def compare(
     classifier: str | Path | Classifier,
     texts: str | Path | Sequence[str | tuple[str, str]],
@@ -149,6 +126,13 @@ def compare(
     MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
+    if not isinstance(classifier, str | Path | Classifier):
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier; a function "
+            "goes in an explearn.CallableClassifier"
+        )
+    if max_texts is not None and max_texts < 1:
+        raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()
     chosen, limit = choose_methods(methods), parse_budget(budget)
     folder = None if work is None else Path(work)

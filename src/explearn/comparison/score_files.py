@@ -12,10 +12,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Attribution, Example
-from explearn.core.shapes import Shape, check_shape
-from explearn.core.storage import read_jsonl
+from explearn.core.validation import Shape, check_shape
 from explearn.methods.info import MethodInfo
 
 PREFIX = "given_"

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from explearn.core import arguments as kinds
-from explearn.core.arguments import MAPPING, arguments, check_argument, or_none
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, kind_of
 from explearn.core.records import Example, Rationale
 from explearn.text.custom import CustomAdapter
 from explearn.text.params import Columns, SourceParams
-from explearn.text.tables import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 RATIONALES = ("mask", "marked", "spans")
 """How a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -38,12 +35,6 @@ class TextColumns:
     rationales: str | None = None
     label_names: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name in ("text", "pair", "label", "id", "rationales"):
-            check_argument(f"columns, {name}", getattr(self, name), or_none(kinds.TEXT))
-        check_argument("columns, label_names", self.label_names, MAPPING)
-
-    @arguments(text=kinds.TEXT)
     def section(self, text: str) -> Columns:
         """The same as parameters of a source. Raises ParamsError for rationales of another form."""
         marks: dict[str, str] = {}

@@ -173,33 +173,3 @@ def read_yaml(path: str | os.PathLike[str], error: type[ExplearnError] = ParamsE
         return parse_yaml(raw)
     except ValueError as problem:
         raise error(f"{path}: {problem}") from problem
-
-
-# ---- old names, on their way out -------------------------------------------------------------------------------------
-
-
-def name_of(value: Any, what: str) -> str:
-    return os.fsdecode(value)
-
-
-def check_folder(folder: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
-    for path in Path(folder).iterdir() if is_folder(folder) else ():
-        if not path.is_dir():
-            check_regular(path, error)
-
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_YAML_BYTES",
-    "check_folder",
-    "check_regular",
-    "is_folder",
-    "kind_of",
-    "name_of",
-    "parse_json",
-    "parse_yaml",
-    "read_bytes",
-    "read_json",
-    "read_jsonl",
-    "read_yaml",
-]

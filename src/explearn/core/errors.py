@@ -98,6 +98,3 @@ def sentence_of(error: BaseException) -> str | None:
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
         return f"memory does not suffice ({first_line(error)}); take fewer texts, smaller sizes or a lower --max-tokens"
     return None
-
-
-problem_of = first_line

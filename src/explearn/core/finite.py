@@ -39,8 +39,3 @@ def check_logits(logits: NDArray[Any], what: str) -> None:
             f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "
             "this precision"
         )
-
-
-def is_score(value: object) -> bool:
-    """Old name, on its way out."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 3.4028234663852886e38

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.heat import AGAINST, FOR, colour_map
+from explearn.core.display import AGAINST, FOR, colour_map
 
 DARK = 0.75
 """Share of the largest value from which a cell's text is white."""

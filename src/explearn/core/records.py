@@ -20,7 +20,7 @@ from pydantic import Field
 
 from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError, kind_of, shown
-from explearn.core.escape import is_unicode as is_unicode  # noqa: PLC0414 (taken from here)
+from explearn.core.escape import is_unicode
 from explearn.core.validation import MOST, Name, Number, Shape, UnicodeText, check, check_fields
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,31 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from explearn.core.documents import read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.parquet import (
-    METADATA_KEY,
-    check_schema,
     make_schema,
     open_parquet,
-    parquet_writer,
-    read_metadata,
     read_table,
-    set_metadata,
     write_table,
 )
-from explearn.core.records import RATIONALE_KINDS, SPLITS, Attribution, Example, Rationale
-from explearn.core.writing import (
-    atomic_folder,
-    atomic_path,
-    check_output,
-    locked,
-    put_files,
-    resumable_folder,
-    scratch_folder,
-    write_json,
-    write_text,
-)
+from explearn.core.records import SPLITS, Attribution, Example, Rationale
 
 _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
 
@@ -153,46 +135,3 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error
     return list(attributions.values())
-
-
-# ---- old names, on their way out -------------------------------------------------------------------------------------
-
-
-def json_text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-__all__ = [
-    "ATTRIBUTION_SCHEMA",
-    "EXAMPLE_SCHEMA",
-    "METADATA_KEY",
-    "RATIONALE_KINDS",
-    "RATIONALE_SCHEMA",
-    "atomic_folder",
-    "atomic_path",
-    "attribution_row",
-    "check_mask_length",
-    "check_output",
-    "check_schema",
-    "json_text",
-    "locked",
-    "open_parquet",
-    "parquet_writer",
-    "put_files",
-    "read_attributions",
-    "read_examples",
-    "read_json",
-    "read_jsonl",
-    "read_metadata",
-    "read_rationales",
-    "read_table",
-    "read_task_examples",
-    "resumable_folder",
-    "scratch_folder",
-    "set_metadata",
-    "write_examples",
-    "write_json",
-    "write_rationales",
-    "write_table",
-    "write_text",
-]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError
+from explearn.core.parquet import read_metadata, write_table
 from explearn.core.records import Attribution
-from explearn.core.shapes import Count, Figure, Shape, check_shape
-from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions, read_metadata, write_table
+from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions
+from explearn.core.validation import Count, Figure, Shape, check_shape
 
 COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
 
@@ -25,7 +26,7 @@ class Cost:
         forward_seconds: to classify them alone, tokenisation included; the mean of a run just before and one just
             after.
         peak_memory_mb: the most memory in use while it explained, of the process or the device, model included; None
-            where the system does not say (`explearn.core.memory`).
+            where the system does not say (`explearn.core.compute`).
     """
 
     texts: int

@@ -14,12 +14,13 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.parquet import make_schema, open_parquet
 from explearn.core.records import Example
-from explearn.core.storage import read_json, write_json
 from explearn.core.validation import Count, Shape
+from explearn.core.writing import write_json
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.text_tables import read_facts, read_rows, vectors, write_texts

@@ -9,9 +9,7 @@ from typing import Any
 
 import torch
 
-from explearn.core.arguments import TEXT, arguments, or_none
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, kind_of
 from explearn.core.records import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import WordSignals
@@ -117,7 +115,6 @@ class ListedTask:
     def device(self) -> torch.device:
         return self.classifier.device
 
-    @arguments(split=or_none(TEXT))
     def examples(self, split: str | None = None) -> list[Example]:
         if split is None:
             return [example for rows in self._splits.values() for example in rows]
@@ -136,7 +133,6 @@ class ListedTask:
             return texts
         return with_removal(self.classifier, examples, texts, self.gold, self.removal_samples, self.seed)
 
-    @arguments(teacher=TEXT)
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:
             options = {name: self.teachers.get(name, {}) for name in members(teacher)}

@@ -16,8 +16,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError, UnknownNameError, first_line
+from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of
 from explearn.methods.info import FAMILIES, MethodInfo
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import SEVERAL, arguments, check_argument, shown
-from explearn.core.documents import kind_of
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
 from explearn.core.records import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.model.classifier import Classifier
@@ -90,7 +88,8 @@ class CallableClassifier(Classifier):
         options = check_section(_Options, values)
         if mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
-        check_argument("labels", labels, SEVERAL)
+        if isinstance(labels, str):
+            raise ParamsError(f"labels: got {shown(labels)}; expected a list of names")
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
@@ -125,7 +124,6 @@ class CallableClassifier(Classifier):
     def pad_token_id(self) -> int:
         return PAD
 
-    @arguments(texts=SEVERAL)
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Encode one token a word, behind one for the start.
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import PATH, SEVERAL, arguments, list_of
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, UnsupportedError
 from explearn.core.finite import check_logits
@@ -99,7 +98,6 @@ class Classifier(Answers):
         self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
 
     @classmethod
-    @arguments(path=PATH)
     @torch.inference_mode(False)
     def from_pretrained(
         cls,
@@ -130,7 +128,6 @@ class Classifier(Answers):
             return QuestionAnswerer.around(model, tokenizer, compute, name)
         return cls(model, tokenizer, compute, name, prompt)
 
-    @arguments(folder=PATH)
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
         self.model.save_pretrained(folder)
@@ -181,7 +178,6 @@ class Classifier(Answers):
         """Id that fills up the shorter texts of a batch."""
         return int(self.tokenizer.pad_token_id)
 
-    @arguments(texts=SEVERAL)
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
@@ -237,7 +233,6 @@ class Classifier(Answers):
         """Return the cross-entropy, a scalar, of logits (b, C) and classes (b,), each class with its weight, (C,)."""
         return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
 
-    @arguments(encodings=list_of(Encoding, "a list of encodings, as encode gives them"))
     @torch.inference_mode()
     def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, C), with a progress bar when `description` is set.

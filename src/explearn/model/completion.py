@@ -21,8 +21,8 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from explearn.core.documents import kind_of, read_json, read_yaml
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.documents import read_json, read_yaml
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of
 from explearn.core.records import Example
 from explearn.core.validation import problems_sentence
 from explearn.core.writing import write_json

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explearn.core.documents import check_folder, is_folder
-from explearn.core.errors import SAVED, ModelError, problem_of
+from explearn.core.documents import check_regular, is_folder
+from explearn.core.errors import SAVED, ModelError, first_line
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
@@ -82,8 +82,15 @@ def resolve_encoder(name: str) -> str:
         )
     if name == EMBEDDED:
         return str(embedded_encoder())
-    check_folder(name, ModelError)
+    _check_files(name)
     return name
+
+
+def _check_files(folder: str) -> None:
+    """Raise ModelError for a pipe or a device in a folder: reading one may never end."""
+    for path in Path(folder).iterdir() if is_folder(folder) else ():
+        if not path.is_dir():
+            check_regular(path, ModelError)
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
@@ -108,7 +115,7 @@ def _errors_of_loading(place: str, kind: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
-        raise ModelError(f"{place}: cannot be loaded as {kind} ({problem_of(error)}); {SAVED}") from error
+        raise ModelError(f"{place}: cannot be loaded as {kind} ({first_line(error)}); {SAVED}") from error
 
 
 def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
@@ -177,7 +184,7 @@ def load_trained(
     """
     if not is_folder(name) and not may_be_on_hub(name):
         raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
-    check_folder(name, ModelError)
+    _check_files(name)
     saved_prompt = Path(name) / COMPLETION_FILE
     prompted = is_folder(name) and saved_prompt.exists()
     if prompt is None and prompted:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.arguments import shown
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding
 

@@ -12,8 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Table, walk
-from explearn.core.display import words_html
-from explearn.core.heat import css
+from explearn.core.display import css, words_html
 
 
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:

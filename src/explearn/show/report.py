@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from explearn.core.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
-from explearn.core.storage import write_text
+from explearn.core.writing import write_text
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.caveats import find_caveats, has_no_marks, part_caveats

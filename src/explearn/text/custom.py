@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Split, is_unicode
+from explearn.core.escape import is_unicode
+from explearn.core.records import Split
 from explearn.text.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
 from explearn.text.params import SourceParams

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from explearn.core.records import RationaleKind, Split, is_unicode
+from explearn.core.escape import is_unicode
+from explearn.core.records import RationaleKind, Split
 from explearn.core.validation import whole_number
 from explearn.text.rows import RawRow
 

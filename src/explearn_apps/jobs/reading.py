@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import is_unicode
-from explearn.text.tables import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+from explearn.core.escape import is_unicode
+from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
     from explearn.model.encoding import Text

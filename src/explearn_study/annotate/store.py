@@ -12,13 +12,13 @@ text and annotator has one line; a later import takes its place.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from explearn.core.records import Example, Rationale
-from explearn.core.storage import json_text
 from explearn.core.writing import locked, write_text
 from explearn.text.rows import read_file
 from explearn_study.sections import RationaleFile
@@ -104,7 +104,7 @@ def rationale_rows(rationales: Iterable[Rationale], examples: Iterable[Example])
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
     """Write JSON Lines, whole or not at all."""
-    write_text(path, "".join(json_text(row) + "\n" for row in rows))
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explearn.core.errors import DataError
 from explearn.core.records import SPLITS
-from explearn.core.shapes import read_document
+from explearn.core.validation import read_document
 from explearn.judge.costs import join_costs
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run

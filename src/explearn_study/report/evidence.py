@@ -15,10 +15,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from explearn.core.blocks import Block, Code, Fold, Heading, Paragraph, Table, columns
-from explearn.core.documents import is_folder
+from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError
-from explearn.core.shapes import Shape, check_shape, read_document
-from explearn.core.storage import read_json
+from explearn.core.validation import Shape, check_shape, read_document
 from explearn.show.html_page import render_html
 from explearn.show.versions import versions
 from explearn_study import shapes

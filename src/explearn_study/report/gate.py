@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from explearn.core import validation
 from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
+from explearn.core.escape import printable
 from explearn.core.validation import Section
-from explearn.core.visible import visible
 from explearn.judge.catalogue import CATALOGUE, Direction
 from explearn.show.markdown import Markdown, table
 
@@ -142,7 +142,7 @@ def change_table(changes: Sequence[FigureChange]) -> str:
     """Return the changes as a Markdown table, regressions first and bold."""
     cells = [
         [
-            visible(change.metric),
+            printable(change.metric),
             *(Markdown("–" if value is None else f"{value:.4f}") for value in (change.old, change.new)),
             Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
             Markdown(f"±{change.tolerance:.4g}"),

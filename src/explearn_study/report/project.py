@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from explearn.core.shapes import read_document
-from explearn.core.storage import put_files, scratch_folder, write_json
+from explearn.core.validation import read_document
+from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.costs import split_costs

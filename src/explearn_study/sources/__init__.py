@@ -16,15 +16,7 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
 from explearn.text.mapping import Adapter, Dropped, MappedRow, Marks, one_of
 from explearn.text.params import SourceParams
-from explearn.text.tables import (
-    RawRow,
-    find_source,
-    folder_configs,
-    hub_folder,
-    read_file,
-    read_hub,
-    split_files,
-)
+from explearn.text.rows import RawRow, find_source, folder_configs, hub_folder, read_file, read_hub, split_files
 from explearn_study.sources.adapters import ADAPTERS, get_adapter
 from explearn_study.sources.splits import carve, subsample
 

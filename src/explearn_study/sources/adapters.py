@@ -19,7 +19,7 @@ from explearn.text.mapping import (
     row_id,
 )
 from explearn.text.params import SourceParams
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn_study.sources.questions import SquadAdapter
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import SPLITS, RationaleKind, Split, is_unicode
+from explearn.core.escape import is_unicode
+from explearn.core.records import SPLITS, RationaleKind, Split
 from explearn.text.mapping import (
     ID_COLUMNS,
     OWN_NAMES,
@@ -21,7 +22,7 @@ from explearn.text.mapping import (
 )
 from explearn.text.marks import parse_mask
 from explearn.text.params import SourceParams
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 
 CONVERTED = "refs/convert/parquet"
 """The hub's own Parquet conversion, for sets published as a loading script, which `datasets` does not run."""

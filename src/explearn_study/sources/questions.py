@@ -10,7 +10,7 @@ from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
 from explearn.text.alignment import word_spans
 from explearn.text.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
 from explearn.text.params import SourceParams
-from explearn.text.tables import RawRow
+from explearn.text.rows import RawRow
 
 
 @dataclass(frozen=True)

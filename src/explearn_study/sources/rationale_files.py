@@ -14,7 +14,7 @@ from explearn.text.marks import (
     parse_spans,
     parse_word_list,
 )
-from explearn.text.tables import RawRow, read_file
+from explearn.text.rows import RawRow, read_file
 from explearn_study.sections import RationaleFile
 
 COLUMNS = ("id", "annotator", "kind", "words", "rationale", "text", "pair", "spans")

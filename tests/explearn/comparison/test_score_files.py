@@ -43,18 +43,21 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
     ("change", "sentence"),
     [
         ({"scores": [1.0]}, r"row 2, field 'scores': got 1; expected 6, one a word"),
-        ({"scores": [0, 0, 0, 0, 0, "x"]}, r"row 2, field 'scores.5': got str; expected a number"),
+        (
+            {"scores": [0, 0, 0, 0, 0, "x"]},
+            r"row 2, field 'scores.5': got 'x'; expected: input should be a valid number",
+        ),
         ({"scores": [0, 0, 0, 0, 0, float("nan")]}, r"row 2: not valid JSON"),
         ({"scores": [None] * 6}, r"row 2, field 'scores': got no number"),
         (
             {"scores": [1, 1, None, 1, 1, 1]},
             r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
         ),
-        ({"words": "a text"}, r"row 2, field 'words': got str; expected a list"),
+        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: a list"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
         ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
         ({"target": "perhaps"}, r"row 2, field 'target': got 'perhaps'; expected"),
-        ({"signed": "no"}, r"row 2, field 'signed': got str; expected true or false"),
+        ({"signed": "no"}, r"row 2, field 'signed': got 'no'; expected: input should be a valid boolean"),
     ],
 )
 def test_what_does_not_fit_is_named(

@@ -9,7 +9,8 @@ import pytest
 from fakes import attribution
 
 from explearn.core.errors import DataError
-from explearn.core.storage import ATTRIBUTION_SCHEMA, write_table
+from explearn.core.parquet import write_table
+from explearn.core.storage import ATTRIBUTION_SCHEMA
 from explearn.judge.runs import Cost, MethodRun, read_run, write_run
 
 RUN = MethodRun(

@@ -12,8 +12,8 @@ import torch
 
 import explearn
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.parquet import parquet_writer
 from explearn.core.records import Example
-from explearn.core.storage import parquet_writer
 from explearn.lens.passes import count_passes
 from explearn.lens.text_tables import table_of
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals, read_signals_metadata

@@ -16,18 +16,11 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
+from explearn.core.documents import read_json
+from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.records import Example
-from explearn.core.shapes import check_shape, read_document
-from explearn.core.storage import (
-    ATTRIBUTION_SCHEMA,
-    parquet_writer,
-    read_attributions,
-    read_examples,
-    read_json,
-    read_metadata,
-    read_rationales,
-)
-from explearn.core.tables import METADATA_KEY
+from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, read_examples, read_rationales
+from explearn.core.validation import check_shape, read_document
 from explearn.lens.features import ExampleFeatures, feature_schema, read_features
 from explearn.lens.text_tables import table_of
 from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals

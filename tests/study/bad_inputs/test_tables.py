@@ -11,12 +11,12 @@ import pytest
 from saying import complaint
 from table_cases import jsonl
 
+from explearn.core.parquet import iter_rows, parquet_limit
 from explearn.core.records import Example
 from explearn.core.storage import (
     read_examples,
     write_examples,
 )
-from explearn.core.tables import iter_rows, parquet_limit
 from explearn.text.params import SourceParams
 from explearn_study.sources import load_task
 

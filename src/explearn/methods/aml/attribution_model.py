@@ -14,7 +14,7 @@ import torch
 import transformers
 from torch import nn
 
-from explearn.core.errors import SAVED, ModelError, problem_of
+from explearn.core.errors import SAVED, ModelError, first_line
 from explearn.model.architectures import architecture, position_offset, tells_segments_apart
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
@@ -229,7 +229,7 @@ class AttributionModel(nn.Module):
             config: Any = self.backbone.config
             raise ModelError(
                 f"backbone {name!r}: a {config.model_type!r} model cannot be called with embeddings and positions "
-                f"({problem_of(error)}); expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or "
+                f"({first_line(error)}); expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or "
                 "ModernBERT, or a decoder such as GPT-2, Llama, Mistral, Qwen2 or Gemma"
             ) from error
 
@@ -278,7 +278,7 @@ def load_backbone(
     except ModelError:
         raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"backbone {name!r} cannot be loaded ({problem_of(error)}); {SAVED}") from error
+        raise ModelError(f"backbone {name!r} cannot be loaded ({first_line(error)}); {SAVED}") from error
     lost = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     if lost:
         raise ModelError(f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a whole encoder")

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import TEXT, arguments, or_none
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.validation import Section, check_section
@@ -190,7 +189,6 @@ class Explainer(ABC):
         """
         return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows))
 
-    @arguments(description=or_none(TEXT))
     def explain_each(
         self,
         classifier: Classifier,

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from safetensors.torch import load_file, save_file
 
-from explearn.core.arguments import PATH, arguments
 from explearn.core.documents import check_regular, read_json
-from explearn.core.errors import DataError, ModelError, problem_of
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.finite import check_weights
-from explearn.core.shapes import Shape, check_shape
+from explearn.core.validation import Shape, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, write_json
 from explearn.methods.base.explainer import Explainer
 
@@ -82,7 +81,6 @@ class LearnedExplainer(Explainer):
     def _save_more(self, folder: Path) -> None:
         """Write what is neither configuration nor weights of its own."""
 
-    @arguments(folder=PATH)
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
@@ -101,7 +99,6 @@ class LearnedExplainer(Explainer):
             write_json(partial / CONFIG, config)
 
     @classmethod
-    @arguments(folder=PATH)
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
         folder = Path(folder)
@@ -174,5 +171,5 @@ def raise_as_model_error(folder: Path, name: str) -> Iterator[None]:
         raise
     except Exception as error:  # safetensors, transformers and huggingface_hub have errors of their own
         raise ModelError(
-            f"{folder}: not a trained {name} ({problem_of(error)}); expected the folder that its training wrote"
+            f"{folder}: not a trained {name} ({first_line(error)}); expected the folder that its training wrote"
         ) from error

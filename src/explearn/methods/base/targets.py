@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Example
 from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed, check_stride, cut

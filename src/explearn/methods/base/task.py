@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.documents import kind_of
-from explearn.core.errors import ParamsError
+from explearn.core.errors import ParamsError, kind_of
 from explearn.core.records import Example
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from explearn.core.compute import peak_from_here
 from explearn.core.errors import DataError
-from explearn.core.memory import peak_from_here
 from explearn.core.records import Example
 from explearn.judge.runs import Cost, MethodRun
 from explearn.lens.passes import count_passes

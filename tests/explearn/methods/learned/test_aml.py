@@ -29,7 +29,8 @@ from aml_cases import (
 
 import explearn
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.storage import write_examples, write_json
+from explearn.core.storage import write_examples
+from explearn.core.writing import write_json
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
 from explearn.methods.aml.paml import PAML, remixed

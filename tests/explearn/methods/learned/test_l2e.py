@@ -15,7 +15,7 @@ import torch
 import explearn
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.records import Example
-from explearn.core.storage import write_json
+from explearn.core.writing import write_json
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.training import descend
 from explearn.methods.l2e import training as module
