@@ -79,18 +79,6 @@ class TestRun:
         assert "4  kept" in films.succeed("run")
         assert (films.folder / "answers.jsonl").read_bytes() == before
 
-    def test_another_model_prompt_or_bound_is_another_question(self, films: Project) -> None:
-        with ChatServer(by_text) as server:
-            films.succeed("run", "--texts", "2", server=server)
-            for change in (["--model", "n"], ["--prompt", "fewest"]):
-                count = len(server.requests)
-                films.succeed("run", "--texts", "2", *change, server=server)
-                assert len(server.requests) > count
-            count = len(server.requests)
-            films.params(model="m", max_tokens=321)
-            films.succeed("run", "--texts", "2", server=server)
-            assert len(server.requests) > count
-
     def test_the_text_is_sent_as_data(self, films: Project) -> None:
         """Whatever it holds, it is one string of a JSON object, and the system message says how to take it."""
         with ChatServer(by_text) as server:
@@ -268,7 +256,7 @@ class TestDryRun:
         assert 0.5 * bound < money * 9 / 10 <= bound
 
 
-KILLS = 4
+KILLS = 2
 
 
 @pytest.mark.slow
@@ -277,7 +265,7 @@ KILLS = 4
 def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
     new_project: Callable[..., Project], tmp_path: Path
 ) -> None:
-    count = 300
+    count = 150
     texts = [Example(f"k-{n}", (f"word{n}", "is", "warm"), "yes", "train", "kills") for n in range(count)]
     project = new_project("kills", ["no", "yes"], texts)
     project.params(model="m")

@@ -283,7 +283,3 @@ class TestTheKey:
     def test_is_blacked_out_of_an_answer(self) -> None:
         results, _, _ = ask(lambda _: Reply(f"{KEY} and sk-Zx%229%2Fsecret%2Bkey"))
         assert only(results).content == "[key] and [key]"
-
-    def test_is_in_no_description_of_the_endpoint(self) -> None:
-        endpoint = Endpoint.from_environment({"EXPLEARN_LLM_BASE_URL": "https://h/v1", "EXPLEARN_LLM_API_KEY": KEY})
-        assert KEY not in f"{endpoint} {endpoint!r} {endpoint.key} {endpoint.key!r}"

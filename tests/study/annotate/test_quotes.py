@@ -87,9 +87,6 @@ class TestAlignment:
         assert marked(align(f"it is {word}", quote, threshold=likeness - 0.1)) == "001"
         assert align(f"it is {word}", quote, threshold=likeness + 0.1).hallucinated == (quote,)
 
-    def test_of_like_places_the_likest_is_taken(self) -> None:
-        assert marked(align("unbelievible or unbelievable", "unbelieveable", threshold=80)) == "001"
-
     word = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=4).filter(
         lambda text: len(text.split()) == 1
     )

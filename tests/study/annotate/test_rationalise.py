@@ -137,26 +137,14 @@ class TestStage:
         assert figures["mean_length_by_split"]["validation"] == 2.0
 
     @pytest.mark.parametrize("name", ["human", "seeds", "verdicts", "adjudicated"])
-    @pytest.mark.parametrize(
-        ("row", "words"),
-        [
-            (
-                {"id": "f-0", "annotator": "a", "rationale": [1, 0]},
-                "row 1, field 'rationale': got 2 entries; expected 5",
-            ),
-            ({"id": "f-777", "annotator": "a", "rationale": [1]}, "row 1, field 'id': got 'f-777'"),
-            ({"id": "f-0", "rationale": [1, 0, 0, 0, 0]}, "row 1, field 'annotator'"),
-        ],
-    )
-    def test_a_file_of_people_that_cannot_be_used_is_named(
-        self, films: Project, name: str, row: dict[str, Any], words: str
-    ) -> None:
+    def test_a_file_of_people_that_cannot_be_used_is_named(self, films: Project, name: str) -> None:
         films.folder.mkdir(parents=True)
-        (films.folder / f"{name}.jsonl").write_text(json.dumps({"verdict": "accept", **row}) + "\n", encoding="utf-8")
+        row = {"id": "f-0", "annotator": "a", "rationale": [1, 0], "verdict": "accept"}
+        (films.folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
         with ChatServer(first_word) as server:
             result = run(films, server)
         assert result.exit_code == 2
-        assert f"{name}.jsonl, {words}" in result.stderr
+        assert f"{name}.jsonl, row 1, field 'rationale': got 2 entries; expected 5" in result.stderr
 
     def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
         films.params()
@@ -197,13 +185,9 @@ class TestPrompts:
         assert "{{" not in prompt.system and "{%" not in prompt.system
         assert list(prompt.schema["properties"]) == list(prompt.order)
 
-    def test_several_are_shipped_and_listed(self, films: Project) -> None:
-        printed = films.succeed("prompts", task=False)
-        assert len(list_prompts()) >= 4
-        assert all(name in printed for name in list_prompts())
-        shown = films.succeed("prompts", "evidence")
-        assert "You mark evidence in texts." in shown
-        assert json.dumps({"text": TEXTS[0].text}) in shown
+    def test_are_listed_and_shown(self, films: Project) -> None:
+        assert all(name in films.succeed("prompts", task=False) for name in list_prompts())
+        assert json.dumps({"text": TEXTS[0].text}) in films.succeed("prompts", "evidence")
 
     def test_files_that_were_shipped_keep_their_words(self) -> None:
         """A prompt whose words change gets a new number; these are the versions of the prompts as they were shipped."""
