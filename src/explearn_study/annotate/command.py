@@ -121,7 +121,6 @@ def calibrate(
 ) -> None:
     """Compare models and prompts on texts that people have marked, and pick the best."""
     from explearn_study.annotate.llm.asking import Bounds, Question, ask
-    from explearn_study.annotate.llm.cache import read_answers
     from explearn_study.annotate.llm.calibrate import judge, pick
     from explearn_study.annotate.llm.collecting import collect, read_shots, require_model
     from explearn_study.annotate.llm.printing import print_candidates, print_estimate
@@ -154,11 +153,10 @@ def calibrate(
         print_estimate(everything, marks, bounds.meter)
         return
     ask(everything, marks, bounds)
-    answers = {answer.key: answer for answer in read_answers(marks.store.answers)}
-    candidates = []
-    for pair, listed in questions.items():
-        taken = [answers[question.key] for question in listed]
-        candidates.append(judge(*pair, collect(listed, marks, marks.llm), gold, taken, bounds.meter.price(pair[0])))
+    candidates = [
+        judge(*pair, collect(listed, marks, marks.llm), gold, bounds.meter.price(pair[0]))
+        for pair, listed in questions.items()
+    ]
     best, why = pick(candidates)
     figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
     write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})

@@ -10,7 +10,6 @@ from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.llm.budget import Price
-from explearn_study.annotate.llm.cache import CachedAnswer
 from explearn_study.annotate.llm.collecting import Annotated
 from explearn_study.annotate.llm.prompts import BoundPrompt
 
@@ -77,7 +76,6 @@ def judge(
     prompt: BoundPrompt,
     annotated: Sequence[Annotated],
     gold: Mapping[str, Mask],
-    answers: Sequence[CachedAnswer],
     price: Price | None,
 ) -> Candidate:
     """Figures of one candidate.
@@ -85,7 +83,6 @@ def judge(
     Args:
         annotated: what it said of each text; none unanswered.
         gold: text -> the words that people marked.
-        answers: as cached, for what they took.
         price: of the model, where it is known.
 
     Raises DataError when there is no text.
@@ -94,6 +91,7 @@ def judge(
         raise DataError("no text that people have marked to calibrate on; import marks first, or take another split")
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
+    answers = [item.cached for item in annotated if item.cached]
     kept = [(item.mask, mask) for item, mask in zip(annotated, marked, strict=True) if item.fate == "kept"]
     counts = rationale_counts(masks, marked)
     pooled = pooled_agreement(counts)

@@ -12,7 +12,7 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.asking import Bounds, Question, ask
-from explearn_study.annotate.llm.cache import read_answers
+from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.endpoint import MODEL
 from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt
 from explearn_study.annotate.llm.quotes import Alignment, align_quotes
@@ -45,11 +45,12 @@ class Annotated:
             more than the share `max_share` of them; hallucinated: more than the share `max_hallucinated` of its words
             is not in the text; rejected: a person said no. The first that holds, in this order except that
             `hallucinated` goes before `empty`.
-        answer, alignment: where there are any.
+        cached, answer, alignment: the answer as kept, as read, and in the text, where there is one.
     """
 
     example: Example
     fate: str
+    cached: CachedAnswer | None = None
     answer: ParsedAnswer | None = None
     alignment: Alignment | None = None
 
@@ -129,13 +130,13 @@ def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams
         try:
             answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
         except InvalidAnswerError:
-            annotated.append(Annotated(example, "invalid"))
+            annotated.append(Annotated(example, "invalid", cached))
             continue
         alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold)
         fate = _fate(example, answer, alignment, settings)
         if fate == "kept" and (example.id, alignment.mask) in rejected:
             fate = "rejected"
-        annotated.append(Annotated(example, fate, answer, alignment))
+        annotated.append(Annotated(example, fate, cached, answer, alignment))
     return annotated
 
 
