@@ -37,25 +37,12 @@ def test_attributions_carry_the_reference_s_scores() -> None:
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-def test_scores_of_a_classifier_follow_the_formulas(kind: str) -> None:
+def test_another_layer_s_attention(kind: str) -> None:
     of = tiny.classifier(kind)
-    methods = {
-        "raw_attention": explearn.get_explainer("raw_attention"),
-        "second": explearn.get_explainer("raw_attention", layer=1),
-        **{name: explearn.get_explainer(name) for name in ("attention_mean", "rollout", "attention_flow")},
-    }
-    for text in tiny.TEXTS[:3]:
-        (encoding,) = of.encode([text])
-        means = torch.cat(tiny.eager_attentions(of, of.batch([encoding]))).mean(1)
-        product = torch.eye(len(encoding))
-        for attention in means:
-            product = (attention + torch.eye(len(encoding))) / 2 @ product
-        flow = torch.zeros(len(encoding))
-        flow[encoding.positions] = torch.tensor(networkx_flows(means.double().numpy(), encoding.positions)).float()
-        rows = {"raw_attention": means[-1, 0], "second": means[1, 0], "attention_mean": means[:, 0].mean(0)}
-        for name, expected in {**rows, "rollout": product[0], "attention_flow": flow}.items():
-            (found,) = methods[name].explain(of, [text])
-            np.testing.assert_allclose(found.token_scores, expected[encoding.positions], atol=1e-5, err_msg=name)
+    (encoding,) = of.encode(tiny.TEXTS[:1])
+    expected = tiny.eager_attentions(of, of.batch([encoding]))[1][0].mean(0)[0]
+    (found,) = explearn.get_explainer("raw_attention", layer=1).explain(of, tiny.TEXTS[:1])
+    np.testing.assert_allclose(found.token_scores, expected[encoding.positions], atol=1e-5)
 
 
 class TestRollout:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from captum.attr import GradientShap, InputXGradient, IntegratedGradients, LayerIntegratedGradients, Saliency
+from captum.attr import GradientShap, InputXGradient, IntegratedGradients, Saliency
 from gradient_cases import (
     BASELINES,
     CASES,
@@ -100,41 +100,6 @@ class TestEqualToCaptum:
                 misses.append(float(delta.abs()))
             close(found.token_scores, expected[encoding.positions])
             assert found.completeness_error == pytest.approx(max(misses), abs=1e-6)
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-def test_gradients_are_those_of_torch_for_every_class(kind: str, output: str) -> None:
-    of = double_classifier(kind)
-    for target in range(3):
-        plain = explained("gradient", of, TEXTS, [target] * len(TEXTS), output=output)
-        products = explained("input_x_gradient", of, TEXTS, [target] * len(TEXTS), output=output)
-        for (text, found, _), (_, product, _) in zip(plain, products, strict=True):
-            encoding, embeddings, forward = embedded(of, text)
-            embeddings.requires_grad_(True)
-            (gradient,) = torch.autograd.grad(OUTPUTS[output](forward(embeddings))[0, target], embeddings)
-            close(found.token_scores, gradient[0].norm(dim=-1)[encoding.positions])
-            close(product.token_scores, (gradient * embeddings).sum(-1)[0][encoding.positions])
-
-
-@pytest.mark.parametrize("baseline", ["pad", "mask"])
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-def test_integrated_gradients_are_captum_s_of_the_embedding_layer(kind: str, baseline: str) -> None:
-    of = double_classifier(kind)
-    for text, found, target in explained("integrated_gradients", of, FEW, baseline=baseline):
-        (encoding,) = of.encode([text])
-        inputs = of.batch([encoding]).model_inputs()
-        ids = inputs.pop("input_ids")
-        replaced = ids.clone()
-        replaced[0, encoding.positions] = {"pad": of.tokenizer.pad_token_id, "mask": of.mask_token_id}[baseline]
-
-        def logits(ids: torch.Tensor, *rest: torch.Tensor, names: tuple[str, ...] = tuple(inputs)) -> torch.Tensor:
-            return of.model(ids, **dict(zip(names, rest, strict=True))).logits
-
-        scores = LayerIntegratedGradients(logits, of.model.get_input_embeddings()).attribute(
-            ids, replaced, target=target, additional_forward_args=tuple(inputs.values()), n_steps=50
-        )
-        close(found.token_scores, scores.sum(-1)[0][encoding.positions])
 
 
 class TestCompleteness:
