@@ -10,7 +10,6 @@ pipe("A warm and funny film.")
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,7 +93,7 @@ class RationalePipeline(transformers.Pipeline):
         bundle = None
         if isinstance(explainer, Explainer):
             if options:
-                raise ParamsError(f"options {', '.join(options)} come with the explainer given; give no others")
+                raise ParamsError(f"options {', '.join(options)} come with the explainer; give no others")
             self.explainer = explainer
         else:
             self.explainer, bundle = find_explainer(explainer, **options)
@@ -123,8 +122,8 @@ class RationalePipeline(transformers.Pipeline):
                     f"{name}: no argument of a call; expected {' or '.join(_CALLED)} (a method's options go to "
                     "transformers.pipeline)"
                 )
-        given = {name: value for name, value in options.items() if value is not None}
-        return {}, given, {"several": isinstance(given["target"], list | tuple)} if "target" in given else {}
+        passed = {name: value for name, value in options.items() if value is not None}
+        return {}, passed, {"several": isinstance(passed["target"], list | tuple)} if "target" in passed else {}
 
     def get_inference_context(self) -> Any:
         # Many methods take gradients; those that do not say so themselves.
@@ -144,12 +143,12 @@ class RationalePipeline(transformers.Pipeline):
         return {"text": input_}
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
-        given, target = input_tensors["text"], options.get("target")
-        texts = given if isinstance(given, list) else [given]
+        text, target = input_tensors["text"], options.get("target")
+        texts = text if isinstance(text, list) else [text]
         targets = None if target is None else [target] * len(texts)
-        found = list(self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows")))
+        rows = list(self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows")))
         # In a batch one entry a text, which transformers takes apart again.
-        return {"explained": found if isinstance(given, list) else found[0]}
+        return {"explained": rows if isinstance(text, list) else rows[0]}
 
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = [_row(attribution) for attribution in model_outputs["explained"]]
@@ -165,17 +164,10 @@ class RationalePipeline(transformers.Pipeline):
         )
 
 
-def _row(found: Attribution) -> dict[str, Any]:
-    return {
-        "label": found.target,
-        "score": found.probability if found.value is None else found.value,
-        "predicted": found.predicted,
-        "method": found.method,
-        "words": list(found.words),
-        "scores": [None if math.isnan(score) else score for score in found.scores.tolist()],
-        "spans": [list(span) for span in found.spans],
-        "pair_start": found.pair_start,
-    }
+def _row(attribution: Attribution) -> dict[str, Any]:
+    record = attribution.to_record()
+    answer = {"label": attribution.target, "score": record["probability" if attribution.value is None else "value"]}
+    return answer | {name: record[name] for name in ("predicted", "method", "words", "scores", "spans", "pair_start")}
 
 
 PIPELINE_REGISTRY.register_pipeline(

@@ -207,7 +207,7 @@ class TestGoingOn:
         [
             ("--shard-texts", "30", "shard texts differ (then 25, now 30)"),
             ("--method", "rollout", "methods differ"),
-            ("--seed", "7", "seed differs (then null, now 7)"),
+            ("--seed", "7", "seed differs (then nothing, now 7)"),
             ("--max-tokens", "300", "max tokens differ (then 150, now 300)"),
         ],
     )

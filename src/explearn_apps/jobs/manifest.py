@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
 
@@ -20,8 +19,6 @@ MANIFEST = "_manifest.json"
 
 SUCCESS = "_SUCCESS"
 """Empty file that says that all parts are there, as Spark and Hadoop write it."""
-
-_SHOWN_CHARS = 40
 
 
 class Part(Shape):
@@ -68,7 +65,7 @@ class Manifest(Shape):
                 name, before, now = f"{name}, {key}", before.get(key), now.get(key)
             raise ParamsError(
                 f"{folder}: holds a job whose {name} differ{'' if name.endswith('s') else 's'} (then "
-                f"{_shown(before)}, now {_shown(now)}); give the same to go on with it, or another folder"
+                f"{shown(before)}, now {shown(now)}); give the same to go on with it, or another folder"
             )
 
 
@@ -115,8 +112,3 @@ def folder_digest(folder: Path) -> str:
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
     return digest.hexdigest()
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Write parts; each with its number, in any order, once its file is in place.
 
         Args:
-            numbers: ascending. texts: number of texts of the input. advance: told how many texts more are explained.
+            numbers: ascending. texts: number of texts of the input. advance: called with numbers of texts done.
         """
 
 

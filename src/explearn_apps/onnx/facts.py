@@ -33,7 +33,7 @@ WORDS = (
 
 
 class Facts(Shape):
-    """What a reader needs beside the graph.
+    """The facts that a reader needs besides the graph.
 
     Attributes:
         explearn: version that wrote it.

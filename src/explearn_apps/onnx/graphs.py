@@ -59,7 +59,7 @@ class _Attending(Graph):
     def _attended(
         self, inputs: dict[str, torch.Tensor | None], layers: list[int]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
+        """Return logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
         states: list[torch.Tensor] = []
         encoder: Any = self.model.base_model
         handle = encoder.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
@@ -74,7 +74,7 @@ class _Attending(Graph):
 
 
 def _row_and_column(attention: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """From the first token to each and from each to it, both (b, h, n), of (b, h, n, n)."""
+    """Return attention from the first token to each and from each to it, both (b, h, n), of (b, h, n, n)."""
     return attention[:, :, 0], attention[..., 0]
 
 
@@ -106,13 +106,13 @@ class ExpNetGraph(_Attending):
         where = place[..., None].expand(-1, -1, values.shape[2])
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
         real = torch.arange(place.shape[1], device=place.device) < words[:, None]
-        found = self.network(log_attention(pooled), partial(_shifted, real))
-        scores = (self.slope * found + self.offset).sigmoid()
+        raw = self.network(log_attention(pooled), partial(_shifted, real))
+        scores = (self.slope * raw + self.offset).sigmoid()
         return logits, functional.pad(scores, (0, 1)).gather(1, place)
 
 
 def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
-    """Each word's numbers of the word `by` places further on, 0 where the text has none, (b, n, ...).
+    """Return each word's numbers of the word `by` places further on, 0 where the text has none, (b, n, ...).
 
     Args:
         real: whether there is a word, (b, n).
@@ -122,7 +122,7 @@ def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor
 
 
 def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where each position's word stands among the words of its text that have a sub-token, and how many these are.
+    """Return where each position's word stands among its text's words with a sub-token, and how many these are.
 
     Args:
         word_ids: int64, (b, n), NO_WORD where there is none.
@@ -201,7 +201,7 @@ class L2EGraph(Graph):
     def _student_ids(
         self, input_ids: torch.Tensor, first: torch.Tensor, count: torch.Tensor, chosen: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The student's input, (b, n + 2): label token, sub-tokens, label token, padding; and its lengths, (b,)."""
+        """Return the student's input, (b, n + 2): label token, sub-tokens, label token, padding; and lengths, (b,)."""
         tokens = input_ids.shape[1]
         places = torch.arange(tokens + 2, device=input_ids.device)
         moved = input_ids.gather(1, (first[:, None] + places - 1).clamp(0, tokens - 1))
@@ -230,7 +230,7 @@ class DenseBlock(EncoderBlock):
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
-    """The module to export. Raises UnsupportedError for a method, or a classifier, that has none."""
+    """Return the module to export. Raises UnsupportedError for a method, or a classifier, that has none."""
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)
     if isinstance(explainer, ExpNetPaper):

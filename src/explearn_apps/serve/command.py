@@ -63,7 +63,6 @@ def serve(
 ) -> None:
     """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
     check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
-    sources = [*(bundle or ()), *(explainer or ())]
     named = [name.strip() for name in methods.split(",")] if methods is not None else []
     if not all(named):
         raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
@@ -79,7 +78,7 @@ def serve(
         from explearn_apps.serve.app import make_app
         from explearn_apps.serve.loading import load
 
-        loaded, explainers, left_out = load(sources, classifier, named, compute, seed)
+        loaded, explainers, left_out = load([*(bundle or ()), *(explainer or ()), *named], classifier, compute, seed)
         hosts = hosts_of(listening)
         app = make_app(loaded, explainers, limits, hosts=hosts, threads=threads)
         app.state.engine.warm_up()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explearn.bundle.loading import Bundle, find_explainer, is_method
+from explearn.bundle.loading import find_explainer, is_method
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import accepted_options, get_explainer
+from explearn.methods.registry import accepted_options
 from explearn.model.classifier import Classifier
 
 QUICK = ("attcat", "attn_lrp", "gae", "occlusion")
@@ -20,7 +20,6 @@ QUICK = ("attcat", "attn_lrp", "gae", "occlusion")
 def load(
     sources: Sequence[str],
     classifier: str | None,
-    methods: Sequence[str],
     compute: ComputeOptions,
     seed: int | None = None,
 ) -> tuple[Classifier, list[Explainer], dict[str, str]]:
@@ -29,7 +28,6 @@ def load(
     Args:
         sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
         classifier: folder or hub name; None: the one in the first bundle that has one.
-        methods: names of methods that need no training.
         seed: of methods that draw at random.
 
     Returns also, by name, the methods of QUICK that cannot explain the classifier, and why.
@@ -38,14 +36,11 @@ def load(
     classifier, UnsupportedError for a named method that cannot explain it.
     """
 
-    def untrained(name: str) -> Explainer:
-        options: dict[str, Any] = {"seed": seed} if seed is not None and "seed" in accepted_options(name) else {}
-        return get_explainer(name, **options)
+    def seeded(source: str) -> dict[str, Any]:
+        takes_seed = seed is not None and is_method(source) and "seed" in accepted_options(source)
+        return {"seed": seed} if takes_seed else {}
 
-    chosen: list[tuple[Explainer, Bundle | None]] = [
-        (untrained(source), None) if is_method(source) else find_explainer(source) for source in sources
-    ]
-    chosen += [(untrained(name), None) for name in methods]
+    chosen = [find_explainer(source, **seeded(source)) for source in sources]
     bundles = [bundle for _, bundle in chosen if bundle is not None]
     holding = [bundle for bundle in bundles if bundle.classifier_folder is not None]
     if classifier is None and not holding:
@@ -67,7 +62,7 @@ def load(
         return loaded, [explainer for explainer, _ in chosen], {}
     explainers, left_out = [], {}
     for name in QUICK:
-        explainer = untrained(name)
+        explainer, _ = find_explainer(name, **seeded(name))
         try:
             explainer.check_explains(loaded)
         except UnsupportedError as error:

@@ -67,15 +67,15 @@ class Explanation(Answer):
     label: str
     """The class that is explained."""
     probability: float | None
-    """Of the label; null for a regression."""
+    """The probability of the label; null for a regression."""
     value: float | None
-    """Of a regression; null for a classifier."""
+    """The value of a regression; null for a classifier."""
     predicted: str
     words: list[str]
     scores: list[float | None]
     """One for each word, larger meaning more evidence for the label; null where the classifier did not read it."""
     spans: list[tuple[int, int]]
-    """Of each word, its first character and the one behind its last, in the characters of its segment."""
+    """The [start, end) of each word in the characters of its segment."""
     pair_start: int | None
     """Number of the second segment's first word."""
     signed: bool
@@ -86,9 +86,9 @@ class Explanation(Answer):
 
 class TextResult(Answer):
     probabilities: dict[str, float] | None
-    """Of all labels, where asked for."""
+    """The probabilities of all labels, where asked for."""
     explanations: list[Explanation]
-    """By method, then by label, as asked for."""
+    """Explanations by method, then by label, in the order of the request."""
 
 
 class ExplainResponse(Answer):

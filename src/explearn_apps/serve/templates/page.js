@@ -11,11 +11,11 @@ function showWords() {
 }
 
 function complain(sentence) {
-  const told = document.createElement("p");
-  told.className = "error";
-  told.setAttribute("role", "alert");
-  told.textContent = sentence;
-  result.replaceChildren(told);
+  const message = document.createElement("p");
+  message.className = "error";
+  message.setAttribute("role", "alert");
+  message.textContent = sentence;
+  result.replaceChildren(message);
 }
 
 function summary() {
