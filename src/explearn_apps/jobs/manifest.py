@@ -61,7 +61,7 @@ class Manifest(Shape):
             if before == now:
                 continue
             while isinstance(before, Mapping) and isinstance(now, Mapping):
-                key = next(key for key in {**now, **before} if before.get(key) != now.get(key))
+                key = next(key for key in {**now, **before} if before.get(key, ...) != now.get(key, ...))
                 name, before, now = f"{name}, {key}", before.get(key), now.get(key)
             raise ParamsError(
                 f"{folder}: holds a job whose {name} differ{'' if name.endswith('s') else 's'} (then "

@@ -148,7 +148,6 @@ class TestMistakes:
             (("--methods", "occlusion,,lime"), ("--methods: got 'occlusion,,lime'",)),
             (("BUNDLE", "--methods", "oclusion"), ("did you mean occlusion?",)),
             (("BUNDLE", "--methods", "lime,lime"), ("'lime' comes twice",)),
-            (("BUNDLE", "--methods", "l2e"), ("not trained",)),
             (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
             (("nowhere", "--timeout", "inf"), ("'--timeout'",)),
             (("nowhere", "--timeout", "nan"), ("'--timeout'",)),
