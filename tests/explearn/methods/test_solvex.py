@@ -50,7 +50,7 @@ def search(of: explearn.Classifier, text: str, target: int, method: Solvex) -> t
 @pytest.mark.parametrize("text", SHORT)
 def test_no_order_is_better_than_that_of_a_wide_beam(text: str, metric: str, removal: str) -> None:
     of = tiny.classifier("bert", 3)
-    order, value = search(of, text, 1, Solvex(metric, beam=120, removal=removal))  # type: ignore[arg-type]
+    order, value = search(of, text, 1, Solvex(metric=metric, beam=120, removal=removal))
     known: dict[tuple[int, ...], float] = {}
     best = -np.inf
     for candidate in permutations(range(len(text.split()))):
@@ -74,7 +74,7 @@ def test_a_beam_of_one_is_greedy(metric: str) -> None:
             best = max(sorted(left), key=lambda w: worth(of, text, 0, metric, "delete", tuple(sorted([*order, w]))))
             order.append(best)
             left.remove(best)
-        assert search(of, text, 0, Solvex(metric, beam=1))[0] == order  # type: ignore[arg-type]
+        assert search(of, text, 0, Solvex(metric=metric, beam=1))[0] == order
 
 
 def test_a_wider_beam_is_no_worse_where_it_is_exhaustive() -> None:
