@@ -69,17 +69,6 @@ class WorkspaceTask:
     def balanced(self) -> bool:
         return self.params.finetune.class_weights == "balanced"
 
-    @property
-    def untrained_encoder(self) -> Callable[[], torch.nn.Module]:
-        def load() -> torch.nn.Module:
-            from explearn.model.finetune import load_encoder
-
-            limit = self.params.finetune.max_length
-            model, _ = load_encoder(self.encoder, self.classifier.labels, limit, self.encoder_revision)
-            return model
-
-        return load
-
     @cached_property
     def skill(self) -> float | None:
         judged = read_document(self.workspace.classifier_figures(self.name), _Judged, "finetune").get("validation")

@@ -79,10 +79,10 @@ def trainer_of(
     )
 
 
-def simulatability_of(classifier: Classifier, texts: list[Example], untrained: Any = None) -> SimulatabilityLoss:
+def simulatability_of(classifier: Classifier, texts: list[Example]) -> SimulatabilityLoss:
     encodings = classifier.encode(texts)
     generator = torch.Generator().manual_seed(0)
-    return SimulatabilityLoss(classifier, module_of(classifier), encodings, untrained, generator)
+    return SimulatabilityLoss(classifier, module_of(classifier), encodings, generator)
 
 
 def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:

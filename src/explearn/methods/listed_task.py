@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from explearn.methods.base.task import Lessons, TaskData, check_task
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals, with_removal
 from explearn.model.classifier import Classifier
-from explearn.model.finetune import load_encoder
 
 LabelledText = Example | tuple[str, str]
 """An example, or a text with its label."""
@@ -44,7 +42,6 @@ class ListedTask:
         lessons: teachers' scores of the texts, by the name of the teacher; another teacher is made and explains them.
         teachers: options of the methods that teach, by their names (default: each method's own).
         encoder, encoder_revision: pretrained encoder that the classifier comes from.
-        untrained_encoder: makes that encoder with a new head (default: load `encoder`).
         balanced: whether the classifier was fine-tuned with classes weighed against their frequency.
         skill: Matthews correlation of the classifier's predictions with the labels of texts that it was not trained on;
             consensus weighs the other tasks by it (default: all the same).
@@ -71,7 +68,6 @@ class ListedTask:
         teachers: Mapping[str, Mapping[str, Any]] | None = None,
         encoder: str | None = None,
         encoder_revision: str | None = None,
-        untrained_encoder: Callable[[], torch.nn.Module] | None = None,
         balanced: bool = True,
         skill: float | None = None,
         layers: Layers = "all",
@@ -89,9 +85,6 @@ class ListedTask:
         self.classifier, self.name, self.others = classifier, name, others
         self.gold, self.rationale_split = dict(gold or {}), rationale_split
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
-        self.untrained_encoder = untrained_encoder
-        if untrained_encoder is None and encoder is not None:
-            self.untrained_encoder = partial(_load, encoder, classifier, encoder_revision)
         self.skill, self.layers, self.seed, self.search_file = skill, layers, seed, search_file
         self.removal_samples, self.teachers, self._lessons = removal_samples, teachers or {}, dict(lessons or {})
         splits: tuple[tuple[Split, Sequence[LabelledText]], ...] = (("train", train), ("validation", validation))
@@ -153,7 +146,3 @@ def _example(text: LabelledText, number: int, split: Split, task: str) -> Exampl
         )
     words, label = text
     return Example(f"{split}-{number}", tuple(words.split()), label, split, task)
-
-
-def _load(encoder: str, classifier: Classifier, revision: str | None) -> torch.nn.Module:
-    return load_encoder(encoder, classifier.labels, classifier.max_length, revision)[0]

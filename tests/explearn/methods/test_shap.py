@@ -17,7 +17,7 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.shap import seed_numba, segment_trees, segments, token_masker, word_tree
+from explearn.methods.perturbation.shap import segment_trees, segments, token_masker, word_tree
 
 ARCHITECTURES_BY_TOKENS = ("bert", "distilbert", "roberta", "electra")
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
@@ -27,35 +27,33 @@ def from_strings(of: explearn.Classifier, value: Callable[..., np.ndarray] = np.
     return lambda strings: value(of.predict_proba(of.encode([str(string) for string in strings])))
 
 
-def direct(of: explearn.Classifier, text: str, function: Any, algorithm: str, seed: int, **options: Any) -> Any:
+def direct(of: explearn.Classifier, text: str, function: Any, seed: int, **options: Any) -> Any:
     """The library by itself; the masker is made of the classifier's tokenizer."""
-    explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm=algorithm, seed=seed)
+    explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm="partition", seed=seed)
     np.random.seed(seed)
-    seed_numba(seed)
     return explainer([text], silent=True, **options)
 
 
-@pytest.mark.parametrize("algorithm", ["partition", "permutation"])
 @pytest.mark.parametrize("kind", ARCHITECTURES_BY_TOKENS)
 class TestTokens:
     @pytest.mark.parametrize("max_evals", [80, 500])
-    def test_is_what_the_library_gives(self, kind: str, max_evals: int, algorithm: str) -> None:
+    def test_is_what_the_library_gives(self, kind: str, max_evals: int) -> None:
         """With a budget that opens the whole hierarchy of the shorter texts, and one that does not."""
         of = tiny.classifier(kind, 3)
         texts = [*tiny.TEXTS, LONG]
         targets = [i % 3 for i in range(len(texts))]
-        method = explearn.get_explainer("shap", algorithm=algorithm, max_evals=max_evals, level="token", seed=4)
+        method = explearn.get_explainer("shap", max_evals=max_evals, level="token", seed=4)
         for found, text, target in zip(method.explain(of, texts, targets), texts, targets, strict=True):
-            expected = direct(of, text, from_strings(of), algorithm, 4, max_evals=max_evals)
+            expected = direct(of, text, from_strings(of), 4, max_evals=max_evals)
             np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, target], atol=1e-6)
             assert found.completeness_error is not None
             assert found.completeness_error < 1e-6
 
-    def test_other_outputs_and_batch_sizes(self, kind: str, algorithm: str) -> None:
+    def test_other_outputs(self, kind: str) -> None:
         of = tiny.classifier(kind)
-        method = explearn.get_explainer("shap", algorithm=algorithm, output="log_probability", batch_size=16)
+        method = explearn.get_explainer("shap", output="log_probability")
         (found,) = method.explain(of, [tiny.TEXTS[3]], [1])
-        expected = direct(of, tiny.TEXTS[3], from_strings(of, np.log), algorithm, 13, max_evals=500, batch_size=16)
+        expected = direct(of, tiny.TEXTS[3], from_strings(of, np.log), 13, max_evals=500)
         np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, 1], atol=1e-5)
 
 
@@ -86,11 +84,10 @@ class TestWords:
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "refund")])
     def test_of_one_or_two_are_shapley_values(self, text: Any, kind: str) -> None:
         of = tiny.classifier(kind, 3)
-        for algorithm in ("partition", "permutation"):
-            (found,) = explearn.get_explainer("shap", algorithm=algorithm, level="word").explain(of, [text], [2])
-            expected = shapley(worths(of, text, 2), len(found.words))
-            np.testing.assert_allclose(found.scores, expected, atol=5e-6)
-            assert found.completeness_error == pytest.approx(0, abs=1e-6)
+        (found,) = explearn.get_explainer("shap", level="word").explain(of, [text], [2])
+        expected = shapley(worths(of, text, 2), len(found.words))
+        np.testing.assert_allclose(found.scores, expected, atol=5e-6)
+        assert found.completeness_error == pytest.approx(0, abs=1e-6)
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_of_a_pair_are_owen_values_of_its_segments(self, kind: str) -> None:
@@ -117,11 +114,10 @@ class TestWords:
             assert (pieces == pieces[0]).all()
             assert pieces.sum() == pytest.approx(found.scores[word], rel=1e-5)
 
-    @pytest.mark.parametrize("algorithm", ["partition", "permutation"])
-    def test_are_the_library_s_with_words_for_tokens(self, algorithm: str) -> None:
+    def test_are_the_library_s_with_words_for_tokens(self) -> None:
         """BERT's sub-tokens are words here, so both levels play the same game; [CLS] and [SEP] play in one of them."""
         of = tiny.classifier("bert", 3)
-        options = {"algorithm": algorithm, "max_evals": 5000}
+        options = {"max_evals": 5000}
         by_word, by_token = (
             next(explearn.get_explainer("shap", level=level, **options).explain(of, ["the lazy dog"], [0])).scores
             for level in ("word", "token")
@@ -147,13 +143,12 @@ class TestWords:
 
 
 class TestLevels:
-    @pytest.mark.parametrize("algorithm", ["partition", "permutation"])
     @pytest.mark.parametrize("level", ["auto", "token", "word"])
-    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, algorithm: str, level: str) -> None:
+    def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, level: str) -> None:
         of = tiny.classifier("gpt2")
         (encoding,) = of.encode(["a"])
         assert len(encoding) == 1
-        (found,) = explearn.get_explainer("shap", algorithm=algorithm, level=level).explain(of, ["a"], [1])
+        (found,) = explearn.get_explainer("shap", level=level).explain(of, ["a"], [1])
         p = of.predict_proba([encoding, encoding.mask([0], of.mask_token_id)])[:, 1]
         assert found.scores == pytest.approx([p[0] - p[1]], abs=1e-6)
 
@@ -200,15 +195,6 @@ class TestBudget:
         with count_passes(of.model) as passes:
             list(explearn.get_explainer("shap", max_evals=60).explain(of, [LONG]))
         assert passes.forward <= 60
-        with count_passes(of.model) as passes:
-            list(explearn.get_explainer("shap", level="word", algorithm="permutation").explain(of, ["lazy dog"]))
-        assert passes.forward == 4
-
-    @pytest.mark.parametrize(("level", "players"), [("token", 4), ("word", 4)])
-    def test_too_small_for_one_order_of_the_tokens(self, level: str, players: int) -> None:
-        method = explearn.get_explainer("shap", algorithm="permutation", max_evals=8, level=level)
-        with pytest.raises(UnsupportedError, match=f"a text of {players} tokens or words takes max_evals=9 at least"):
-            list(method.explain(tiny.classifier("bert"), ["the quick brown fox"]))
 
 
 @pytest.mark.slow

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.records import Example
-from explearn.core.seeds import hash_order
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
@@ -41,6 +39,7 @@ from explearn.model.batching import budget_batches, random_batches
 from explearn.model.classifier import Classifier, QuestionAnswerer, fingerprint
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
+from explearn.text.choice import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
 QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
@@ -133,7 +132,11 @@ def train(
             lengths = [len(encoding) for encoding in seen.encodings]
             for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
                 totals = []
-                for part in _read_together(classifier, lengths, indices):
+                # Where padding shows in the classifier's answers, texts of each length go by themselves.
+                parts = [indices]
+                if classifier.same_length:
+                    parts = [[i for i in indices if lengths[i] == n] for n in sorted({lengths[i] for i in indices})]
+                for part in parts:
                     reading = model.read(classifier, [seen.encodings[i] for i in part])
                     y = seen.rows(classifier, part)
                     scores = model(classifier, reading, y)
@@ -196,13 +199,6 @@ def remixed(
                 words[place] = other[int(draws.integers(len(other)))]
         exchanged.append(as_text(words, text.pair_start))
     return classifier.encode(exchanged)
-
-
-def _read_together(classifier: Classifier, lengths: Sequence[int], indices: list[int]) -> list[list[int]]:
-    """The texts of a step, in one batch; where padding shows in the classifier's answers, in one for each length."""
-    if not classifier.same_length:
-        return [indices]
-    return [[i for i in indices if lengths[i] == length] for length in sorted({lengths[i] for i in indices})]
 
 
 def _diverged(epoch: int, why: str) -> ModelError:
@@ -288,7 +284,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         ):
             if not (rows := task.examples(split)):
                 raise DataError(f"there is no text to {what}; expected at least one")
-            splits.append(_drawn(rows, most, options.seed))
+            splits.append(texts_to_explain(rows, (), most, options.seed))
         file = task.scratch(self.name or "paml")
         if options.trials and file is None:
             raise ParamsError(
@@ -459,11 +455,3 @@ def prediction_information(classifier: Classifier, logits: torch.Tensor, targets
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets
     return torch.where(predicted[:, None], classifier.probabilities(logits).to(torch.float32), one_hot)
-
-
-def _drawn(rows: Sequence[Example], most: int, seed: int) -> list[Example]:
-    """At most `most` examples, the same whenever ids and seed are, in the order given."""
-    if len(rows) <= most:
-        return list(rows)
-    chosen = set(list(hash_order([row.id for row in rows], seed))[:most])
-    return [row for row in rows if row.id in chosen]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -76,10 +76,6 @@ class TaskData(Protocol):
     @property
     def balanced(self) -> bool:
         """Whether the classifier was fine-tuned with classes weighed against their frequency."""
-
-    @property
-    def untrained_encoder(self) -> Callable[[], torch.nn.Module] | None:
-        """Makes the classifier's encoder as it was before fine-tuning, with a new head; None where it is not known."""
 
     @property
     def skill(self) -> float | None:

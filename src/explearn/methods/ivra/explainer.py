@@ -108,8 +108,8 @@ class IvRA(LearnedExplainer, BatchExplainer):
 
         Raises, before training starts: DataError where there are too few texts for the criteria, or a criterion's
         metric is undefined on the validation texts, UnknownNameError for a label that the classifier has not,
-        UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision or student
-        that training has not. ModelError where a loss or gradient is not finite.
+        UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision that
+        training has not. ModelError where a loss or gradient is not finite.
 
         Warns where no epoch was better than the start, so that nothing was learned.
         """
@@ -139,14 +139,7 @@ class IvRA(LearnedExplainer, BatchExplainer):
                     f"criterion 'sim': of {len(validation)} validation texts the student would learn from {len(texts)} "
                     f"and be judged on {len(order)}; expected at least 2 for each"
                 )
-            untrained = None
-            if options.student_kind == "encoder":
-                if task.untrained_encoder is None:
-                    raise ParamsError(
-                        "student_kind: got 'encoder'; expected a task that has the encoder before fine-tuning"
-                    )
-                untrained = task.untrained_encoder()
-            sim = SimulatabilityLoss(copied, module, texts, untrained, generator)
+            sim = SimulatabilityLoss(copied, module, texts, generator)
         judged = [validation[i] for i in order]
         trainer = JointTrainer(copied, module, train, sim, options, generator, weights, lambda: self._measure(judged))
         self.attention, self.classifier, self.history = module, copied, []

@@ -48,10 +48,6 @@ class SMaTParams(Seeded):
     """How classifier and attention module are trained."""
     consistency_loss: Literal["rank", "kl"] = "rank"
     """The loss of criterion cons. rank: correlation of the soft ranks of distances. kl: equation 13."""
-    student_kind: Literal["bag", "encoder"] = "bag"
-    """The student of criterion sim. bag: attention over word embeddings, taught anew for every step as the metric's is.
-    encoder: the task's encoder before fine-tuning, with its own module, which learns on for an epoch as in the
-    paper."""
 
     @model_validator(mode="after")
     def _criteria_suit_the_schedule(self) -> Self:

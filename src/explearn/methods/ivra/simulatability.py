@@ -5,7 +5,6 @@ Source: IvRA 2.2.1 and B.1-2.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,9 +13,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from explearn.lens.attention import capture_attention
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
 from explearn.model.batching import random_batches
@@ -29,13 +26,13 @@ STUDENT_RATE = 0.5
 """Of the student's steps (SGD)."""
 STUDENT_BATCH = 64
 """Texts whose explanations the student is shown in a step; it is asked about as many others."""
-PILOT_STEPS = {"bag": 10, "encoder": 1}
+PILOT_STEPS = 10
 """Steps of SGD on one batch, through which the explanations learn: one in the paper (eq. 14)."""
 DIVERGENCE_WEIGHT = 1.0
 """Weight of the divergence of explanations, beside the student's cross-entropy, while the student learns (eq. 7)."""
-ASKED_WEIGHT = {"bag": 0.0, "encoder": 1.0}
-"""The same while it is asked (eq. 15). With 0 it is asked for classes alone, as in Fernandes et al. (2022) and in the
-metric: what a bag's own attention knows is too little to draw explanations to."""
+ASKED_WEIGHT = 0.0
+"""The same while it is asked (1 in eq. 15): it is asked for classes alone, as in Fernandes et al. (2022) and in the
+metric, for what a bag's own attention knows is too little to draw explanations to."""
 DIMENSIONS = 32
 """Principal components of the embeddings that a bag reads."""
 
@@ -81,32 +78,6 @@ class BagStudent(nn.Module):
         attention = (words @ self.query).masked_fill(~content, float("-inf")).log_softmax(-1)
         pooled = torch.einsum("bn,bnd->bd", attention.exp(), words)
         return pooled @ self.weight.T + self.bias, attention
-
-
-class EncoderStudent(nn.Module):
-    """An encoder that was not fine-tuned, with a new head and an attention module of its own (the paper's student)."""
-
-    def __init__(self, model: nn.Module, attention: AttentionModule) -> None:
-        super().__init__()
-        # Dropout would make a pilot update and the update itself differ.
-        self.model = copy.deepcopy(model).eval()
-        self.attention = copy.deepcopy(attention)
-        embeddings: Any = self.model
-        embeddings.get_input_embeddings().weight.requires_grad_(False)
-
-    def beginning(self, generator: torch.Generator) -> Parameters:
-        """Return parameters of a student that knows nothing: the encoder's before fine-tuning, its head's first."""
-        return trainable(self)
-
-    def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits (b, C) and log r of the student (b, n), -inf outside the text, its zeros raised to 1e-4."""
-        reduce, parts = self.attention.reader(content)
-        # Fused attention kernels have no second derivative.
-        with sdpa_kernel(SDPBackend.MATH), capture_attention(self.model, reduce):
-            logits = self.model(**batch.model_inputs()).logits
-        r = self.attention.combine(parts, content)
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        return logits, r.clamp_min(1e-4).log().masked_fill(~content, float("-inf"))
 
 
 def trainable(student: nn.Module) -> Parameters:
@@ -160,7 +131,6 @@ class SimulatabilityLoss:
     Args:
         classifier, module: what explains, both trained meanwhile.
         texts: those that the student learns from and is asked about, two or more.
-        untrained: for the student of kind encoder, the encoder before fine-tuning; None for a bag.
         generator: what halves, batches and students are drawn from.
     """
 
@@ -169,19 +139,13 @@ class SimulatabilityLoss:
         classifier: Classifier,
         module: AttentionModule,
         texts: Sequence[Encoding],
-        untrained: nn.Module | None,
         generator: torch.Generator,
     ) -> None:
         self.classifier, self.module, self.texts, self.generator = classifier, module, texts, generator
-        self.student: BagStudent | EncoderStudent
-        if untrained is None:
-            embeddings: Any = classifier.model
-            table = embeddings.get_input_embeddings().weight.detach().float().cpu()
-            pieces = [encoding.input_ids[position] for encoding in texts for position in encoding.positions]
-            self.kind, self.student = "bag", BagStudent(table, torch.tensor(pieces), len(classifier.labels))
-        else:
-            self.kind, self.student = "encoder", EncoderStudent(untrained, module)
-        self.student.to(classifier.device)
+        embeddings: Any = classifier.model
+        table = embeddings.get_input_embeddings().weight.detach().float().cpu()
+        pieces = [encoding.input_ids[position] for encoding in texts for position in encoding.positions]
+        self.student = BagStudent(table, torch.tensor(pieces), len(classifier.labels)).to(classifier.device)
         self._learned: Parameters = {}
         self._batches: Iterator[tuple[list[Encoding], list[Encoding]]] = iter(())
 
@@ -194,21 +158,17 @@ class SimulatabilityLoss:
     def __call__(self) -> torch.Tensor:
         """Return the student's loss on one batch, after a pilot update on the explanations of another.
 
-        An encoder keeps the update for the epoch; a bag is replaced by one that knows nothing, as the metric's students
-        begin.
+        The next call begins with a student that knows nothing, as the metric's students do.
         """
         shown, asked = (self.explained(texts) for texts in next(self._batches))
         ahead = pilot(
             lambda parameters: simulation_loss(self.student, parameters, *shown, DIVERGENCE_WEIGHT),
             self._learned,
             STUDENT_RATE,
-            PILOT_STEPS[self.kind],
+            PILOT_STEPS,
         )
-        if self.kind == "bag":
-            self._learned = self.student.beginning(self.generator)
-        else:
-            self._learned = {name: value.detach().requires_grad_() for name, value in ahead.items()}
-        return simulation_loss(self.student, ahead, *asked, ASKED_WEIGHT[self.kind])
+        self._learned = self.student.beginning(self.generator)
+        return simulation_loss(self.student, ahead, *asked, ASKED_WEIGHT)
 
     def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """Return a batch of texts, the classes predicted and the explanations, with their graph."""

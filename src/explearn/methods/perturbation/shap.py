@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.validation import MOST_ROUNDS, Rounds, Seeded
+from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
@@ -20,7 +20,6 @@ from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 
-Algorithm = Literal["partition", "permutation"]
 Level = Literal["auto", "token", "word"]
 
 Function = Callable[[NDArray[Any]], NDArray[np.float64]]
@@ -32,15 +31,13 @@ class Shap(PerturbationExplainer):
 
     SHAP with the library's text masker (Lundberg and Lee, 2017; shap.Explainer with shap.maskers.Text).
 
-    Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together. `partition` opens
-    the hierarchy as far as `max_evals` allows, groups of large values first; `permutation` adds and removes one token
-    at a time along random orders that keep groups together. The base is f of the text with all tokens masked. Signed,
-    and additive over pieces: values of tokens, special ones included, add up to f(text) - base, and
-    `completeness_error` is by how much they miss it.
+    Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together, by the library's
+    partition algorithm, which opens the hierarchy as far as `max_evals` allows, groups of large values first. The base
+    is f of the text with all tokens masked. Signed, and additive over pieces: values of tokens, special ones included,
+    add up to f(text) - base, and `completeness_error` is by how much they miss it.
 
-    The partition algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws
-    from numpy's global generator; permutation draws from numba's. Both start at the seed for each text. (The library's
-    own `seed` does not reach numba's, so the library by itself gives other values each time.)
+    The algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws from
+    numpy's global generator, which starts at the seed for each text.
 
     Two levels:
 
@@ -68,35 +65,27 @@ class Shap(PerturbationExplainer):
     additive = True
 
     class Options(Seeded):
-        algorithm: Algorithm = "partition"
-        """`partition` or `permutation`."""
         max_evals: Annotated[int, Field(ge=4, le=MOST_ROUNDS)] = 500
         """Forward passes for a text at most (equal inputs are evaluated once)."""
         output: Output = "probability"
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
         """`auto`, `token` or `word`."""
-        batch_size: Rounds | None = None
-        """Masks that the library makes at a time (by default as many as it does itself: 5 in level `token`, 10
-        in level `word`). Where a hierarchy is too large for `max_evals`, larger ones open other parts of it;
-        here it says nothing of the batches that the model gets."""
 
     def check(self, classifier: Classifier) -> None:
         check_mask_token(classifier, "mask")
 
     def prepare(self) -> None:
-        compile_library(self.options.algorithm)
+        compile_library()
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        """Raises UnsupportedError: the text cannot go by tokens and `level` is `token`, or it is too long for one order
-        of its tokens within `max_evals` and `algorithm` is `permutation`."""
+        """Raises UnsupportedError: the text cannot go by tokens, and `level` is `token`."""
         # The library has no hierarchy of a single token; it is a word, and goes as one.
         by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
-        found = None if by_words else token_masker(classifier, text.encoding)
-        if found is not None:
-            self._check_budget(len(text.encoding.positions))
+        text_masker = None if by_words else token_masker(classifier, text.encoding)
+        if text_masker is not None:
             read = Reader(classifier)
-            masker, string = found
+            masker, string = text_masker
             values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
         elif self.options.level == "token" and len(text.encoding) > 1:
@@ -105,109 +94,41 @@ class Shap(PerturbationExplainer):
                 "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
             )
         else:
-            self._check_budget(len(text))
             masker = WordMasker(segments(text))
             values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)
             scores = text.on_pieces(values[:, target] / text.pieces())
         whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]
         return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
-    def _check_budget(self, players: int) -> None:
-        least = 2 * players + 1
-        if self.options.algorithm == "permutation" and self.options.max_evals < least:
-            raise UnsupportedError(
-                f"shap: a text of {players} tokens or words takes max_evals={least} at least for "
-                f"algorithm=permutation, got {self.options.max_evals}; raise it, or use algorithm=partition"
-            )
-
     def _values(
         self, classifier: Classifier, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
 
-        def run(function: Function) -> Any:
-            return run_library(
-                function,
-                masker,
-                data,
-                self.options.algorithm,
-                self.options.max_evals,
-                self.options.batch_size,
-                self.options.seed,
-            )
-
         def function(copies: NDArray[Any]) -> NDArray[np.float64]:
             return outputs(classifier, ask(read(copies)), self.options.output)
 
-        found = (
-            run(function) if self.options.algorithm == "partition" else asked_at_once(run, function, self.options.seed)
-        )
-        return np.asarray(found.values[0]), np.asarray(found.base_values[0])
+        values = run_library(function, masker, data, self.options.max_evals, self.options.seed)
+        return np.asarray(values.values[0]), np.asarray(values.base_values[0])
 
 
-def run_library(
-    function: Function, masker: Any, data: Any, algorithm: Algorithm, max_evals: int, batch_size: int | None, seed: int
-) -> Any:
-    """shap's explanation of one row of data."""
+def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed: int) -> Any:
+    """Return shap's explanation of one row of data."""
     import shap
 
-    explainer = shap.Explainer(function, masker, algorithm=algorithm, seed=seed)
-    return explainer(data, max_evals=max_evals, batch_size=batch_size or "auto", silent=True)
+    explainer = shap.Explainer(function, masker, algorithm="partition", seed=seed)
+    return explainer(data, max_evals=max_evals, silent=True)
 
 
 @functools.cache
-def compile_library(algorithm: Algorithm) -> None:
+def compile_library() -> None:
     """Have numba compile the library's loops, by explaining two words."""
 
-    def function(copies: NDArray[Any]) -> NDArray[np.float64]:
-        return np.zeros((len(copies), 2))
-
-    def run(function: Function) -> Any:
-        return run_library(function, WordMasker([["a", "b"]]), np.ones((1, 2)), algorithm, 6, None, 0)
-
     def job(_ask: Ask) -> None:
-        if algorithm == "partition":
-            run(function)
-        else:
-            asked_at_once(run, function, 0)
+        run_library(lambda copies: np.zeros((len(copies), 2)), WordMasker([["a", "b"]]), np.ones((1, 2)), 6, 0)
 
     # A job has a state of numpy's global generator to itself.
     run_together([job], lambda _questions: [], window_tokens=1)
-
-
-def asked_at_once(run: Callable[[Function], Any], function: Function, seed: int) -> Any:
-    """Run an algorithm whose questions do not depend on the answers: first for the questions, then with the answers.
-
-    The permutation explainer shuffles a hierarchy in code compiled by numba, which has a random generator of its own,
-    one for all texts. Both runs seed it and neither lets another text come between.
-    """
-    asked: list[NDArray[Any]] = []
-
-    def record(copies: NDArray[Any]) -> NDArray[np.float64]:
-        asked.append(copies)
-        return np.zeros((len(copies), 1))
-
-    seed_numba(seed)
-    run(record)
-    values = function(np.concatenate(asked))
-    answers = iter(np.split(values, np.cumsum([len(copies) for copies in asked])[:-1]))
-    seed_numba(seed)
-    return run(lambda _copies: next(answers))
-
-
-@functools.cache
-def _numba_seed() -> Callable[[int], None]:
-    import numba
-
-    def set_seed(seed: int) -> None:
-        np.random.seed(seed)
-
-    return cast(Callable[[int], None], numba.njit(set_seed))
-
-
-def seed_numba(seed: int) -> None:
-    """Seed the random generator of code compiled by numba: not numpy's, and its state cannot be put back."""
-    _numba_seed()(seed)
 
 
 class WordMasker:

@@ -133,7 +133,7 @@ class TestTraining:
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_every_architecture_trains_for_all_criteria(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Three classes, pairs, students with an encoder of their own."""
+        """Three classes, pairs."""
         monkeypatch.setattr("explearn.methods.ivra.simulatability.STUDENT_RATE", 0.01)
         rows = {
             split: [
@@ -145,11 +145,10 @@ class TestTraining:
             criteria=["sim", "comp", "suff", "cons"],
             norm="sparsemax",
             schedule={**QUICK, "epochs": 1, "batch_size": 3},
-            student_kind="encoder",
             consistency_loss="kl",
         )
         classifier = undecided(rows["validation"], kind, 3)
-        explainer.fit(ListedTask(classifier, *rows.values(), untrained_encoder=lambda: tiny.model(kind, 3, 9)))
+        explainer.fit(ListedTask(classifier, *rows.values()))
         assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
         assert explainer.classifier is not None
         (attribution,) = explainer.explain(explainer.classifier, [("the fox sleeps", "a dog")])
@@ -225,7 +224,6 @@ class TestRefusals:
             ({"criteria": ["sim"]}, (8, 3), DataError, "'sim': of 3 validation texts .* from 2 and be judged on 1"),
             ({"criteria": ["cons"]}, (2, 4), DataError, "split 'train' has 2 texts; expected 3 or more"),
             ({}, (8, 0), DataError, "split 'validation' has 0 texts"),
-            ({"criteria": ["sim"], "student_kind": "encoder"}, (8, 8), ParamsError, "before fine-tuning"),
         ],
     )
     def test_what_the_task_lacks_is_said_before_training(
