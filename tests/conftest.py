@@ -36,14 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != LONGEST)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_variants_of_another_module() -> None:
-    """Variants of parameters that were read last stay known in a process; a module starts without any."""
-    from explearn.methods.registry import set_variants
-
-    set_variants({})
-
-
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""

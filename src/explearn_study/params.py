@@ -20,7 +20,7 @@ from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.methods.base.teachers import members
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, list_explainers, set_variants, variant_of
+from explearn.methods.registry import get_info, list_explainers, variant_of
 from explearn.model.params import FinetuneParams
 from explearn.text.params import SourceParams
 from explearn_study.sections import (
@@ -308,11 +308,9 @@ def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: got {kind_of(values)}; expected a mapping of parameters")
     try:
-        params = Params.model_validate(values)
+        return Params.model_validate(values)
     except ValidationError as error:
         raise ParamsError(problems_sentence(error, Params, f"{path}, ")) from error
-    set_variants({name: {**m.options, "of": m.of} for name, m in params.methods.items() if name != m.of})
-    return params
 
 
 def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -11,13 +11,13 @@ import importlib.metadata
 import json
 import pkgutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of
-from explearn.methods.info import FAMILIES, MethodInfo
+from explearn.methods.info import MethodInfo
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -31,7 +31,6 @@ ENTRY_POINTS = "explearn.methods"
 AnyClass = TypeVar("AnyClass", bound=type)
 
 _registered: dict[str, type[Explainer]] = {}
-_run_variants: dict[str, MethodInfo] = {}
 
 
 @functools.cache
@@ -105,13 +104,8 @@ def register(cls: AnyClass) -> AnyClass:
 
 
 def list_explainers() -> list[str]:
-    """Return the names of all methods: Explearn's own by family, learned first, then registered ones, then packages'.
-
-    A variant follows the method that it is a variant of.
-    """
-    names = list(dict.fromkeys([*_index(), *_registered, *_plug_ins()]))
-    variants = [(name, info.of) for name, info in _run_variants.items() if name not in names]
-    return [one for name in names for one in (name, *(variant for variant, of in variants if of == name))]
+    """Return the names of all methods: Explearn's by family, learned first, then registered ones, then packages'."""
+    return list(dict.fromkeys([*_index(), *_registered, *_plug_ins()]))
 
 
 def get_info(name: str) -> MethodInfo:
@@ -122,7 +116,7 @@ def get_info(name: str) -> MethodInfo:
     if not isinstance(name, str):
         raise UnknownNameError("explainer", name, ())
     # Packages are searched last: that takes longest.
-    info = _run_variants.get(name) or _index().get(name)
+    info = _index().get(name)
     return MethodInfo.of_class(explainer_class(name)) if info is None else info
 
 
@@ -133,11 +127,6 @@ def known_infos() -> Iterator[MethodInfo]:
             yield get_info(name)
         except ParamsError as error:
             warnings.warn(str(error), stacklevel=2)
-
-
-def leaderboard_order(methods: Iterable[str]) -> list[str]:
-    """Sort method names by family, keeping the order within each."""
-    return sorted(methods, key=lambda method: FAMILIES.index(get_info(method).family))
 
 
 def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
@@ -163,7 +152,6 @@ def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
 
 def explainer_class(name: str) -> type[Explainer]:
     """Import the class behind a name. Raises UnknownNameError, and ParamsError for a package that cannot be loaded."""
-    name = _run_variants[name].of or name if name in _run_variants else name
     if name in _index():
         cls: type[Explainer] = pkgutil.resolve_name(_index()[name].target)
         return cls
@@ -212,32 +200,3 @@ def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | Non
         raise ParamsError(f"method {info.name!r} is not trained; it has nothing to load from {path!r}")
     explainer.name = info.name
     return explainer
-
-
-def set_variants(variants: Mapping[str, Mapping[str, Any]]) -> None:
-    """Replace the variants of the run: name -> `of` and options."""
-    infos = {}
-    for name, given in variants.items():
-        options = dict(given)
-        of = options.pop("of", None)
-        if not isinstance(of, str):
-            raise ParamsError(
-                f"variant {name!r}: its 'of' is missing; expected the name of the method it is a variant of"
-            )
-        infos[name] = variant_of(name, of, options)
-    _run_variants.clear()
-    _run_variants.update(infos)
-
-
-def is_variant(name: str) -> bool:
-    """Return whether a name is a variant of the run (`set_variants`)."""
-    return name in _run_variants
-
-
-def learned_sections() -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Return the `module:Class` of the options of each learned method, and its own defaults."""
-    return {
-        info.name: (info.options_class, info.defaults)
-        for info in known_infos()
-        if info.learned and info.options_class is not None and not is_variant(info.name)
-    }
