@@ -5,8 +5,8 @@
 Both start from strings: `Consensus.explain`, which classifies too, against `Classifier.predict`, on the same texts, in
 pairs; on a CPU by processor time, so that other work on the machine counts less. First the texts of a file as they are,
 then texts of four times that length, made by joining them. The weights are those of the package; signals left out are
-neutral. What leaving them out costs in agreement is in docs/consensus.md. Exits with 1 where the consensus as it is
-takes more than LIMIT times as long as classifying.
+neutral. What leaving them out costs in agreement is in docs/explearn/consensus.md. Exits with 1 where the consensus
+as it is takes more than LIMIT times as long as classifying.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explearn.methods.consensus.params import ConsensusParams
 from explearn.model.classifier import Classifier
 
 LIMIT = 3.3
-"""A tenth above the aim, 3, for machines other than the one where it was reached (docs/consensus.md)."""
+"""A tenth above the aim, 3, for machines other than the one where it was reached (docs/explearn/consensus.md)."""
 
 
 def without(*names: str) -> list[str]:

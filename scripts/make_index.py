@@ -4,8 +4,8 @@
     python scripts/make_index.py --check    # write nothing; exit code 1 where a file is stale
 
 Four files follow from the classes under explearn.methods: src/explearn/methods/index.json, which the registry reads;
-the table in docs/methods.md, between two comments; and the names in conf/roster/complete.yaml, whose options and
-comments stay as they are. A new method comes last in its family; one that is commented out in the roster stays out.
+the table in docs/explearn/methods.md, between two comments; and the names in conf/roster/complete.yaml, whose options
+and comments stay as they are. A new method comes last in its family; one that is commented out in the roster stays out.
 src/explearn/methods/rosters.json holds some rosters of conf/roster for what runs outside a project.
 """
 
@@ -32,7 +32,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import Family, MethodInfo, Variant
 
 INDEX = ROOT / "src" / "explearn" / "methods" / "index.json"
-TABLE = ROOT / "docs" / "methods.md"
+TABLE = ROOT / "docs" / "explearn" / "methods.md"
 ROSTER = ROOT / "conf" / "roster" / "complete.yaml"
 ROSTERS = ROOT / "src" / "explearn" / "methods" / "rosters.json"
 PACKAGED = ("quick", "light", "complete")
@@ -96,7 +96,7 @@ def _as_info(info: MethodInfo, name: str, variant: Variant) -> dict[str, Any]:
 
 
 def table(text: str, found: Found) -> str:
-    """The text of docs/methods.md with the table of the methods that need no training."""
+    """The text of docs/explearn/methods.md with the table of the methods that need no training."""
     head, start, rest = text.partition(START)
     _, end, tail = rest.partition(END)
     if not (start and end):

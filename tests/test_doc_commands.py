@@ -138,6 +138,6 @@ def test_python_compiles_and_what_it_imports_is_there(page: str, code: str) -> N
 
 
 def test_the_page_of_python_has_every_public_name() -> None:
-    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/explearn/api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^::: explearn\.(\w+)$", text, re.M))
     assert shown == set(explearn.__all__)

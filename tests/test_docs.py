@@ -25,7 +25,7 @@ def test_the_table_of_methods_is_true(repository: Path, name: str) -> None:
     info, method = explearn.get_info(name), explainer_class(name)
     signed = " ±" if method.signed else ""
     row = f"| {name}{signed} | {info.family} | {info.cost} | {info.summary} |"
-    assert row in (repository / "docs" / "methods.md").read_text(encoding="utf-8").splitlines()
+    assert row in (repository / "docs" / "explearn" / "methods.md").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_complete_roster_is_complete(repository: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_complete_roster_is_complete(repository: Path) -> None:
 
 
 def pages(repository: Path) -> list[Path]:
-    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").glob("*.md"))]
+    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").rglob("*.md"))]
 
 
 def anchors(page: Path) -> set[str]:
@@ -67,7 +67,7 @@ def test_the_options_of_explain_in_the_documentation_are_options_that_there_are(
 def commands(repository: Path) -> list[str]:
     """The overrides of every `dvc exp run` that the documentation and the profiles name."""
     found = []
-    for path in (repository / "README.md", *sorted((repository / "docs").glob("*.md"))):
+    for path in (repository / "README.md", *sorted((repository / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8")
         found += re.findall(r"^ *(dvc exp run(?:\\\n|[^#\n])*)", text, re.M)
         found += re.findall(r"`(dvc exp run[^`]*)`", text)

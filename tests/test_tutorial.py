@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from explearn.cli.app import app
 from explearn.model import finetune
 
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explearn" / "tutorial.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -146,14 +146,14 @@ def test_the_page_and_a_bundle(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """docs/onnx.md as it stands there; the graph is not traced again."""
+    """docs/apps/onnx.md as it stands there; the graph is not traced again."""
     path, of, explainer = made("bert expnet")
     monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
     monkeypatch.chdir(tmp_path)
     of.model.save_pretrained("my-classifier")
     of.tokenizer.save_pretrained("my-classifier")
     explainer.save_pretrained("my-expnet")
-    page = (repository / "docs/onnx.md").read_text(encoding="utf-8")
+    page = (repository / "docs/apps/onnx.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^explearn .*$", page, re.M)
     done = CliRunner().invoke(app, shlex.split(command)[1:])
     assert done.exit_code == 0, done.output

@@ -24,7 +24,7 @@ class Command:
 
 
 def pages(repository: Path) -> list[Path]:
-    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").glob("*.md"))]
+    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").rglob("*.md"))]
 
 
 def fences(repository: Path, language: str) -> list[tuple[str, str]]:

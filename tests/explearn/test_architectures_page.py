@@ -1,4 +1,4 @@
-"""The table of docs/architectures.md is what the methods' own checks say."""
+"""The table of docs/explearn/architectures.md is what the methods' own checks say."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def row(kind: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_says_what_explains_an_architecture(repository: Path, kind: str) -> None:
-    lines = (repository / "docs" / "architectures.md").read_text(encoding="utf-8").splitlines()
+    lines = (repository / "docs" / "explearn" / "architectures.md").read_text(encoding="utf-8").splitlines()
     rows = [line.removeprefix("| ").partition(" | ") for line in lines if line.startswith("| ")]
     assert [f"| {cells}" for kinds, _, cells in rows if kind in kinds.split(", ")] == [row(kind)]
 

@@ -1,4 +1,4 @@
-"""What docs/team.md says of DVC: a pushed run is fetched elsewhere, and nothing is computed again."""
+"""What docs/study/team.md says of DVC: a pushed run is fetched elsewhere, and nothing is computed again."""
 
 from __future__ import annotations
 

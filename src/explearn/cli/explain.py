@@ -48,8 +48,8 @@ def explain(
     completion: Annotated[
         Path | None,
         typer.Option(
-            help="Of a generative model: a JSON or YAML file with its prompt and label words (docs/classifiers.md; "
-            "default: completion.json beside the model).",
+            help="Of a generative model: a JSON or YAML file with its prompt and label words "
+            "(docs/explearn/classifiers.md; default: completion.json beside the model).",
             show_default=False,
         ),
     ] = None,

@@ -464,7 +464,8 @@ class MethodsRun:
         left_out = {**plan.left_out, **self.refused}
         remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
         remarks += [
-            f"{name} explains with the weights that come with the package (docs/{name}.md); nothing was trained here."
+            f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
+            "trained here."
             for name in self.runs
             if name not in from_files and get_info(name).ready
         ]

@@ -62,7 +62,7 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
     for path in paths:
         for number, row in read_jsonl(path):
             where = f"{path}, row {number}"
-            record = ScoreRecord(**check_shape(row, ScoreRecord, where, "see docs/compare.md"))
+            record = ScoreRecord(**check_shape(row, ScoreRecord, where, "see docs/explearn/compare.md"))
             if len(record.scores) != len(record.words):
                 raise DataError(
                     f"{where}, field 'scores': got {len(record.scores)}; expected {len(record.words)}, one a word"

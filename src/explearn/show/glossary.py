@@ -20,7 +20,7 @@ def glossary(params: EvaluateParams) -> list[Fold]:
     """Return every figure of the leaderboards, by question."""
     removed = "deleting them" if params.removal == "delete" else "the mask token"
     paper = params.protocol.upper()
-    protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/metrics.md)."
+    protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
     groups: tuple[tuple[catalogue.Group, str, str], ...] = (
         (
             "plausibility",

@@ -6,8 +6,8 @@
     verdicts.jsonl     what people think of a model's marks
     adjudicated.jsonl  decisions where people differ
 
-All but the answers are files of rationales in the format `mask` of docs/data.md, the verdicts with more columns. Each
-text and annotator has one line; a later import takes its place.
+All but the answers are files of rationales in the format `mask` of docs/study/data.md, the verdicts with more columns.
+Each text and annotator has one line; a later import takes its place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/serve.md says is so."""
+"""What docs/apps/serve.md says is so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explearn_apps.serve.limits import MOST_BODY_BYTES, MOST_SCORES, MOST_WAITIN
 from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse
 
 REPOSITORY = ROOT
-PAGE = (REPOSITORY / "docs" / "serve.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "apps" / "serve.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_have_options_that_there_are() -> None:

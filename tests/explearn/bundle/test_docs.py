@@ -1,4 +1,4 @@
-"""Every command and example of docs/bundles.md works as it stands there."""
+"""Every command and example of docs/explearn/bundles.md works as it stands there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 
-PAGE = (ROOT / "docs" / "bundles.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explearn" / "bundles.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
 USE, HUB, PIPELINE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 

@@ -1,4 +1,4 @@
-"""Every command of docs/compare.md works as it stands there."""
+"""Every command of docs/explearn/compare.md works as it stands there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 
-PAGE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explearn" / "compare.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
 COMPARE = [command for command in COMMANDS if command.startswith("explearn compare ")]
 

@@ -30,7 +30,7 @@ def composed(root: Path, repository: Path, *overrides: str) -> Params:
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path) -> None:
-    text = (repository / "docs/data.md").read_text(encoding="utf-8")
+    text = (repository / "docs/study/data.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL))
     assert set(files) == {
         "data/mine/kitchen/train.csv",
@@ -69,7 +69,7 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path)
 
 @pytest.mark.parametrize("format", ["mask", "marked", "spans"])
 def test_the_rationale_formats_of_the_documentation_agree(tmp_path: Path, repository: Path, format: str) -> None:
-    text = (repository / "docs/data.md").read_text(encoding="utf-8")
+    text = (repository / "docs/study/data.md").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith(f"| `{format}` | ") and '{"id": "k2"' in line)
     example = re.findall(r"`(\{.*\})`", line)[0]
     (tmp_path / "marks.jsonl").write_text(example + "\n", encoding="utf-8")
