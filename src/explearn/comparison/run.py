@@ -138,8 +138,19 @@ def compare(
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
     check_place(out)
-    _check_folder(folder)
-    user_texts = _read_texts(texts, labels, columns)
+    if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
+        check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
+        check_place(folder / PLAN)
+    if not isinstance(texts, str | Path):
+        if columns is not None:
+            raise ParamsError("columns: go with a file; got a list of texts")
+        user_texts = listed_texts(texts, labels)
+    elif labels is not None:
+        raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
+    else:
+        user_texts = read_texts(texts, columns or TextColumns())
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
@@ -164,7 +175,13 @@ def compare(
                 plan = make_plan(model, user_texts, chosen, most, left, seed)
                 if folder is not None:
                     write_plan(folder, request, plan)
-                _tell_of_a_short_budget(plan, limit, left, tell)
+                expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
+                if left is not None and expected > left:
+                    tell(
+                        f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it were left after "
+                        f"loading, and {counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would "
+                        f"take about {expected:.0f} s, besides measuring speeds and making the page"
+                    )
         run = MethodsRun(model, user_texts, plan, seed, folder, clock, tell)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
@@ -493,16 +510,6 @@ def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
     return f"{known}, then {', '.join(untimed)}" if untimed else known
 
 
-def _tell_of_a_short_budget(plan: Plan, budget: float | None, left: float | None, tell: Tell) -> None:
-    expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-    if left is not None and expected > left:
-        tell(
-            f"The budget of {budget:g} s does not suffice: {max(0.0, left):.0f} s of it were left after loading, and "
-            f"{counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would take about "
-            f"{expected:.0f} s, besides measuring speeds and making the page"
-        )
-
-
 def _load(
     classifier: str | Path | Classifier, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts
 ) -> Classifier:
@@ -524,25 +531,3 @@ def _load(
     model = copy.copy(model)
     model.__dict__["fingerprint"] = hashlib.sha256(repr(model.labels).encode() + answers.tobytes()).hexdigest()
     return model
-
-
-def _check_folder(folder: Path | None) -> None:
-    """Raise ParamsError for a folder that cannot be worked in, or holds what is of no comparison."""
-    if folder is None:
-        return
-    if folder.exists() and not folder.is_dir():
-        raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
-    check_replaceable(folder, lambda there: (there / PLAN).exists(), "comparison")
-    check_place(folder / PLAN)
-
-
-def _read_texts(
-    texts: str | Path | Sequence[str | tuple[str, str]], labels: Sequence[str] | None, columns: TextColumns | None
-) -> UserTexts:
-    if not isinstance(texts, str | Path):
-        if columns is not None:
-            raise ParamsError("columns: go with a file; got a list of texts")
-        return listed_texts(texts, labels)
-    if labels is not None:
-        raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
-    return read_texts(texts, columns or TextColumns())

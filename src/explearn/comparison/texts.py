@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from explearn.core.errors import DataError, ParamsError, kind_of
+from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
+from explearn.methods.base.targets import check_listed
 from explearn.text.custom import CustomAdapter
+from explearn.text.encoding import as_segments
 from explearn.text.params import Columns, SourceParams
 from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
 
@@ -146,28 +148,20 @@ def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] |
     Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
     not as many labels as texts.
     """
-    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-        raise ParamsError(f"texts: got {kind_of(texts)}; expected a list of texts, or the name of a file")
-    if labels is not None and (isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Sequence)):
-        raise ParamsError(f"labels: got {kind_of(labels)}; expected a list of labels")
+    check_listed("texts", texts)
+    if labels is not None:
+        check_listed("labels", labels)
     listed = list(texts)
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if labels is not None and len(labels) != len(listed):
         raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
     examples = []
-    for number, text in enumerate(listed, start=1):
-        pair = (text, "") if isinstance(text, str) else text
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
-            raise DataError(f"text {number}: got {kind_of(text)}; expected a text, or a pair of texts")
-        first, second = pair
-        label = "" if labels is None else labels[number - 1]
-        if not isinstance(label, str):
-            raise DataError(f"text {number}, its label: got {kind_of(label)}; expected a name")
+    for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
+        first, second, _ = as_segments(text, number)
+        words = tuple(first.split()), tuple((second or "").split())
         try:
-            examples.append(
-                Example(f"texts-{number}", tuple(first.split()), label, "test", "texts", tuple(second.split()))
-            )
+            examples.append(Example(f"texts-{number}", words[0], label, "test", "texts", words[1]))
         except DataError as error:
             raise DataError(f"text {number}, {error}") from error
     return UserTexts("texts", examples, (), _labels(examples))

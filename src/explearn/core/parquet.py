@@ -51,18 +51,9 @@ def parquet_writer(
 ) -> Iterator[pq.ParquetWriter]:
     """Open a zstd Parquet file for writing part by part; it is in place only after the last part."""
     if metadata is not None:
-        schema = schema.with_metadata({METADATA_KEY: _metadata_text(metadata)})
+        schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(metadata), sort_keys=True, allow_nan=False)})
     with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         yield writer
-
-
-def set_metadata(writer: pq.ParquetWriter, metadata: Mapping[str, object]) -> None:
-    """Add the JSON document that `read_metadata` returns, for facts known only once the rows are written."""
-    writer.add_key_value_metadata({METADATA_KEY.decode(): _metadata_text(metadata)})
-
-
-def _metadata_text(metadata: Mapping[str, object]) -> str:
-    return json.dumps(dict(metadata), sort_keys=True, allow_nan=False)
 
 
 def write_table(

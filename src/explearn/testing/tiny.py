@@ -45,24 +45,6 @@ PAIRS = (
     ("slow", "no refund"),
 )
 
-_MODELS: dict[str, tuple[Any, Any]] = {
-    "bert": (transformers.BertConfig, transformers.BertForSequenceClassification),
-    "distilbert": (transformers.DistilBertConfig, transformers.DistilBertForSequenceClassification),
-    "roberta": (transformers.RobertaConfig, transformers.RobertaForSequenceClassification),
-    "albert": (transformers.AlbertConfig, transformers.AlbertForSequenceClassification),
-    "electra": (transformers.ElectraConfig, transformers.ElectraForSequenceClassification),
-    "xlm-roberta": (transformers.XLMRobertaConfig, transformers.XLMRobertaForSequenceClassification),
-    "deberta-v2": (transformers.DebertaV2Config, transformers.DebertaV2ForSequenceClassification),
-    "mpnet": (transformers.MPNetConfig, transformers.MPNetForSequenceClassification),
-    "modernbert": (transformers.ModernBertConfig, transformers.ModernBertForSequenceClassification),
-    "longformer": (transformers.LongformerConfig, transformers.LongformerForSequenceClassification),
-    "gpt2": (transformers.GPT2Config, transformers.GPT2ForSequenceClassification),
-    "llama": (transformers.LlamaConfig, transformers.LlamaForSequenceClassification),
-    "mistral": (transformers.MistralConfig, transformers.MistralForSequenceClassification),
-    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForSequenceClassification),
-    "gemma": (transformers.GemmaConfig, transformers.GemmaForSequenceClassification),
-}
-
 _GROUPED = {"num_key_value_heads": HEADS // 2}
 _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
     # As in DeBERTa v3: distances in buckets of growing size, shared projections, no positions in the embeddings.
@@ -201,8 +183,8 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     if kind in ("albert", "electra"):
         sizes["embedding_size"] = 24
     sizes = {**({} if kind == "gpt2" else sizes), **_SPECIAL_SIZES.get(kind, {})}
-    config_class, model_class = _MODELS[kind]
-    settings = config_class(
+    settings = transformers.AutoConfig.for_model(
+        kind,
         vocab_size=len(words),
         pad_token_id=words.pad_token_id,
         initializer_range=0.25,
@@ -213,7 +195,9 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     # Shared models may be made first by a test in inference mode, and no gradient passes weights made there.
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(seed)
-        made: transformers.PreTrainedModel = model_class(settings).eval()
+        made: transformers.PreTrainedModel = transformers.AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+            settings
+        ).eval()
     return made
 
 

@@ -287,5 +287,5 @@ def test_labels_of_a_list_are_checked(model: Path) -> None:
     ):
         with pytest.raises(error, match=sentence):
             explearn.compare(model, list(TEXTS), labels=labels)
-    with pytest.raises(DataError, match="text 2, field 'words' is empty"):
+    with pytest.raises(DataError, match="text 2: field 'text' is empty"):
         explearn.compare(model, ["good", " "])

@@ -189,7 +189,9 @@ class AttributionModel(nn.Module):
             positions = positions.clamp(max=known - 1)
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
         if self.causal:
-            mask = _added_to_logits(mask[:, None].expand(-1, ids.shape[1], -1), embeddings.dtype)
+            # Added to attention's logits. Finite, so that a row that sees nothing has a softmax, too.
+            added = torch.where(mask > 0, 0.0, torch.finfo(embeddings.dtype).min).to(embeddings.dtype)
+            mask = added[:, None, None].expand(-1, 1, ids.shape[1], -1)
         inputs = {"inputs_embeds": embeddings, "attention_mask": mask, "position_ids": positions.expand_as(ids)}
         # An encoder of fewer types does not tell segments apart: a pair is told by its separators.
         if batch.token_type_ids is not None and tells_segments_apart(config):
@@ -232,14 +234,6 @@ class AttributionModel(nn.Module):
                 f"({first_line(error)}); expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or "
                 "ModernBERT, or a decoder such as GPT-2, Llama, Mistral, Qwen2 or Gemma"
             ) from error
-
-
-def _added_to_logits(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return what is added to attention's logits, (b, 1, n, n), so that row i sees where `seen`, (b, n, n), is above 0.
-
-    A finite number stands for minus infinity: a row that sees nothing has a softmax, too.
-    """
-    return torch.where(seen > 0, 0.0, torch.finfo(dtype).min).to(dtype)[:, None]
 
 
 # ---- backbones -------------------------------------------------------------------------------------------------------

@@ -104,16 +104,17 @@ def search(
             f"{file}: none of {trials} trials came to its end{why}; a smaller learning_rate or head_learning_rate may "
             "help"
         )
-    return _weights(study.best_params), [_trial(trial, larger_is_better) for trial in study.trials if trial.params]
+    best = max if larger_is_better else min
+    record = []
+    for trial in study.trials:
+        state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
+        values = trial.intermediate_values.values()
+        metric = best(values) if state == "pruned" and values else trial.value
+        weights = dict(zip(NAMES, _weights(trial.params), strict=True))
+        if trial.params:
+            record.append({"number": trial.number, **weights, "state": state, "metric": metric})
+    return _weights(study.best_params), record
 
 
 def _weights(by_name: Mapping[str, float]) -> Weights:
     return Weights(*(float(by_name.get(name, 0.0)) for name in NAMES))
-
-
-def _trial(trial: optuna.trial.FrozenTrial, larger_is_better: bool) -> dict[str, Any]:
-    state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
-    values = trial.intermediate_values.values()
-    metric = (max if larger_is_better else min)(values) if state == "pruned" and values else trial.value
-    weights = {name: float(trial.params.get(name, 0.0)) for name in NAMES}
-    return {"number": trial.number, **weights, "state": state, "metric": metric}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -40,7 +39,6 @@ class Predictor:
         self.evaluated = 0
         self._classifier = classifier
         self._answers: dict[bytes, Logits] = {}
-        self._arrivals: deque[bytes] = deque()
         self._room = CACHE_BYTES
 
     def __call__(self, requests: Sequence[Inputs]) -> list[Logits]:
@@ -54,15 +52,21 @@ class Predictor:
             for row, key in enumerate(of_request):
                 if key not in self._answers:
                     unknown.setdefault(key, (number, row))
-        found = dict(zip(unknown, self._evaluate(requests, list(unknown.values())), strict=True))
+        new = dict(zip(unknown, self._evaluate(requests, list(unknown.values())), strict=True))
         classes = len(self._classifier.labels)
         answers = []
         for of_request in keys:
             logits = np.empty((len(of_request), classes))
             for row, key in enumerate(of_request):
-                logits[row] = found[key] if key in found else self._answers[key]
+                logits[row] = new[key] if key in new else self._answers[key]
             answers.append(logits)
-        self._remember(found)
+        # A dictionary keeps the order in which keys came.
+        self._answers |= new
+        self._room -= sum(len(key) + _ENTRY_BYTES for key in new)
+        while self._room < 0:
+            oldest = next(iter(self._answers))
+            del self._answers[oldest]
+            self._room += len(oldest) + _ENTRY_BYTES
         return answers
 
     @torch.inference_mode()
@@ -109,13 +113,3 @@ class Predictor:
             torch.from_numpy(array).to(self._classifier.device, non_blocking=True) for array in (ids, mask, types)
         )
         return Batch((), ids_, mask_, types_ if segments else None)
-
-    def _remember(self, found: dict[bytes, Logits]) -> None:
-        for key, logits in found.items():
-            self._answers[key] = logits
-            self._arrivals.append(key)
-            self._room -= len(key) + _ENTRY_BYTES
-        while self._room < 0:
-            oldest = self._arrivals.popleft()
-            del self._answers[oldest]
-            self._room += len(oldest) + _ENTRY_BYTES
