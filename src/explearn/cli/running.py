@@ -122,9 +122,9 @@ def command(function: Callable[..., None], precision: Precision = "fp32") -> Cal
                 values["compute"] = compute_options(**{name: values.pop(name) for name in shared})
             function(**values)
 
-    parameters = [*(own for own in signature.parameters.values() if own.name != "compute"), *shared.values()]
+    parameters = [*(one for one in signature.parameters.values() if one.name != "compute"), *shared.values()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    parameters = [own.replace(default=precision) if own.name == "precision" else own for own in parameters]
+    parameters = [one.replace(default=precision) if one.name == "precision" else one for one in parameters]
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

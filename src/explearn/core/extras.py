@@ -50,8 +50,8 @@ def check_installed(*packages: str, extra: str, what: str | None = None) -> None
     """Raise MissingExtraError as `need` does, without loading the packages: some take seconds."""
     for package in packages:
         try:
-            found = importlib.util.find_spec(package) is not None
+            spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):  # ValueError: a module that another one has blocked
-            found = False
-        if not found:
+            spec = None
+        if spec is None:
             raise MissingExtraError(package, extra, what, "is not installed")

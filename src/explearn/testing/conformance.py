@@ -53,30 +53,32 @@ class _Case:
         if not holds:
             self.fail(said)
 
-    def expect_error(self, kind: type[ExplearnError], words: str, texts: Any, targets: Any, given: str) -> None:
+    def expect_error(self, kind: type[ExplearnError], words: str, texts: Any, targets: Any, what: str) -> None:
         """Fail unless explaining raises an error of a kind whose message contains some words."""
         try:
             self.explain(texts, targets)
         except kind as error:
-            self.expect(words in str(error), f"{given}: got the error {str(error)!r}; expected one that says {words!r}")
+            self.expect(words in str(error), f"{what}: got the error {str(error)!r}; expected one that says {words!r}")
         else:
-            self.fail(f"{given}: no error; expected {kind.__name__}")
+            self.fail(f"{what}: no error; expected {kind.__name__}")
 
-    def expect_same(self, found: Sequence[Attribution], expected: Sequence[Attribution], given: str) -> None:
+    def expect_same(self, attributions: Sequence[Attribution], expected: Sequence[Attribution], what: str) -> None:
         """Fail unless two explanations of the same texts are the same, up to rounding."""
-        self.expect(len(found) == len(expected), f"{given}: {len(found)} attributions; expected {len(expected)}")
-        for number, (a, b) in enumerate(zip(found, expected, strict=True), start=1):
+        self.expect(
+            len(attributions) == len(expected), f"{what}: {len(attributions)} attributions; expected {len(expected)}"
+        )
+        for number, (a, b) in enumerate(zip(attributions, expected, strict=True), start=1):
             for part in ("words", "tokens", "target", "predicted"):
                 one, other = getattr(a, part), getattr(b, part)
-                self.expect(one == other, f"{given}, text {number}: {part} are {one!r}; expected {other!r}")
+                self.expect(one == other, f"{what}, text {number}: {part} are {one!r}; expected {other!r}")
             largest = max(0.1, float(np.abs(b.token_scores).max(initial=0)))
             for part in ("scores", "token_scores"):
                 one, other = getattr(a, part), getattr(b, part)
                 same = one.shape == other.shape and np.allclose(one, other, rtol=1e-7, atol=self.tolerance * largest)
-                self.expect(same, f"{given}, text {number}: {part} are {one}; expected {other}")
+                self.expect(same, f"{what}, text {number}: {part} are {one}; expected {other}")
             self.expect(
                 math.isclose(a.probability, b.probability, rel_tol=0, abs_tol=self.tolerance),
-                f"{given}, text {number}: the probability is {a.probability}; expected {b.probability}",
+                f"{what}, text {number}: the probability is {a.probability}; expected {b.probability}",
             )
 
 
@@ -156,36 +158,39 @@ def _check_attributions(case: _Case) -> None:
     probabilities = case.of.predict_proba(encodings)
     attributions = case.explain(case.texts)
     case.expect(len(attributions) == len(case.texts), "expected one attribution for each text")
-    for found, encoding, p in zip(attributions, encodings, probabilities, strict=True):
+    for result, encoding, p in zip(attributions, encodings, probabilities, strict=True):
         said = f"text {' '.join(encoding.words)!r}: "
         predicted = case.of.labels[int(p.argmax())]
-        case.expect(found.words == encoding.words, f"{said}words are {found.words}; expected {encoding.words}")
+        case.expect(result.words == encoding.words, f"{said}words are {result.words}; expected {encoding.words}")
         for part, scores, size in (
-            ("word", found.scores, len(found.words)),
-            ("sub-token", found.token_scores, len(found.tokens)),
+            ("word", result.scores, len(result.words)),
+            ("sub-token", result.token_scores, len(result.tokens)),
         ):
             case.expect(scores.shape == (size,), f"{said}{part} scores of shape {scores.shape}; expected ({size},)")
             case.expect(scores.dtype == np.float32, f"{said}{part} scores are {scores.dtype}; expected float32")
             case.expect(bool(np.isfinite(scores).all()), f"{said}a {part} score is not finite")
         for part in ("predicted", "target"):
-            label = getattr(found, part)
+            label = getattr(result, part)
             case.expect(label == predicted, f"{said}{part} is {label!r}; expected the predicted class, {predicted!r}")
         case.expect(
-            math.isclose(found.probability, p.max(), rel_tol=0, abs_tol=case.tolerance),
-            f"{said}the probability is {found.probability}; expected {p.max()}, as without an explanation",
+            math.isclose(result.probability, p.max(), rel_tol=0, abs_tol=case.tolerance),
+            f"{said}the probability is {result.probability}; expected {p.max()}, as without an explanation",
         )
-        case.expect(found.method == case.name, f"{said}the method is called {found.method!r}; expected {case.name!r}")
-        case.expect(found.unaligned == 0, f"{said}{found.unaligned} words without a score; expected none")
-        case.expect(found.seconds > 0, f"{said}took {found.seconds} seconds; expected more than 0")
-        if not found.signed:
-            case.expect(bool((found.token_scores >= 0).all()), f"{said}a score is below zero, but `signed` is False")
+        case.expect(
+            result.method == case.name,
+            f"{said}the method is called {result.method!r}; expected {case.name!r}",
+        )
+        case.expect(result.unaligned == 0, f"{said}{result.unaligned} words without a score; expected none")
+        case.expect(result.seconds > 0, f"{said}took {result.seconds} seconds; expected more than 0")
+        if not result.signed:
+            case.expect(bool((result.token_scores >= 0).all()), f"{said}a score is below zero, but `signed` is False")
         owners = np.array([encoding.word_ids[i] for i in encoding.positions])
-        combine: Callable[[Any], float] = np.max if found.aggregation == "max" else np.sum
-        for word, score in enumerate(found.scores):
-            pieces = float(combine(found.token_scores[owners == word]))
+        combine: Callable[[Any], float] = np.max if result.aggregation == "max" else np.sum
+        for word, score in enumerate(result.scores):
+            pieces = float(combine(result.token_scores[owners == word]))
             case.expect(
                 math.isclose(score, pieces, rel_tol=1e-5, abs_tol=1e-6),
-                f"{said}word {word} has the score {score}; expected the {found.aggregation} of its pieces, {pieces}",
+                f"{said}word {word} has the score {score}; expected the {result.aggregation} of its pieces, {pieces}",
             )
 
 
@@ -200,9 +205,9 @@ def _check_batches(case: _Case) -> None:
 
 
 def _check_bf16(case: _Case) -> None:
-    for found in replace(case, of=_changed(case.of, dtype=torch.bfloat16)).explain(case.texts):
-        case.expect(bool(np.isfinite(found.scores).all()), "precision bf16: a score is not finite")
-        case.expect(found.scores.dtype == np.float32, "precision bf16: scores are not float32")
+    for attribution in replace(case, of=_changed(case.of, dtype=torch.bfloat16)).explain(case.texts):
+        case.expect(bool(np.isfinite(attribution.scores).all()), "precision bf16: a score is not finite")
+        case.expect(attribution.scores.dtype == np.float32, "precision bf16: scores are not float32")
 
 
 def _check_targets(case: _Case) -> None:
@@ -223,10 +228,10 @@ def _check_state(case: _Case) -> None:
     texts = case.texts[:2]
     # With bf16, a method enters autocast, which it must leave.
     for of in (case.of, _changed(case.of, dtype=torch.bfloat16)):
-        model, own = of.model, replace(case, of=of)
+        model, this = of.model, replace(case, of=of)
         weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         before, draws = _model_state(model), _random_state()
-        first = own.explain(texts)
+        first = this.explain(texts)
         case.expect(_model_state(model) == before, "hooks, modes or settings are left on the model")
         same = all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
         case.expect(same, "the model's weights have changed")
@@ -234,7 +239,7 @@ def _check_state(case: _Case) -> None:
         case.expect(not torch.is_autocast_enabled(of.device.type), "autocast is left on")
         case.expect(torch.is_grad_enabled(), "gradients are left off")
         case.expect(not torch.is_inference_mode_enabled(), "inference mode is left on")
-        own.expect_same(own.explain(texts), first, "the same texts a second time")
+        this.expect_same(this.explain(texts), first, "the same texts a second time")
 
 
 def _check_stream(case: _Case) -> None:
@@ -249,15 +254,15 @@ def _check_stream(case: _Case) -> None:
             yield text
 
     with _chunks_of(2):
-        found = case.make().explain(case.of, stream(), iter(indices))
-        first = next(found)
+        explained = case.make().explain(case.of, stream(), iter(indices))
+        first = next(explained)
         case.expect(len(read) == 2, f"a stream: {len(read)} texts were read for the first attribution; expected 2")
-        all_found = [first, *found]
+        attributions = [first, *explained]
     case.expect(
-        [" ".join(a.words) for a in all_found] == list(tiny.TEXTS), "a stream: its texts came back in another order"
+        [" ".join(a.words) for a in attributions] == list(tiny.TEXTS), "a stream: its texts came back in another order"
     )
     case.expect(
-        [a.target for a in all_found] == [labels[i] for i in indices],
+        [a.target for a in attributions] == [labels[i] for i in indices],
         "a stream: the targets explained are not those given",
     )
 
@@ -285,11 +290,14 @@ def _check_lost_words(case: _Case) -> None:
     (encoding,) = case.of.encode([text])
     kept = sorted({encoding.word_ids[i] for i in encoding.positions} - {NO_WORD})
     lost = sorted(set(range(len(encoding.words))) - set(kept))
-    (found,) = case.explain([text])
-    case.expect(len(found.tokens) == len(encoding.positions), "a text that is cut: not one token a sub-token read")
-    case.expect(found.unaligned == len(lost), f"{len(lost)} words were not read, but {found.unaligned} were said to be")
-    case.expect(bool(np.isnan(found.scores[lost]).all()), "a word that was not read has a score")
-    case.expect(bool(np.isfinite(found.scores[kept]).all()), "a word that was read has no score")
+    (result,) = case.explain([text])
+    case.expect(len(result.tokens) == len(encoding.positions), "a text that is cut: not one token a sub-token read")
+    case.expect(
+        result.unaligned == len(lost),
+        f"{len(lost)} words were not read, but {result.unaligned} were said to be",
+    )
+    case.expect(bool(np.isnan(result.scores[lost]).all()), "a word that was not read has a score")
+    case.expect(bool(np.isfinite(result.scores[kept]).all()), "a word that was read has no score")
     (empty,) = case.explain(["\u200b \u200d"])
     case.expect(bool(np.isnan(empty.scores).all()), "a text of which nothing is read: expected no score")
     case.expect((empty.tokens, empty.unaligned) == ((), 2), "a text of which nothing is read: expected no sub-token")
@@ -299,9 +307,9 @@ def _check_examples(case: _Case) -> None:
     label = case.of.labels[0]
     pair = Example("pair", ("slow",), label, "test", "t", ("no", "refund"))
     single = Example("single", ("lazy", "dog"), label, "test", "t")
-    found = [(a.example_id, a.words) for a in case.explain([pair, single])]
+    got = [(a.example_id, a.words) for a in case.explain([pair, single])]
     expected = [("pair", pair.all_words), ("single", single.words)]
-    case.expect(found == expected, f"examples: got ids and words {found}; expected {expected}")
+    case.expect(got == expected, f"examples: got ids and words {got}; expected {expected}")
 
 
 def _changed(of: Classifier, **attributes: Any) -> Classifier:

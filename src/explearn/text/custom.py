@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import ParamsError
 from explearn.core.escape import is_unicode
 from explearn.core.records import Split
 from explearn.text.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
@@ -39,10 +39,10 @@ class CustomAdapter:
             raise ParamsError(
                 f"{where}.columns: got neither text nor words; expected the name of the column with the text"
             )
-        given = [name for name in ("marked", "mask", "spans") if getattr(columns, name)]
-        if len(given) > 1:
+        marks = [name for name in ("marked", "mask", "spans") if getattr(columns, name)]
+        if len(marks) > 1:
             raise ParamsError(
-                f"{where}.columns: got {', '.join(given)}; expected at most one of marked, mask and spans"
+                f"{where}.columns: got {', '.join(marks)}; expected at most one of marked, mask and spans"
             )
         self.labels: tuple[str, ...] | None = tuple(source.labels) if source.labels is not None else None
         if self.labels is not None and (len(set(self.labels)) != len(self.labels) or len(self.labels) < 2):
@@ -84,10 +84,8 @@ class CustomAdapter:
 
     def _words(self, row: RawRow) -> tuple[str, ...]:
         column, value = row.value(str(self.names.words))
-        try:
+        with row.located(column):
             words = parse_word_list(value)
-        except DataError as error:
-            raise row.located(column, error) from error
         row.check_words(words, column)
         return words
 
@@ -99,10 +97,8 @@ class CustomAdapter:
             return None
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
-        try:
+        with row.located(column):
             words, mask = parse_marked(value)
-        except DataError as error:
-            raise row.located(column, error) from error
         row.check_words(words, column)
         return words, mask
 
@@ -113,10 +109,8 @@ class CustomAdapter:
         column, value = row.value(name)
         if value in (None, ""):
             return None
-        try:
+        with row.located(column):
             return parse_mask(value, n_words) if self.names.mask else parse_spans(value, n_words)
-        except DataError as error:
-            raise row.located(column, error) from error
 
     def _label(self, row: RawRow) -> str:
         column, value = row.value(self.names.label)

@@ -106,9 +106,8 @@ def row_id(row: RawRow, task: str) -> str | None:
 
     Raises DataError as `identifier` does.
     """
-    own = row.values.get("id")
-    if own is not None:
-        return identifier(row, "id", own)
+    if row.values.get("id") is not None:
+        return identifier(row, "id", row.values["id"])
     running = row.values.get("idx")
     return None if running is None else f"{task}-{row.stem}-{identifier(row, 'idx', running)}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,13 @@ class RawRow:
     def error(self, column: str, got: object, expected: str) -> DataError:
         return DataError(f"{self.where}, field {column!r}: got {shown(got)}; expected {expected}")
 
-    def located(self, column: str, error: DataError) -> DataError:
-        """Return the same complaint with file, row and field before it."""
-        return DataError(f"{self.where}, field {column!r}: {error}")
+    @contextmanager
+    def located(self, column: str) -> Iterator[None]:
+        """Put file, row and field before the sentence of a DataError."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"{self.where}, field {column!r}: {error}") from error
 
     def value(self, *columns: str) -> tuple[str, Any]:
         """Return (column, value) of the first of `columns` that the row has; raises DataError where it has none."""
@@ -189,21 +194,21 @@ def find_source(data_dir: str | Path, name: str) -> Path:
     try:
         if path.exists():
             return path
-        found = _with_endings(path)
+        file = _with_endings(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    if not found:
+    if file is None:
         raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
-    return found
+    return file
 
 
 def _with_endings(path: Path) -> Path | None:
-    found = [candidate for ending in READERS if (candidate := path.with_name(path.name + ending)).is_file()]
-    if len(found) > 1:
+    files = [candidate for ending in READERS if (candidate := path.with_name(path.name + ending)).is_file()]
+    if len(files) > 1:
         raise DataError(
-            f"{path.parent}: got {', '.join(f.name for f in found)}; expected one file of the name {path.name}"
+            f"{path.parent}: got {', '.join(file.name for file in files)}; expected one file of the name {path.name}"
         )
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: bool) -> dict[Split, Path]:
@@ -214,9 +219,9 @@ def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: b
     """
     files: dict[Split, Path] = {}
     for split, stems in wanted.items():
-        found = next((file for stem in stems if (file := _with_endings(folder / stem))), None)
-        if found is not None:
-            files[split] = found
+        chosen = next((file for stem in stems if (file := _with_endings(folder / stem))), None)
+        if chosen is not None:
+            files[split] = chosen
         elif strict or split == "train":
             present = sorted(p.name for p in folder.iterdir() if p.suffix in READERS)
             raise DataError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explearn.core.errors import DataError, UnknownNameError
+from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
 from explearn.core.records import SPLITS, RationaleKind, Split
 from explearn.text.mapping import (
@@ -32,10 +32,8 @@ EVIDENCE_NOT_FOUND = "evidence not found in its text"
 
 
 def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, ...]:
-    try:
+    with row.located(column):
         return parse_mask(value, n_words)
-    except DataError as error:
-        raise row.located(column, error) from error
 
 
 class CorpusAdapter:

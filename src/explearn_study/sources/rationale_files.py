@@ -67,10 +67,8 @@ def import_rationales(
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             raise row.error(column, identifier, f"the id of a text of this task{hint}")
         if row.values.get("words") is not None:
-            try:
+            with row.located("words"):
                 words = parse_word_list(row.values["words"])
-            except DataError as error:
-                raise row.located("words", error) from error
             _check_words(row, "words", words, example)
         mask = read_mask(row, example)
         kind = _stated(row, "kind", spec.kind)
@@ -104,18 +102,14 @@ def _check_words(row: RawRow, column: str, words: tuple[str, ...], example: Exam
 
 def _from_mask(row: RawRow, example: Example) -> tuple[bool, ...]:
     column, value = row.value("rationale")
-    try:
+    with row.located(column):
         return parse_mask(value, len(example.all_words))
-    except DataError as error:
-        raise row.located(column, error) from error
 
 
 def _from_spans(row: RawRow, example: Example) -> tuple[bool, ...]:
     column, value = row.value("spans")
-    try:
+    with row.located(column):
         return parse_spans(value, len(example.all_words))
-    except DataError as error:
-        raise row.located(column, error) from error
 
 
 def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
@@ -127,10 +121,8 @@ def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
             continue
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
-        try:
+        with row.located(column):
             more_words, more_mask = parse_marked(value)
-        except DataError as error:
-            raise row.located(column, error) from error
         words, mask = words + more_words, mask + more_mask
     _check_words(row, "text", words, example)
     return mask

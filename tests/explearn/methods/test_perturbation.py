@@ -173,7 +173,7 @@ class TestPredictor:
     def test_logits_that_are_not_finite_are_refused(self) -> None:
         of = tiny.make_classifier("bert")
         of.model.classifier.bias.data[0] = float("inf")
-        with pytest.raises(ModelError, match="the classifier gave a logit that is not finite"):
+        with pytest.raises(ModelError, match="gave a logit that is not finite"):
             Predictor(of)([perturbed(of, "lazy dog").full()])
 
 

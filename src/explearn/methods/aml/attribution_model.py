@@ -65,12 +65,12 @@ def links(target: Encoding, source: Encoding) -> list[list[int]]:
     for position, word in enumerate(source.word_ids):
         if word != NO_WORD:
             of_word.setdefault(word, []).append(position)
-    found: list[list[int]] = []
+    linked: list[list[int]] = []
     for word, (start, end) in zip(target.word_ids, target.characters, strict=True):
         whole = of_word.get(word, []) if word != NO_WORD else []
         shared = [j for j in whole if source.characters[j][0] < end and start < source.characters[j][1]]
-        found.append(shared or whole)
-    return found
+        linked.append(shared or whole)
+    return linked
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.errors import ModelError
+from explearn.core.finite import check_logits
 from explearn.lens.anatomy import first_token_alone
 from explearn.methods.perturbation.inputs import Inputs
 from explearn.model.batching import run_batches
@@ -90,8 +90,7 @@ class Predictor:
             run_batches(lengths, self._classifier, evaluate)
         logits = np.empty((len(places), len(self._classifier.labels)))
         logits[order] = torch.cat(parts).double().cpu().numpy()
-        if not np.isfinite(logits).all():
-            raise ModelError("the classifier gave a logit that is not finite; it overflows in this precision")
+        check_logits(logits, self._classifier.name)
         self.evaluated += len(places)
         return logits
 

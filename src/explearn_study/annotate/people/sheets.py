@@ -186,10 +186,8 @@ def _cell(row: RawRow, column: str) -> str:
 
 def _mask(row: RawRow, column: str, example: Example) -> Mask:
     value = row.values.get(column)
-    try:
+    with row.located(column):
         return parse_mask(value if isinstance(value, list) else _cell(row, column), len(example.all_words))
-    except DataError as error:
-        raise row.located(column, error) from error
 
 
 def _marks(row: RawRow, example: Example) -> Mask:
@@ -199,10 +197,8 @@ def _marks(row: RawRow, example: Example) -> Mask:
     if not isinstance(raw, str):
         raise row.error(column, raw, "a text with [[marks]]")
     for text in (raw, _unguarded(raw)):
-        try:
+        with row.located("text"):
             words, mask = parse_marked(text)
-        except DataError as error:
-            raise row.located("text", error) from error
         if words == example.all_words:
             return mask
     raise row.error("text", " ".join(words), f"the {len(example.all_words)} words of text {example.id!r}")
