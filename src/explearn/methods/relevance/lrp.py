@@ -236,7 +236,9 @@ class LRP(BatchExplainer, ABC):
 
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        run = TracedPass.run(copy.deepcopy(classifier.model).double(), batch)
+        # Quotients of small numbers want float64. A model on several devices has no room for a copy.
+        spread = classifier.spread is not None
+        run = TracedPass.run(classifier.model if spread else copy.deepcopy(classifier.model).double(), batch)
         low_precision = classifier.dtype in (torch.bfloat16, torch.float16)
         logits = classifier.logits(batch) if low_precision else run.logits
         targets = resolve_targets(logits, targets)
